@@ -38,7 +38,7 @@ TURNS = re.compile(
     r"|\bheld to\b|\bgo(es)? by\b|\bc[ao]mes? of\b|\bbecomes of\b|\bFor those who\b"
 )
 
-LIMITS = {"docstrings": 211, "comments": 19, "errors": 2, "pages": 67}
+LIMITS = {"docstrings": 208, "comments": 19, "errors": 0, "pages": 64}
 """Maximum number of texts of each kind with a turn, which may only be lowered."""
 
 

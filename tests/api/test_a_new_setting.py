@@ -131,7 +131,7 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(found: dict[str, Any
     whole = "spare_slots must be a whole number of at least 1, not"
     in_file, duration, in_program = found["refused"]
     assert in_file == f"job.toml:1: {whole} 0"
-    assert duration == "job.toml:1: linger must be more than nothing, not '0s'"
+    assert duration == "job.toml:1: linger must be greater than 0, not '0s'"
     assert in_program.endswith(f"{whole} 'many'")
 
 

@@ -122,7 +122,7 @@ def refused(call: Callable[[], Any], *says: str) -> None:
         (asks_many, "asks_many is an asynchronous generator"),
         (Called(), "is asynchronous"),
         (Called, "Called"),
-        (Opened(), "Opened.open is asynchronous"),
+        (Opened(), "Opened.open is asynchronous, but"),
         (7, "7"),
     ],
 )

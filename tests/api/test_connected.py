@@ -169,13 +169,13 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     (
         "a side output by the name of late rows",
         lambda: keyed().process(WithLate(), order="event_time"),
-        "the side output 'late_right' is taken",
+        "the side output 'late_right' is reserved for late rows",
     ),
     ("keys of two types", lambda: _keys("user", "name"), "keys of different types"),
     ("one keyed", lambda: streams()[0].key_by("user").connect(streams()[1]), "cannot take"),
     ("the other keyed", lambda: streams()[0].connect(streams()[1].key_by("name")), "cannot take"),
     ("two environments", lambda: streams()[0].connect(streams()[1]), "one environment"),
-    ("broadcast first", lambda: _broadcast_first(), "connected to another"),
+    ("broadcast first", lambda: _broadcast_first(), "the broadcast stream must be the argument of"),
     ("one without event time", lambda: _times(False, True), "the second stream has event time"),
     ("one function", lambda: connected().map(of_click), "takes two functions"),
     ("no function", lambda: connected().map(of_click, 3), "takes a function, not 3"),
@@ -200,7 +200,7 @@ REFUSED: list[tuple[str, Callable[[], object], str]] = [
     ),
     ("state by key", lambda: connected().process(WithKeyedState()), "has no key"),
     ("broadcast state", lambda: keyed().process(WithBroadcastState()), "no broadcast stream"),
-    ("operator state", lambda: keyed().process(WithOperatorState()), "has keys"),
+    ("operator state", lambda: keyed().process(WithOperatorState()), "is keyed"),
     ("no such state", lambda: ruled().process(Unstorable()), "cannot be stored"),
     ("of a plain stream", lambda: streams()[0].process(Keyed()), "takes a ProcessFunction, not"),
     ("a keyed stream's", lambda: streams()[0].key_by("user").process(Plain()), "KeyedProcessFunction"),
@@ -244,7 +244,7 @@ def test_the_hint_says_where_a_function_belongs() -> None:
         connected().process(Keyed())  # type: ignore[arg-type]
     with pytest.raises(RheosError, match=r"connect\(rules\.broadcast\(\)\)"):
         connected().process(Ruled())
-    with pytest.raises(RheosError, match=r"\.key_by\(\.\.\.\) before"):
+    with pytest.raises(RheosError, match=r"call \.key_by\(\.\.\.\) first, and derive from the keyed"):
         connected().process(WithKeyedState())
 
 

@@ -125,7 +125,7 @@ def test_a_stream_without_a_batch_runtime_is_no_dataframe(trips: Any) -> None:
 def test_a_stream_that_never_ends_is_no_dataframe() -> None:
     env = rh.Environment(parallelism=1)
     ticks = env.from_source(rh.generator(_ticks, schema=pa.schema({"n": pa.int64()})))
-    with pytest.raises(ProgramError, match="never ends, and a DataFrame holds all rows") as caught:
+    with pytest.raises(ProgramError, match="never ends, but a DataFrame needs all rows") as caught:
         ticks.filter(col("n") > 0).to_dataframe()
     assert HERE in str(caught.value)
 

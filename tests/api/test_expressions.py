@@ -75,7 +75,7 @@ def test_an_expression_of_a_row_is_taken(expr: pl.Expr) -> None:
 @pytest.mark.parametrize("expr", NOT_ROW_WISE, ids=str)
 def test_an_expression_of_other_rows_is_refused(expr: pl.Expr) -> None:
     with pytest.raises(
-        ProgramError, match=r"own, and would answer per batch|one value per row|a Series"
+        ProgramError, match=r"its result would differ per batch|one value per row|a Series"
     ):
         compile_expressions("select", [expr], {}, SCHEMA)
 

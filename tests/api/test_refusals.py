@@ -131,13 +131,13 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "aggregate in an expression": (
         lambda: events().with_columns(x=col("value") - col("value").mean()),
         rh.ProgramError,
-        "needs other rows than its own",
+        "depends on other rows, so its result would differ per batch",
         ".window(",
     ),
     "cumulative sum": (
         lambda: events().select(col("value").cum_sum()),
         rh.ProgramError,
-        "needs other rows than its own",
+        "depends on other rows, so its result would differ per batch",
         ".running(",
     ),
     "rows that become fewer": (
@@ -155,19 +155,19 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "dates of a guessed format": (
         lambda: events().select(col("user").str.to_datetime()),
         rh.ProgramError,
-        "guess the format",
+        "would infer the format anew for each batch",
         "%Y-%m-%d",
     ),
     "a column without a type": (
         lambda: events().with_columns(x=None),
         rh.SchemaError,
-        "the type of column 'x' is not known",
+        "the type of column 'x' is unknown",
         "cast",
     ),
     "two columns of one name": (
         lambda: events().select("user", col("kind").alias("user")),
         rh.SchemaError,
-        "two columns the name 'user'",
+        "() returns two columns named 'user'",
         "name one",
     ),
     "a hidden name": (
@@ -186,7 +186,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a mapping by columns": (
         lambda: events().select(col("value").replace(col("value"), col("value") + 1)),
         rh.ProgramError,
-        "takes what it replaces from all rows of a batch",
+        "derives its replacements from all rows of a batch",
         "replace({1: 10, 2: 20})",
     ),
     "codes of a category": (
@@ -204,19 +204,19 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a sum that others round": (
         lambda: events().select(pl.concat_list("value", 0.5).list.sum()),
         rh.ProgramError,
-        "rounds a row's result",
+        "rounds the result of a row differently if other rows are null",
         ".list.agg(pl.element().sum())",
     ),
     "an aggregate within a struct": (
         lambda: events().select(pl.struct("value").struct.with_fields(pl.field("value").mean())),
         rh.ProgramError,
-        "needs other rows than its own",
+        "depends on other rows, so its result would differ per batch",
         ".window(",
     ),
     "a function that Polars says nothing of": (
         lambda: events().select(col("value").approx_quantile(0.5)),
         rh.ProgramError,
-        "may need other rows than its own",
+        "may depend on other rows: Polars does not guarantee that it works row by row",
         ".map(fn)",
     ),
     "a Series among the rows": (
@@ -240,7 +240,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a type that Arrow has not": (
         lambda: events().select(col("value").cast(pl.Int128)),
         rh.SchemaError,
-        "column 'value' cannot be Int128",
+        "column 'value' cannot be converted to Int128",
         "cast",
     ),
     "an expression without end": (
@@ -265,19 +265,19 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "lambda without returns": (
         lambda: events().map(lambda row: row),
         rh.SchemaError,
-        "a lambda does not say",
+        "a lambda has no return type, so its output columns are unknown",
         "returns=Alert",
     ),
     "function without annotation": (
         lambda: events().map(nothing_said),
         rh.SchemaError,
-        "nothing_said does not say the type",
+        "nothing_said has no return annotation",
         "-> Alert",
     ),
     "a number is no record": (
         lambda: events().map(gives_a_number),
         rh.SchemaError,
-        "gives int",
+        "returns int",
         "dataclass",
     ),
     "map of many": (
@@ -295,7 +295,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "records do not come as dicts": (
         lambda: events().map(takes_a_dict),
         rh.SchemaError,
-        "records do not come as that",
+        "which is not a type of record",
         "dataclass",
     ),
     "a field that is no column": (
@@ -307,13 +307,13 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a field of another type": (
         lambda: events().map(takes_mistyped),
         rh.SchemaError,
-        "field 'user' is int64, and the column is string",
+        "whose field 'user' is int64, but the column is string",
         "cast",
     ),
     "batches without returns": (
         lambda: events().map_batches(lambda batch: batch),
         rh.SchemaError,
-        "cannot know the columns",
+        "map_batches() cannot infer the columns that its function returns",
         "returns=",
     ),
     "an unknown form": (
@@ -325,7 +325,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "returns that say nothing": (
         lambda: events().map(lambda row: row, returns=int),
         rh.SchemaError,
-        "int does not say the columns",
+        "int does not declare the columns of a record",
         "pyarrow.Schema",
     ),
     # --- keys
@@ -339,7 +339,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "the same key twice": (
         lambda: events().key_by("user", "user"),
         rh.ProgramError,
-        "named twice",
+        "a key column is repeated",
         "",
     ),
     "an expression as a key": (
@@ -377,12 +377,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: events().key_by("user").process(Reminders()),
         rh.ProgramError,
         "cannot have a state named 'timers'",
-        "name the attribute otherwise",
+        "rename the attribute",
     ),
     "process without a type": (
         lambda: events().key_by("user").process(Untyped()),
         rh.SchemaError,
-        "does not say the type",
+        "has no return annotation",
         "Iterator[Alert]",
     ),
     "process that emits nothing": (
@@ -412,7 +412,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a side output that is taken": (
         lambda: events().key_by("user").process(Late(), order="event_time"),
         rh.ProgramError,
-        "'late' is taken",
+        "'late' is reserved",
         "another name",
     ),
     "reduce to another type": (
@@ -424,13 +424,13 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "running quantile": (
         lambda: events().key_by("user").running(q=rh.agg.quantile("value", 0.5)),
         rh.ProgramError,
-        "cannot be kept running",
+        "() cannot be computed as a running aggregate, because its state has no bound",
         ".window(",
     ),
     "running without aggregates": (
         lambda: events().key_by("user").running(),
         rh.ProgramError,
-        "no aggregates",
+        "no aggregate was passed",
         "running(",
     ),
     # --- methods of another kind of stream
@@ -474,25 +474,25 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "an empty window": (
         lambda: events().key_by("user").window(rh.Tumbling("0s")),
         rh.ProgramError,
-        "longer than nothing",
+        "a window must be longer than 0",
         "5m",
     ),
     "a window that never moves": (
         lambda: events().key_by("user").window(rh.Sliding("5m", every="0s")),
         rh.ProgramError,
-        "ms; the interval must be positive",
+        "the interval between windows must be positive, not",
         "every=",
     ),
     "windows that leave gaps": (
         lambda: events().key_by("user").window(rh.Sliding("1m", every="10m")),
         rh.ProgramError,
         "windows of 1m that start every 10m leave gaps",
-        "rh.Sliding('10m', every='1m')? Where gaps are meant, add gaps=True",
+        "if they are swapped, write rh.Sliding('10m', every='1m'); if you want gaps, add gaps=True",
     ),
     "more windows of a row than can be had": (
         lambda: events().key_by("user").window(rh.Sliding("3650d", every="1ms")),
         rh.ProgramError,
-        "each row would be in 315,360,000,000 windows, and can be in 100,000",
+        "each row would be in 315,360,000,000 windows, but the maximum is 100,000",
         "make every= longer",
     ),
     "more steps than can be had": (
@@ -504,7 +504,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "a session without a gap": (
         lambda: events().key_by("user").window(rh.Session(gap="0 minutes")),
         rh.ProgramError,
-        "the gap of a session must be longer than nothing: Session(gap='0 minutes')",
+        "the gap of a session must be longer than 0: Session(gap='0 minutes')",
         'rh.Session(gap="10m")',
     ),
     "a gap that is no duration": (
@@ -546,7 +546,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "an aggregate named as a key": (
         lambda: minutes(events()).aggregate(user=rh.agg.count()),
         rh.SchemaError,
-        "there are two columns named 'user'",
+        "two columns are named 'user'",
         "rename one of them",
     ),
     "no window function": (
@@ -597,25 +597,25 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
     "an undeclared side output": (
         lambda: events().key_by("user").process(Validate()).side_output("odd"),
         rh.ProgramError,
-        "no side output 'odd'",
+        "unknown side output 'odd'",
         "side_outputs = ",
     ),
     "late rows of an unordered process": (
         lambda: events().key_by("user").process(Validate()).side_output("late"),
         rh.ProgramError,
-        "no side output 'late'",
+        "unknown side output 'late'",
         "it has no side outputs",
     ),
     "a misspelt side output of a window": (
         lambda: minutes(events()).aggregate(n=rh.agg.count()).side_output("lates"),
         rh.ProgramError,
-        "no side output 'lates'",
+        "unknown side output 'lates'",
         "it has 'late'",
     ),
     "rejected rows of a source that rejects none": (
         lambda: events().side_output("rejected"),
         rh.ProgramError,
-        "no side output 'rejected'",
+        "unknown side output 'rejected'",
         "on_error=",
     ),
     # --- sources, sinks, names
@@ -629,7 +629,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: environment().from_source(rh.collection(EVENTS), rh.Watermark.monotonic(on="user")),
         rh.SchemaError,
         "'user' is string",
-        "say its format",
+        'pass its format, such as format="%Y-%m-%d %H:%M:%S"',
     ),
     "a watermark on a float without a unit": (
         lambda: environment().from_source(
@@ -664,7 +664,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
             .window(rh.Tumbling("1m"))
         ),
         rh.ProgramError,
-        "gives 'at' other values",
+        "changes the values of 'at'",
         ".with_event_time(",
     ),
     "an order by an event time that was changed": (
@@ -676,7 +676,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         ),
         rh.ProgramError,
         "select() at",
-        "rename the column",
+        "rename the computed column",
     ),
     "an event time behind keys": (
         lambda: (
@@ -693,7 +693,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: united().filter("value > 0").with_event_time(rh.Watermark.monotonic(on="at")),
         rh.ProgramError,
         "these rows originate at 'union'",
-        "to each of the streams before union(...)",
+        "on each of the streams before union(...)",
     ),
     "an event time of keyed rows": (
         lambda: events().key_by("user").with_event_time(rh.Watermark.monotonic(on="at")),  # type: ignore[attr-defined]
@@ -711,7 +711,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: rh.collection([{"at": datetime(2026, 1, 1, tzinfo=UTC)}, {"at": datetime(2026, 1, 2)}]),
         rh.SchemaError,
         "column 'at' of the collection has datetimes with a zone and without one",
-        "One without is UTC",
+        "give all of them a time zone: datetime(..., tzinfo=UTC). A datetime without one is UTC",
     ),
     "a source that is none": (
         lambda: environment().from_source("logs/"),  # type: ignore[arg-type]
@@ -830,7 +830,7 @@ def line_of(mark: str) -> int:
 
 
 def test_state_declared_on_the_instance_is_refused_at_its_own_line() -> None:
-    with pytest.raises(rh.ProgramError, match="'seen' of OnTheInstance is declared on the") as caught:
+    with pytest.raises(rh.ProgramError, match="state 'seen' of OnTheInstance is declared") as caught:
         events(environment()).key_by("user").process(OnTheInstance())
     assert caught.value.site is not None
     assert caught.value.site.line == line_of("# " + "here")
@@ -864,7 +864,7 @@ def test_a_map_in_json_lines_is_refused_where_it_is_written() -> None:
         refused(
             lambda path=path: rh.files.source(path, schema=schema),  # type: ignore[misc]
             rh.SchemaError,
-            "has no form in JSON",
+            "cannot be written as JSON",
             "use Parquet",
             at="rh.files.source",
         )

@@ -173,7 +173,7 @@ def test_the_same_program_finds_all_its_state(place: Place) -> None:
     assert result.exit_code == 0
     assert "savepoint shop-7-abc of 'shop' (shop), taken 2023-11-14 22:13:20 UTC by" in result.stdout
     assert len(lines(result, "same")) == 6
-    assert "no state is lost" in result.stdout
+    assert "the program can start from the savepoint without losing state" in result.stdout
     assert not any(lines(result, verdict) for verdict in ("new", "dropped", "unreadable", "migrates"))
 
 
@@ -189,14 +189,14 @@ RENAMED = ('.uid("watch")', '.uid("watching")')
 @pytest.mark.parametrize(
     ("changes", "code", "verdict", "said"),
     [
-        ([MORE], 0, "migrates", "seen   level  migrates  is new: what is stored gets its default"),
+        ([MORE], 0, "migrates", "seen   level  migrates  is new: stored values get its default"),
         ([WIDER], 0, "migrates", "amounts  []     migrates  int is read as float"),
         ([LESS], 1, "dropped", "note   dropped  Seen no longer has it"),
         ([STRICTER], 1, "unreadable", "level  unreadable  is new and has no default"),
-        ([OTHER], 1, "unreadable", "was int, is str"),
-        ([GONE], 1, "dropped", "the program no longer has it; it held list of int"),
-        ([('Tumbling("1h")', 'Tumbling("2h")')], 1, "unreadable", "was 3600000 ms, is 7200000 ms"),
-        ([('Tumbling("1h")', 'Session("1h")')], 1, "unreadable", "are of the kind session"),
+        ([OTHER], 1, "unreadable", "was int, is now str"),
+        ([GONE], 1, "dropped", "the program no longer has it; it stored list of int"),
+        ([('Tumbling("1h")', 'Tumbling("2h")')], 1, "unreadable", "was 3600000 ms, is now 7200000"),
+        ([('Tumbling("1h")', 'Session("1h")')], 1, "unreadable", "are now of the kind session"),
         ([('    BUY = "buy"\n', "")], 1, "unreadable", "Kind no longer has 'buy'"),
         ([RENAMED], 1, "dropped", "watch (watch)"),
     ],
@@ -208,7 +208,7 @@ def test_what_changed_is_told_field_by_field(
     assert result.exit_code == code
     found = [" ".join(line.split()) for line in lines(result, verdict)]
     assert any(" ".join(said.split()) in line for line in found), result.stdout
-    assert ("no state is lost" in result.stdout) is (code == 0)
+    assert ("the program can start from the savepoint without losing" in result.stdout) is (code == 0)
 
 
 def test_what_is_dropped_may_be_allowed_and_what_cannot_be_read_never(place: Place) -> None:
@@ -225,7 +225,7 @@ MORE = ("n=rh.agg.count()", 'n=rh.agg.count(), most=rh.agg.max("amount")')
 def test_a_new_aggregate_is_offered_with_its_commands(place: Place) -> None:
     result = place.check(MORE)
     assert result.exit_code == 1
-    assert "open windows lack what a new aggregate needs" in result.stdout
+    assert "open windows lack the value of a new aggregate" in result.stdout
     command = f"rheos run {place.folder}/changed.py --from-savepoint {place.savepoint}"
     offered = [line.strip() for line in result.stdout.splitlines() if "rheos run" in line]
     assert offered == [f"{command} --new-aggregates {way}" for way in ("null", "since")]
@@ -244,13 +244,13 @@ def test_a_program_may_choose_by_itself(place: Place) -> None:
 
 def test_an_operator_with_another_uid_is_found_where_it_is_named(place: Place) -> None:
     told = place.check(RENAMED)
-    assert "if it is the operator 'watching' now, add --rename watch=watching" in " ".join(
+    assert "if it is now the operator 'watching', add --rename watch=watching" in " ".join(
         told.stdout.split()
     )
     found = place.check(RENAMED, arguments=("--rename", "watch=watching"))
     assert found.exit_code == 0, found.stdout
     for wrong, said in (
-        ("wach=watching", "has no operator 'wach' that could be renamed"),
+        ("wach=watching", "has no operator 'wach' to rename to"),
         ("watch=per-hour", "two operators cannot become one"),
     ):
         refused = place.check(RENAMED, arguments=("--rename", wrong))
@@ -265,8 +265,8 @@ def test_no_hint_sends_back_to_the_command_itself(place: Place) -> None:
 
 
 def test_lost_fields_do_not_keep_a_run_from_starting_and_lost_states_do(place: Place) -> None:
-    assert "would start from the savepoint, and lose 1" in place.check(LESS).stdout
-    assert "would not start" in place.check(GONE).stdout
+    assert "the program can start from the savepoint, but would lose 1 of" in place.check(LESS).stdout
+    assert "the program cannot start from the savepoint" in place.check(GONE).stdout
 
 
 def test_where_nothing_is_stored_nothing_is_lost(place: Place) -> None:
@@ -280,7 +280,7 @@ def test_where_nothing_is_stored_nothing_is_lost(place: Place) -> None:
 def test_the_key_groups_must_be_the_same(place: Place) -> None:
     result = place.check(("MAX_PARALLELISM = 128", "MAX_PARALLELISM = 64"))
     assert result.exit_code == 1
-    assert "taken with max_parallelism 128, and the program has 64" in result.stdout
+    assert "has max_parallelism 128, but the program has 64" in result.stdout
 
 
 def test_a_parallelism_beyond_the_key_groups_is_told(place: Place) -> None:
@@ -288,7 +288,7 @@ def test_a_parallelism_beyond_the_key_groups_is_told(place: Place) -> None:
         ("MAX_PARALLELISM = 128", "MAX_PARALLELISM = 256"), arguments=("--parallelism", "200")
     )
     assert result.exit_code == 1
-    assert "a parallelism of 200 is more than the savepoint's 128 key groups" in result.stdout
+    assert "parallelism 200 exceeds the savepoint's 128 key groups" in result.stdout
     assert place.check(arguments=("--parallelism", "4")).exit_code == 0
 
 
@@ -343,8 +343,8 @@ def from_later(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "code", "said"),
     [
-        (remove, 2, "there is no savepoint"),
-        (lambda folder: (folder / MANIFEST).unlink(), 2, "is incomplete: state is there, and no"),
+        (remove, 2, "does not exist"),
+        (lambda folder: (folder / MANIFEST).unlink(), 2, "is incomplete: it has state, but no"),
         (damage, 1, "damaged: its checksum does not match"),
         (lose, 1, "missing"),
         (from_later, 1, "has format 99; this version reads up to 1"),
@@ -386,4 +386,4 @@ def test_a_savepoint_of_another_job_is_told_so(place: Place) -> None:
     changes = [(f'.uid("{uid}")', f'.uid("other-{uid}")') for uid in ("events", "watch", "per-hour")]
     result = place.check(*changes)
     assert result.exit_code == 1
-    assert "the stored state is of another job" in result.stdout
+    assert "the stored state belongs to another job: it has no operator of this" in result.stdout

@@ -36,7 +36,7 @@ def test_without_a_terminal_each_step_is_printed(job: int) -> None:
     code, out, _ = debug()
     assert code == 0
     assert out.splitlines()[1:] == [
-        "in the checkpoint it has",
+        "state in the checkpoint",
         "  total: 7",
         "  last: 13",
         "  amounts[0]: 5",
@@ -125,7 +125,7 @@ def test_continue_goes_to_the_next_row_that_is_given(job: int) -> None:
     lines = scripted("continue", "quit")
     assert lines[-1] == "next: step 3, on_timer for a timer"
     lines = scripted("continue", "continue", "quit")
-    assert lines[-1] == "there is no further step: state, back or quit"
+    assert lines[-1] == "no steps remain: use state, back or quit"
 
 
 def test_pdb_stops_at_the_first_line_of_the_function(job: int) -> None:
@@ -138,7 +138,7 @@ def test_pdb_stops_at_the_first_line_of_the_function(job: int) -> None:
 
 def test_windows_are_asked_for_behind_each_step(job: int) -> None:
     lines = scripted("break", "step", "step", "back", "step", "quit", operator="windows")
-    assert lines[0] == "no function of the program is called for each row here"
+    assert lines[0] == "the program has no function that is called for each row"
     numbers = [line.split()[0] for line in lines if line[:4].strip().isdigit()]
     assert numbers == ["1", "2", "2"]
 
@@ -166,8 +166,8 @@ def test_what_fails_is_shown_and_looked_into(job: int) -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--from", "first"], "--from 'first' is no checkpoint"),
-        (["--from", "77"], "keeps no checkpoint 77"),
+        (["--from", "first"], "--from 'first' is not a checkpoint"),
+        (["--from", "77"], "has no checkpoint 77"),
         (["--until", "1"], "checkpoint 1 is not after checkpoint 1"),
     ],
 )

@@ -94,7 +94,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
     assert "exists and is not a folder" in refused(tmp_path / "file")
     (tmp_path / "link").symlink_to(tmp_path / "sensors")
     assert "exists and is not a folder" in refused(tmp_path / "link")
-    assert "there is no folder" in refused(tmp_path / "missing/sensors")
+    assert "does not exist" in refused(tmp_path / "missing/sensors")
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*")} == {
         "file",
         "link",
@@ -109,7 +109,7 @@ def test_what_is_no_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["init", "--", name])
     assert result.exit_code == 2
-    assert "is no name for a job" in result.stderr
+    assert "is not a valid job name" in result.stderr
     assert list(tmp_path.iterdir()) == []
 
 

@@ -81,7 +81,7 @@ def test_a_loop_that_goes_on_though_its_input_has_ended_is_named(start: Start) -
     job = start()
     loop = OperatorStatus("iterate-1", "iterate", gauges={LAPS: 1204.0})
     job.shown = dataclasses.replace(job.shown, operators=(*job.shown.operators, loop))
-    assert "running, its input has ended and 'iterate' still goes round (lap 1,204)" in rheos("jobs")[1]
+    assert "running, its input has ended, but 'iterate' still iterates (lap 1,204)" in rheos("jobs")[1]
     assert json.loads(rheos("jobs", "--json")[1])[0]["iterating"] == {"iterate": 1204}
     job.shown = dataclasses.replace(job.shown, state=JobState.STOPPED)
     assert job.shown.iterating == {}
@@ -167,7 +167,7 @@ def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None
     start("visits")
     code, out, error = rheos(command, "bookings")
     assert (code, out) == (2, "")
-    assert "there is no running job 'bookings'" in error
+    assert "no job 'bookings' is running" in error
     assert re.search(r"visits-[0-9a-f]{8} \('The visits', process", error)
 
 
@@ -175,7 +175,7 @@ def test_jobs_of_one_name_are_told_apart_by_their_directory(start: Start) -> Non
     here, there = start("flights", "/here"), start("flights", "/there")
     code, _, error = rheos("savepoint", "flights")
     assert code == 2
-    assert "may be any of 2 running jobs" in error
+    assert "matches 2 running jobs" in error
     assert error.index("/here)") != error.index("/there)") > 0
     assert rheos("cancel", "flights@/there")[0] == 0
     assert (here.asked, there.asked) == ([], [("cancel",)])
@@ -200,7 +200,7 @@ def test_a_job_that_takes_too_long_is_waited_for_no_longer(start: Start) -> None
     job.allowed.clear()
     code, out, error = rheos("savepoint", "job", "--timeout", "50ms")
     assert (code, out) == (1, "")
-    assert "has not answered within 0.05 s" in error
+    assert "has not answered for 0.05 s" in error
     job.allowed.set()
 
 
@@ -319,14 +319,14 @@ def test_a_directory_says_which_jobs_it_has(kept: str) -> None:
     code, out, error = rheos("checkpoints", "bookings", "--checkpoint-dir", kept)
     assert (code, out) == (2, "")
     assert "no job 'bookings'" in error
-    assert "it has these jobs: daily-visits" in error
+    assert "its jobs are: daily-visits" in error
 
 
 def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     code, _, error = rheos("checkpoints", "job", "--checkpoint-dir", str(gone))
     assert (code, gone.exists()) == (2, False)
-    assert f"there is no checkpoint directory '{gone}'" in error
+    assert f"the checkpoint directory '{gone}' does not exist" in error
 
 
 @pytest.mark.parametrize(

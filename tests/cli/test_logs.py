@@ -69,7 +69,7 @@ def test_a_job_that_has_left_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     code, said, wrong = rheos("logs", "shop")
     assert (code, said) == (2, "")
-    assert "there is no running job 'shop', and none has left a log in" in wrong
+    assert "no job 'shop' is running, and there is no log of one in" in wrong
 
 
 def test_a_job_that_keeps_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

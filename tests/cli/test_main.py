@@ -146,7 +146,7 @@ def test_a_wrong_file_of_settings_is_a_misuse_with_its_line(
     result = CliRunner().invoke(app, [command, *given, "--config", str(config), file])
     assert result.exit_code == 2
     assert result.stderr == (
-        f"{config}:3: there is no setting 'paralelism'\n  what to do: write parallelism\n"
+        f"{config}:3: unknown setting 'paralelism'\n  what to do: write parallelism\n"
     )
 
 

@@ -45,7 +45,7 @@ def test_one_metric_of_each_subtask() -> None:
 def test_a_metric_that_is_none() -> None:
     code, _, err = rheos("metrics", "job", "--metric", "row_in")
     assert code == 2
-    assert "there is no metric 'row_in'" in err
+    assert "unknown metric 'row_in'" in err
     assert "rows_in" in err
 
 
@@ -73,7 +73,7 @@ def test_what_they_were() -> None:
 def test_what_they_were_of_a_job_that_does_not_run(tmp_path: Path, kept: str) -> None:
     code, _, err = rheos("metrics", "job", "--checkpoint-dir", str(tmp_path / "none"))
     assert code == 2
-    assert "no checkpoint directory" in err
+    assert "does not exist" in err
     segment = HistorySegment("daily-visits", "fine", 10_000, ["cpu_ms"], [1_700_000_000_000], [[5.0]])
     path = segment_path("daily-visits/figures", Grain.FINE, 1_700_000_000_000)
     open_store(kept).put(path, encode_segment(path, segment))

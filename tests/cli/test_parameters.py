@@ -15,5 +15,5 @@ def test_parameters_are_given_by_name() -> None:
 
 @pytest.mark.parametrize("text", ["least", "=7", " =7"])
 def test_what_has_no_name_is_refused(text: str) -> None:
-    with pytest.raises(typer.BadParameter, match="is no parameter: write --param threshold=10"):
+    with pytest.raises(typer.BadParameter, match="is not a parameter: write --param threshold=10"):
         parameters([text])

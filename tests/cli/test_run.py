@@ -218,7 +218,9 @@ def test_explain_tells_what_is_wrong_at_the_line_that_executes(
     )
     line = 1 + file.read_text().splitlines().index('env.execute("job")')
     assert explain(file, [], "spark", Overrides()) == 1
-    assert f"{file}:{line}: a batch job becomes" in capsys.readouterr().err.replace("\n", "")
+    assert f'{file}:{line}: format="spark" shows a Spark plan' in capsys.readouterr().err.replace(
+        "\n", ""
+    )
 
 
 def test_explain_needs_a_program(write: Write, capsys: pytest.CaptureFixture[str]) -> None:

@@ -84,7 +84,9 @@ def test_the_line_tells_all() -> None:
 
 
 def test_strangers_are_told_of_where_there_were_any() -> None:
-    assert status_line(replace(STATUS, strangers=3), NOON_MS).endswith(", strangers dropped 3")
+    assert status_line(replace(STATUS, strangers=3), NOON_MS).endswith(
+        ", unauthenticated peers rejected 3"
+    )
 
 
 @pytest.mark.parametrize("state", list(JobState))

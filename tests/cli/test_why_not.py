@@ -54,16 +54,16 @@ def test_all_that_is_known_in_words() -> None:
         "its watermark is 1970-01-01T00:00:59.999Z in subtask 1, which has the lowest; it has not "
         "advanced since 1970-01-01T00:01:30.000Z or earlier (10.0 s)",
         "the window 1970-01-01T00:01:00.000Z to 1970-01-01T00:02:00.000Z fires at "
-        "1970-01-01T00:01:59.999Z: it must come 1 min 0 s further",
+        "1970-01-01T00:01:59.999Z: the watermark must advance 1 min 0 s more",
         "held back by split 'p1' of 'clicks', subtask 1: it is at 1970-01-01T00:00:59.999Z, and has "
-        "not gone on for 12.0 s",
-        "held back by 2 splits that wait to be read",
-        "1 splits are idle and do not count, 'p2' of 'clicks' for 5 min 0 s",
-        "'clicks' has come to 1970-01-01T00:01:10.000Z and 'map' to 1970-01-01T00:00:59.999Z: between "
-        "them 6 batches wait, and 'map' is busy 97%",
+        "not advanced for 12.0 s",
+        "held back by 2 splits that are not being read yet",
+        "1 splits are idle and do not hold it back, 'p2' of 'clicks' for 5 min 0 s",
+        "'clicks' is at 1970-01-01T00:01:10.000Z and 'map' at 1970-01-01T00:00:59.999Z: 6 batches are "
+        "queued between them, and 'map' is busy 97%",
         "",
         "in checkpoint 15 (1.0 s ago) there are 1 open windows of key 'ada', 0 timers",
-        "12 rows came late to it in this attempt, and went nowhere: dropped",
+        "12 rows were late in this attempt, and went nowhere: dropped",
     ]
 
 
@@ -73,27 +73,27 @@ def test_all_that_is_known_in_words() -> None:
         (
             Due("window", 0, 60_000, True),
             {},
-            "is in the past: it has fired, if it had any row that was not late",
+            "is in the past: it has fired, unless all of its rows were late",
         ),
         (Due("window", 60_000, 120_000, True), {}, "the window has rows of key 'ada' there"),
         (Due("window", 120_000, 180_000, True), {}, "the window has no row of key 'ada' there"),
         (
             None,
             {"windows": (), "rows": 0},
-            "there is nothing of key 'ada': the row has not arrived, was late",
+            "there is no state of key 'ada': the row has not arrived, was late, or its window has",
         ),
-        (None, {"windows": (), "window_size_ms": None}, "there is state of key 'ada', and no timer"),
-        (None, {"watermark_ms": None}, "no watermark has come to it yet"),
+        (None, {"windows": (), "window_size_ms": None}, "there is state of key 'ada', but no timer"),
+        (None, {"watermark_ms": None}, "it has received no watermark yet"),
         (None, {"watermark_ms": 2**63 - 1}, "its input has ended"),
         (
             Due("timer", None, 80_000, False),
             {"timers_ms": (80_000,)},
             "the timer of 1970-01-01T00:01:20",
         ),
-        (None, {"late": 0}, "no row came late to it"),
+        (None, {"late": 0}, "no row was late in this attempt"),
         (None, {"late_goes_to": "late"}, "went to the side output 'late'"),
-        (None, {"holding": (), "waiting_splits": 0}, "no split is known that holds it back"),
-        (None, {"unread": ("totals (files of a database)",)}, "not looked into: totals"),
+        (None, {"holding": (), "waiting_splits": 0}, "no split is known to hold it back: all are"),
+        (None, {"unread": ("totals (files of a database)",)}, "not examined: totals"),
     ],
 )
 def test_what_is_said_of_each(due: Due | None, changes: dict[str, Any], says: str) -> None:
@@ -104,7 +104,7 @@ def test_of_a_job_without_a_checkpoint(start: Start) -> None:
     start(directory=None)
     code, out, _ = rheos("why-not", "job", "--operator", "map")
     assert code == 0
-    assert "nothing is known of its state: the job has no checkpoint directory" in out
+    assert "its state is unknown: the job has no readable checkpoint directory" in out
     shown = json.loads(rheos("why-not", "job", "--operator", "map", "--json")[1])
     assert (shown["operator"]["id"], shown["late"], shown["state"]) == ("map-1", 3, None)
 
@@ -112,9 +112,9 @@ def test_of_a_job_without_a_checkpoint(start: Start) -> None:
 @pytest.mark.parametrize(
     ("window", "says"),
     [
-        ("soon", "'soon' is no window"),
+        ("soon", "'soon' is not a window"),
         ("20/10", "the window '20/10' ends before it starts"),
-        ("10", "where the window ends is not known here"),
+        ("10", "the end of the window is unknown: windows of this operator differ in size, or there"),
     ],
 )
 def test_a_window_that_is_none(start: Start, window: str, says: str) -> None:

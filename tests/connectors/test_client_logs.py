@@ -131,7 +131,7 @@ def test_in_a_worker_lines_of_clients_are_kept_and_not_printed(
     for name in CLIENT_LOGGERS[library]:
         for _ in range(100):
             logging.getLogger(f"{name}.part").warning("the server is away")
-    logging.getLogger("rheos.sinks").warning("the sink tries again")
+    logging.getLogger("rheos.sinks").warning("%s; the sink retries until it can publish")
     logging.getLogger("orders").warning("a negative amount")
     lines, dropped = capture.take()
     assert dropped == 0

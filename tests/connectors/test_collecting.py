@@ -44,9 +44,9 @@ def test_a_stream_that_is_cut_is_an_error(
     served(monkeypatch, keep)
     # What PySpark itself makes of it.
     assert len(frame.collect()) < 5000
-    with pytest.raises(JobFailedError, match="came to the driver, and not the end"):
+    with pytest.raises(JobFailedError, match="rows of Spark's result reached the driver, and not"):
         collected(frame)
-    with pytest.raises(JobFailedError, match="came to the driver, and not the end"):
+    with pytest.raises(JobFailedError, match="rows of Spark's result reached the driver, and not"):
         collected_table(frame)
 
 

@@ -100,11 +100,11 @@ def test_files_that_no_manifest_lists_are_removed_and_not_read(
 @pytest.mark.parametrize(
     ("change", "event_time", "says"),
     [
-        ("name as title, id, at", "at", "lost the columns ..name"),
-        ("*, 1 as more", "at", "got the columns ..more"),
+        ("name as title, id, at", "at", "the columns ..name are missing"),
+        ("*, 1 as more", "at", "the columns ..more are new"),
         ("cast(id as int) as id, name, at", "at", "'id' was int64 not null and is int32 not null now"),
         ("name, id, at", "at", "in another order"),
-        ("*", None, "event time was 'at' and is None"),
+        ("*", None, "column event time was 'at' and is now None"),
     ],
 )
 def test_a_job_that_comes_back_with_another_dataframe_is_refused(
@@ -134,7 +134,7 @@ def test_rows_without_event_time_leave_no_staging_behind(spark: Any, tmp_path: P
 
 def test_a_dataframe_that_cannot_be_computed_is_told_of(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql("select raise_error('no such luck') as a from range(1)")
-    with pytest.raises(InputError, match="could not be written down") as caught:
+    with pytest.raises(InputError, match="could not be staged before the job") as caught:
         of(frame.selectExpr("cast(a as string) a"), tmp_path, None)
     assert "no such luck" in str(caught.value.detail)
     assert list(tmp_path.iterdir()) == []

@@ -36,7 +36,7 @@ def test_a_second_run_is_refused_adds_or_replaces(runtime: str, tmp_path: Path) 
     refused(
         lambda: write(out, 30, runtime),
         rh.ConfigurationError,
-        "holds files already",
+        "), but this job starts from scratch",
         'mode="overwrite"',
         at="rows.sink_to",
     )
@@ -49,8 +49,8 @@ def test_a_second_run_is_refused_adds_or_replaces(runtime: str, tmp_path: Path) 
     refused(
         lambda: write(out, 30, runtime, mode="overwrite"),
         rh.ConfigurationError,
-        "(mine.parquet), and overwriting them is refused",
-        "remove them yourself",
+        'contains files of another origin (mine.parquet), which mode="overwrite" does not delete',
+        "delete them yourself if you do not need them, or choose another folder",
         at="rows.sink_to",
     )
 

@@ -170,14 +170,14 @@ def test_urls_are_read(tmp_path: Path) -> None:
 
 
 def test_missing_input_is_told_before_the_job_runs(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"there is no file or folder .*nothing\.jsonl"):
+    with pytest.raises(InputError, match=r"the file or folder .*nothing\.jsonl does not exist"):
         files.source(tmp_path / "nothing.jsonl", schema=SCHEMA).splits()
-    with pytest.raises(InputError, match="holds no file to read"):
+    with pytest.raises(InputError, match="contains no file to read"):
         files.source(tmp_path / "*.jsonl", schema=SCHEMA).splits()
-    with pytest.raises(InputError, match="holds no file to read"):
+    with pytest.raises(InputError, match="contains no file to read"):
         files.source(tmp_path, schema=SCHEMA).splits()
     (tmp_path / "data").write_text(lines(1))
-    with pytest.raises(InputError, match=r"format of .*data is not known"):
+    with pytest.raises(InputError, match=r"the format of .*data cannot be inferred from its name"):
         files.source(tmp_path / "data", schema=SCHEMA).splits()
     assert read_all(files.source(tmp_path / "data", schema=SCHEMA, format="jsonl")) == rows(1)
     with pytest.raises(ConfigurationError, match="cannot be opened"):
@@ -202,7 +202,7 @@ def test_wrong_settings_are_refused_at_once() -> None:
         files.source("x", schema=SCHEMA, format="xml")  # type: ignore[arg-type]
     with pytest.raises(SchemaError, match="not a schema"):
         files.source("x", schema="user int")
-    with pytest.raises(SchemaError, match="has no form in JSON"):
+    with pytest.raises(SchemaError, match="cannot be written as JSON"):
         files.source("x", schema=pa.schema([("a", pa.duration("us"))]), format="jsonl")
     with pytest.raises(SchemaError, match="the replay's column 'name' is string"):
         files.source("x", schema=SCHEMA, replay=Replay(on="name", speed=2))
@@ -216,17 +216,17 @@ NUMBER = pa.schema([pa.field("a", pa.int64(), nullable=False)])
 @pytest.mark.parametrize(
     ("bad", "what"),
     [
-        ('{"a": "1"}', "column 'a' must be a number, and is a string"),
+        ('{"a": "1"}', "column 'a' must be a number, but is a string"),
         ('{"a": 1.5}', "couldn't parse:1.5"),
         ('{"a": 1.0}', "couldn't parse:1.0"),
         ('{"a": null}', "column 'a' is missing or null"),
         ('{"b": 1}', "column 'a' is missing or null"),
         ('{"a": 99999999999999999999}', "couldn't parse"),
-        ('{"a": 1', "not one whole JSON object"),
+        ('{"a": 1', "not a single complete JSON object"),
         ('{"a": 1,}', "Missing a name"),
         ('{"a": 1}{"a": 2}', "more than one JSON object"),
-        ("[1]", "not one whole JSON object"),
-        ("nonsense", "not one whole JSON object"),
+        ("[1]", "not a single complete JSON object"),
+        ("nonsense", "not a single complete JSON object"),
         ('{"a": 1, "a": 2}', "twice"),
     ],
 )
@@ -337,7 +337,7 @@ def test_a_file_that_shrank_is_not_taken_for_read(tmp_path: Path) -> None:
     reader = source.open(split, None, Probe().context())
     read(reader, limit=15)
     write_jsonl(path, lines(3))
-    with pytest.raises(InputError, match="shorter than when it was read before"):
+    with pytest.raises(InputError, match="it is shorter than when it was first read"):
         source.open(split, reader.position(), Probe().context()).poll(1)
 
 
@@ -355,7 +355,7 @@ def test_parquet_columns_are_chosen_and_checked(tmp_path: Path) -> None:
         read_all(files.source(path, schema=pa.schema([("id", pa.int64())])))
     assert caught.value.hint is not None
     assert "the file has user, name, at" in caught.value.hint
-    with pytest.raises(InputError, match="column 'name' is string, and the schema says int64"):
+    with pytest.raises(InputError, match="column 'name' is string, but the schema declares int64"):
         read_all(files.source(path, schema=pa.schema([("name", pa.int64())])))
 
 

@@ -128,7 +128,7 @@ def test_a_server_that_closes_is_connected_to_again_and_half_a_line_is_its_last(
 def test_a_bad_line_ends_the_job_with_its_address() -> None:
     with serving(b'{"n": 1}\n{"n": "me"}\n') as server:
         reader = opened(numbers(server.address), Probe())
-        with pytest.raises(InputError, match="column 'n' must be a number, and is a string") as raised:
+        with pytest.raises(InputError, match="column 'n' must be a number, but is a string") as raised:
             rows(reader, 2)
         reader.close()
     assert raised.value.what.startswith(f"{server.address}: ")
@@ -153,14 +153,14 @@ def test_a_line_that_is_too_long_is_left_out() -> None:
 
 @pytest.mark.parametrize("address", ["localhost", ":9", "a:b", "a:70000", 7])
 def test_an_address_is_a_host_and_a_port(address: str) -> None:
-    with pytest.raises(ProgramError, match="is no host and port"):
+    with pytest.raises(ProgramError, match="is not of the form host:port"):
         rh.socket.source(address)
 
 
 def test_formats_that_have_no_lines_or_a_header_are_refused() -> None:
-    with pytest.raises(ProgramError, match="payloads of the format"):
+    with pytest.raises(ProgramError, match="does not encode rows as lines"):
         rh.socket.source("localhost:9", format=rh.formats.arrow(), schema=NUMBER)
-    with pytest.raises(ProgramError, match="no line that names the columns"):
+    with pytest.raises(ProgramError, match="a socket has no CSV header line"):
         rh.socket.source("localhost:9", format=rh.formats.csv(), schema=NUMBER)
 
 
@@ -176,7 +176,7 @@ def test_a_line_in_single_bytes_is_the_line(pieces: list[bytes]) -> None:
 def test_a_line_that_is_too_long_is_a_bad_line() -> None:
     with serving(b"x" * (MAX_LINE_BYTES + 1) + b'\n{"n": 1}\n') as server:
         reader = opened(numbers(server.address), Probe())
-        with pytest.raises(InputError, match="a line has more than 1048576 bytes"):
+        with pytest.raises(InputError, match="a line exceeds 1048576 bytes"):
             rows(reader, 2)
         reader.close()
         probe = Probe()
@@ -218,11 +218,14 @@ def test_a_server_that_vanishes_is_noticed_though_nothing_is_sent() -> None:
 
 def test_explain_says_which_rows_a_failure_loses() -> None:
     assert rh.socket.source("localhost:9").lost_by_failure() == (
-        "lines received since the last checkpoint, as a socket cannot be read again"
+        "lines received since the last checkpoint, because a socket cannot be read again"
     )
     made = [{"acknowledge": "received"}, {}]
     lost = [rh.http.source(port=0, schema=NUMBER, **each).lost_by_failure() for each in made]
-    assert lost == ["rows received since the last checkpoint, as requests are answered before", None]
+    assert lost == [
+        "rows received since the last checkpoint, because requests are answered earlier",
+        None,
+    ]
     env = rh.Environment()
     env.from_source(rh.socket.source("localhost:9"), name="lines").collect("rows")
     assert "loses     if the job fails: lines received since the last checkpoint" in env.explain()

@@ -222,7 +222,7 @@ def test_batches_that_were_removed_are_missed(whole: StagedStream, tmp_path: Pat
         assert manifest is not None
         folder.remove(number, manifest)
     assert folder.numbers() == [2, 3, 4]
-    with pytest.raises(InputError, match=r"batch 0 of the stream .* those from 2 on are") as caught:
+    with pytest.raises(InputError, match=r"batch 0 of the stream is needed but was") as caught:
         polled(source.open(split, position, Probe().context()))
     assert "retain" in str(caught.value.hint)
 
@@ -240,7 +240,7 @@ def test_a_folder_that_lost_what_was_read_is_not_waited_for(
         manifest = folder.batch(number)
         assert manifest is not None
         folder.remove(number, manifest)
-    with pytest.raises(UnrestorableError, match="they only go up to 2"):
+    with pytest.raises(UnrestorableError, match="the job has read the batches of the stream before"):
         polled(source.open(split, position, Probe().context()))
 
 
@@ -248,6 +248,6 @@ def test_positions_of_another_stream_are_refused(whole: StagedStream, tmp_path: 
     known = {split.id: split.payload for split in whole.splits()}
     assert whole.resumed(whole.splits(), known) == whole.splits()
     other = StagedStream(str(tmp_path / "other"), "another", SCHEMA, "at", 3)
-    with pytest.raises(UnrestorableError, match="in the middle of another stream") as caught:
+    with pytest.raises(UnrestorableError, match="the checkpoint or savepoint has read") as caught:
         other.resumed(other.splits(), known)
-    assert "start the job under those" in str(caught.value.hint)
+    assert "staged rows belong to the name and the checkpoint directory of" in str(caught.value.hint)

@@ -211,9 +211,9 @@ def test_the_error_says_whether_it_is_started_again(world: World, tmp_path: Path
     query.started()
     world.kills = dead
     errors = checks(query, world, most=100)
-    assert {error.what for error in errors} == {"the query of the stream has died: the bucket is away"}
-    again = "it is started again; Spark's log says more"
-    assert [error.hint for error in errors] == [again] * 3 + ["Spark's log says more"] * 2
+    assert {error.what for error in errors} == {"the query of the stream failed: the bucket is away"}
+    again = "the query is restarted; see Spark's log for details"
+    assert [error.hint for error in errors] == [again] * 3 + ["see Spark's log for details"] * 2
 
 
 def test_a_query_that_dies_slowly_is_given_up_too(world: World, tmp_path: Path) -> None:
@@ -247,7 +247,7 @@ def test_what_is_available_now_and_cannot_be_staged_is_the_error_of_the_start(
     assert caught.value is bad
 
     world.stages, world.kills = lambda: None, dead
-    with pytest.raises(UnavailableError, match="has died: the bucket is away"):
+    with pytest.raises(UnavailableError, match="failed: the bucket is away"):
         query_of(world, tmp_path, available_now=True).started()
 
 

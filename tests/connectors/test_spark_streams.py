@@ -138,9 +138,9 @@ def test_a_query_that_dies_around_a_batch_stages_it_once(
     assert rows_of(again) == list(range(4 * ROWS))
     assert again.splits() == staged.splits()
 
-    with pytest.raises(ConfigurationError, match="lanes=2, and it is 5 now"):
+    with pytest.raises(ConfigurationError, match="this job started reading the stream with lanes=2"):
         stream(frame, lanes=5).staged(str(tmp_path / "staged"))
-    with pytest.raises(SchemaError, match="has lost the columns"):
+    with pytest.raises(SchemaError, match="the columns"):
         replace(stream(frame.select("at"))).staged(str(tmp_path / "staged"))
     # Without Spark's own note of what it has read, it would read all of it again.
     for path in sorted((tmp_path / "staged" / "query").rglob("*"), reverse=True):
@@ -252,11 +252,11 @@ def test_what_cannot_be_read_so_is_refused(spark: Any, frame: Any) -> None:
     with pytest.raises(ProgramError, match="is streaming") as caught:
         env.from_dataframe(frame)
     assert "from_stream" in str(caught.value.hint)
-    with pytest.raises(ProgramError, match="unit= or a format="):
+    with pytest.raises(ProgramError, match="of a Spark stream must be a timestamp, without unit= or"):
         env.from_stream(frame, rh.Watermark.monotonic(on="id", unit="s"))
     with pytest.raises(ProgramError, match=r"test_spark_streams.py:\d+.*event time is assigned after"):
         env.from_stream(frame).with_event_time(rh.Watermark.monotonic(on="at"))
-    with pytest.raises(ConfigurationError, match="lanes is a whole number"):
+    with pytest.raises(ConfigurationError, match="lanes must be an integer from 1 to"):
         env.from_stream(frame, lanes=0)
     env.from_stream(frame).print()
     with pytest.raises(ConfigurationError, match=r"test_spark_streams.py:\d+.*in real time"):

@@ -188,7 +188,7 @@ def test_a_file_that_is_gone_is_no_success(store: Store, tmp_path: Path) -> None
     assert committer is not None
     with pytest.raises(UnrestorableError, match=r"2 rows that were staged for checkpoint 1"):
         committer.commit(staged)
-    with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+    with pytest.raises(UnrestorableError, match="the checkpoint's list of staged rows is damaged"):
         committer.commit([b"\x80"])
 
 

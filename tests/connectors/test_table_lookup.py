@@ -113,7 +113,7 @@ def test_a_stream_is_joined_with_a_table() -> None:
     ("given", "text"),
     [
         (lambda: rh.lookup_table(TOWNS, key="zap"), "did you mean 'zip'"),
-        (lambda: rh.lookup_table(TOWNS, key=()), "is no key"),
+        (lambda: rh.lookup_table(TOWNS, key=()), "must name at least one column"),
         (lambda: rh.lookup_table(TOWNS.select("zip"), key="zip"), "no columns but its key"),
         (lambda: rh.lookup_table(lambda: TOWNS, key="zip"), "schema=Price"),
         (
@@ -133,7 +133,7 @@ def test_what_is_wrong_is_said_at_the_line(given: Callable[[], Any], text: str) 
 def test_keys_of_another_type_are_refused() -> None:
     env = rh.Environment(1)
     sales = env.from_source(rh.collection([{"n": 1, "zip": "89073"}]))
-    with pytest.raises(SchemaError, match="the table is int64, and the column of the stream is string"):
+    with pytest.raises(SchemaError, match="of the table is int64, but the stream's column is string"):
         sales.lookup(rh.lookup_table(TOWNS, key="zip"), on="zip")
 
 

@@ -105,7 +105,7 @@ def test_the_order_is_that_of_names_or_of_time(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="no file or folder"):
+    with pytest.raises(InputError, match="the file or folder"):
         watched(tmp_path / "logs").splits()
 
 
@@ -118,12 +118,12 @@ def test_a_file_is_not_followed(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("how", "what"),
     [
-        ({"discover": "0s"}, "more often"),
+        ({"discover": "0s"}, "is too short"),
         ({"order": "size"}, "order='size'"),
         ({"discover": None, "order": "time"}, "discover="),
         ({"replay": rh.Replay(on="n", speed="60x")}, "replay"),
-        ({"forget": "1d"}, "in the order of time"),
-        ({"forget": "1d", "order": "time", "discover": None}, "in the order of time"),
+        ({"forget": "1d"}, "forget= needs a folder that is watched in order of time"),
+        ({"forget": "1d", "order": "time", "discover": None}, "forget= needs a folder that is"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(
@@ -141,7 +141,7 @@ def test_a_file_that_grows_after_it_was_found_is_an_error_of_the_listing(tmp_pat
     source = watched(tmp_path)
     source.splits()
     a.write_text('{"n": 1}\n{"n": 2}\n')
-    with pytest.raises(InputError, match=r"had 9 bytes when it was found, and has 18 now"):
+    with pytest.raises(InputError, match=r"had 9 bytes when it was found, but has 18 now: appended"):
         source.discover()
 
 
@@ -163,7 +163,7 @@ def test_a_file_that_grew_while_it_was_read_is_an_error_of_its_reader(tmp_path: 
             else:
                 a.write_text('{"n": 1}\n{"n": 2}\n')
 
-    with pytest.raises(InputError, match="rename it when it is whole"):
+    with pytest.raises(InputError, match="write the file under a temporary name that begins with a"):
         to_its_end()
 
 

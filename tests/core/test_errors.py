@@ -75,7 +75,7 @@ def test_whoever_says_that_memory_is_used_up_is_no_defect(allocate: Callable[[],
         allocate()
     error = unexpected(raised.value)
     assert isinstance(error, OutOfMemoryError)
-    assert "has no memory left" in error.what
+    assert "a process has run out of memory" in error.what
     assert "rocksdb" in (error.hint or "")
 
 

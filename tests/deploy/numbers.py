@@ -168,7 +168,7 @@ class Run:
         return found
 
     def stands_by(self) -> None:
-        wait_for(lambda: "standing by: the job 'numbers'" in self._living(), 400)
+        wait_for(lambda: "standing by: " in self._living(), 400)
 
     def has_written(self, entries: int) -> None:
         """So many to the log, which may be of several drivers."""

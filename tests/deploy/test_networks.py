@@ -81,9 +81,9 @@ def test_a_driver_that_was_cut_off_finds_its_job_taken_and_does_nothing(
 
     assert first.driver.wait(400) == 1, first.output()[-4000:]
     # Said once, as the end: it does not claim to restart.
-    assert first.output().count("another driver has taken over the job 'numbers'") == 1
-    assert "run a job from one driver at a time, or give each its own name" in first.output()
-    assert f"the job was run by process 1 on host {host.name}" in second.output()
+    assert first.output().count("another driver now runs the job 'numbers' in") == 1
+    assert "run a job from one driver at a time, or give each job its own name" in first.output()
+    assert f"the job was last run by process 1 on host {host.name}" in second.output()
     second.ends_exactly()
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
 
@@ -122,8 +122,8 @@ def test_one_that_stands_by_takes_over_behind_a_partition_and_never_are_there_tw
     here.uncover(first.driver.pid, shared)
     here.plug()
     assert first.driver.wait(400) == 1, first.output()[-4000:]
-    assert "another driver has taken over the job 'numbers'" in first.output()
-    assert f"process 1 on host {here.name} is gone: taking the job" in second.output()
+    assert "another driver now runs the job 'numbers' in" in first.output()
+    assert f"process 1 on host {here.name} was lost: taking over the job" in second.output()
 
     second.ends_exactly()
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})

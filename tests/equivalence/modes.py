@@ -70,7 +70,7 @@ def gap(program: Program, mode: Mode) -> Gap | None:
     return None
 
 
-NO_WAY_BACK = Gap("rows go round a loop", ProgramError, "a batch job has no way back")
+NO_WAY_BACK = Gap("rows go round a loop", ProgramError, "which a batch job does not support")
 
 GAPS: dict[tuple[str, Mode], Gap] = {
     ("loops", Mode.BATCH): NO_WAY_BACK,

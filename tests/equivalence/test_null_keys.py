@@ -65,10 +65,10 @@ def refusal(use: str, runtime: Any, parallelism: int) -> tuple[str, str]:
         env.execute()
     at = "" if use == "window" else ", 'at': 2"  # These windows read no column but the keys.
     return str(caught.value), (
-        f"{__file__}:{line}: operator 'key_by': the key column 'user' is null\n"
-        f"  record: {{'page': 'cart', 'user': None{at}}}\n"
-        "  what to do: a row without a key belongs to no subtask: before key_by(), drop such rows with "
-        ".filter(col('user').is_not_null()), or fill the key in with "
+        f"{__file__}:{line}: operator 'key_by': the key column 'user' is null\n  "
+        f"record: {{'page': 'cart', 'user': None{at}}}\n  what to do: a row "
+        "without a key cannot be routed to a subtask: before key_by(), drop such "
+        "rows with .filter(col('user').is_not_null()), or fill in the key with "
         ".with_columns(col('user').fill_null(...))"
     )
 

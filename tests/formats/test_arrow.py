@@ -46,13 +46,13 @@ whole = stream(texts("a"))
 @pytest.mark.parametrize(
     ("payload", "what"),
     [
-        (whole[:-20], "it is not a whole Arrow stream"),
+        (whole[:-20], "it is not a complete Arrow stream"),
         (whole + b"more", "it has bytes after the end of its Arrow stream"),
         (whole + whole, "it has bytes after the end of its Arrow stream"),
-        (b"text", "it is not a whole Arrow stream"),
+        (b"text", "it is not a complete Arrow stream"),
         (stream(texts(None)), "column 's' holds a null"),
         (stream(pa.record_batch({"n": [1]})), "it has no column 's'"),
-        (stream(pa.record_batch({"s": [1]})), "column 's' is int64, and the schema says string"),
+        (stream(pa.record_batch({"s": [1]})), "column 's' is int64, but the schema declares string"),
         (stream(texts("a" * 999), compression="zstd"), "its buffers are compressed"),
         (stream(texts("a" * 999), compression="lz4"), "its buffers are compressed"),
     ],
@@ -76,9 +76,9 @@ def test_a_dictionary_does_not_multiply_a_long_text(monkeypatch: pytest.MonkeyPa
     long = pa.DictionaryArray.from_arrays(pa.array([0] * 100, pa.int8()), pa.array(["x" * 1000]))
     for column in (long, long.cast(pa.string()).cast(pa.string_view())):
         [bad] = decode(formats.arrow().decoder(SCHEMA), stream(pa.record_batch({"s": column}))).bad
-        assert bad.error == "column 's' has more than 10000 bytes, written out"
+        assert bad.error == "column 's' exceeds 10000 bytes when expanded"
 
 
 def test_a_payload_has_a_row_at_least() -> None:
-    with pytest.raises(ProgramError, match="rows_per_payload=0 is no number of rows"):
+    with pytest.raises(ProgramError, match="rows_per_payload must be at least 1, not 0"):
         formats.arrow(rows_per_payload=0)

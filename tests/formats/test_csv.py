@@ -25,15 +25,15 @@ AT = b"2026-01-01T10:00:00Z"
 @pytest.mark.parametrize(
     ("payload", "what"),
     [
-        (b"x,a," + AT, "column 'n' must be int64, and is 'x'"),
+        (b"x,a," + AT, "column 'n' must be int64, but is 'x'"),
         (b",a," + AT, "column 'n' is missing or null"),
-        (b"1,a,noon", "column 'at' must be timestamp[us, tz=UTC], and is 'noon'"),
-        (b"1,a", "it has 2 fields, where 3 are expected"),
-        (b"", "it is empty, where 3 fields are expected"),
-        (b'1,"a,' + AT, "it has 2 fields, where 3 are expected"),
-        (b'1,a,"' + AT, "it is not one record"),
-        (b"1,a,%s\n2,b,%s" % (AT, AT), "it is not one record"),
-        (b"1,\xff," + AT, "column 's' must be string, and is invalid UTF8 data"),
+        (b"1,a,noon", "column 'at' must be timestamp[us, tz=UTC], but is 'noon'"),
+        (b"1,a", "it has 2 fields, but 3 are expected"),
+        (b"", "it is empty, but 3 fields are expected"),
+        (b'1,"a,' + AT, "it has 2 fields, but 3 are expected"),
+        (b'1,a,"' + AT, "it is not a single record"),
+        (b"1,a,%s\n2,b,%s" % (AT, AT), "it is not a single record"),
+        (b"1,\xff," + AT, "column 's' must be string, but is invalid UTF8 data"),
     ],
 )
 def test_a_bad_payload_is_given_back_with_what_is_wrong(payload: bytes, what: str) -> None:

@@ -129,7 +129,7 @@ def test_a_tombstone_is_a_row_of_nulls_where_all_columns_may_be_null(name: str) 
     [bad] = decode(example.format.decoder(strict), None).bad
     assert (bad.at, bad.payload) == (0, None)
     assert bad.error == (
-        f"the payload is null (a tombstone), and column {strict.names[0]!r} may not be null"
+        f"the payload is null (a tombstone), but column {strict.names[0]!r} is not nullable"
     )
 
 
@@ -137,7 +137,7 @@ def test_a_tombstone_is_a_row_of_nulls_where_all_columns_may_be_null(name: str) 
 def test_a_payload_that_is_too_long_is_bad(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "MAX_PAYLOAD_BYTES", 9)
     decoded = decode(EXAMPLES[name].format.decoder(EXAMPLES[name].schema), b"0123456789")
-    assert [bad.error for bad in decoded.bad] == ["the payload has 10 bytes, where 9 are allowed"]
+    assert [bad.error for bad in decoded.bad] == ["the payload has 10 bytes, but the maximum is 9"]
 
 
 @every_format

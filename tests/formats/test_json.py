@@ -24,16 +24,16 @@ def numbers(*payloads: bytes | None) -> Decoded:
 @pytest.mark.parametrize(
     ("payload", "what"),
     [
-        (b'{"a": "1"}', "column 'a' must be a number, and is a string"),
+        (b'{"a": "1"}', "column 'a' must be a number, but is a string"),
         (b'{"a": 1.0}', "couldn't parse:1.0"),
-        (b'{"a": true}', "column 'a' must be a number, and is a boolean"),
+        (b'{"a": true}', "column 'a' must be a number, but is a boolean"),
         (b'{"a": null}', "column 'a' is missing or null"),
         (b"{}", "column 'a' is missing or null"),
-        (b'{"a": 1', "it is not one whole JSON object"),
-        (b'{"a": 1}{"a": 2}', "it holds more than one JSON object"),
-        (b'{"a": 1}\x00{"a": 2}', "it is not one whole JSON object"),
-        (b"[1]", "it is not one whole JSON object"),
-        (b"", "it is not one whole JSON object"),
+        (b'{"a": 1', "it is not a single complete JSON object"),
+        (b'{"a": 1}{"a": 2}', "it contains more than one JSON object"),
+        (b'{"a": 1}\x00{"a": 2}', "it is not a single complete JSON object"),
+        (b"[1]", "it is not a single complete JSON object"),
+        (b"", "it is not a single complete JSON object"),
         (b'{"a": 1, "a": 2}', "twice"),
         (b'{"a": 1, "b": "\xff"}', ""),
     ],
@@ -91,7 +91,7 @@ def test_bytes_are_written_as_the_hint_says() -> None:
     """Such as the payloads of rejected records."""
     rows = pa.table({"payload": pa.array([b"\xff{", None])})
     for format in (formats.json(), formats.csv()):
-        with pytest.raises(SchemaError, match="'payload' of type binary has no form in") as raised:
+        with pytest.raises(SchemaError, match="column 'payload' of type binary cannot be") as raised:
             format.check_encodes(rows.schema)
         assert '.with_columns(payload=col("payload").bin.encode("base64"))' in str(raised.value.hint)
     env = rh.Environment(1, runtime="simulated")

@@ -53,7 +53,7 @@ def test_what_workers_say_is_taken() -> None:
             "which is not a state file below",
         ),
         (acknowledge(0, 1, paths=("/etc/passwd",)), "which is not a state file below"),
-        (changed(handles=[handle(file(1, 1, 0), subtask=7)]), "is of subtask 7"),
+        (changed(handles=[handle(file(1, 1, 0), subtask=7)]), "belongs to subtask 7, but the"),
         (changed(handles=[handle(inline=b"x", size_bytes=-1)]), "rows in -1 bytes"),
         (changed(handles=[handle(file(1, 1, 0), operator="spy")]), "no operator 'spy'"),
         (changed(committables=[CommittableHandle(OperatorId("spy"), b"")]), "no operator 'spy'"),
@@ -76,7 +76,7 @@ def test_the_attempt_fails_and_nothing_of_it_is_entered_or_deleted() -> None:
     assert time.coordinator.state is LifecycleState.STOPPING
     error = time.coordinator.last_error
     assert isinstance(error, CheckpointError)
-    assert "what subtask 1 says of checkpoint 1 is not taken" in error.what
+    assert "the acknowledgement of checkpoint 1 by subtask 1 is rejected" in error.what
 
 
 def test_an_entry_that_could_not_be_read_back_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -112,8 +112,8 @@ def test_a_staged_file_that_leads_elsewhere_is_not_published(
     committer = files.sink(tmp_path).committer()
     payload = msgspec.msgpack.encode(FileCommittable(staged, target, 1, 4))
     for refused in (payload, b"", b"\x93\x01\x02\x03"):
-        with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+        with pytest.raises(UnrestorableError, match="the checkpoint's list of staged"):
             committer.commit([refused])
-        with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+        with pytest.raises(UnrestorableError, match="the checkpoint's list of staged"):
             committer.abort_stale(JobId("job"), Attempt(2), [refused])
     assert sorted(tmp_path.rglob("*")) == before

@@ -170,7 +170,7 @@ def test_records_that_double_with_each_level_are_refused_by_their_schema(levels:
     for i in range(1, levels + 1):
         fields = [{"name": "a", "type": kind}, {"name": "b", "type": f"L{i - 1}"}]
         kind = {"type": "record", "name": f"L{i}", "fields": fields}
-    with pytest.raises(SchemaError, match="holds more than 1000 values that take no bytes"):
+    with pytest.raises(SchemaError, match="contains more than 1000 values that occupy no bytes"):
         _avro(kind)
 
 

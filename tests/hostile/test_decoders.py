@@ -116,7 +116,7 @@ def test_depth_is_bounded_however_much_python_may_recurse(depth: int) -> None:
 
 def test_size_is_bounded_before_anything_is_read() -> None:
     decoder: BoundedDecoder[bytes] = BoundedDecoder(bytes, max_bytes=10)
-    with pytest.raises(MalformedError, match="12 bytes, where at most 10 are allowed"):
+    with pytest.raises(MalformedError, match="12 bytes, but the maximum is 10"):
         decoder.decode(msgspec.msgpack.encode(b"x" * 10))
 
 
@@ -125,7 +125,7 @@ def test_size_is_bounded_before_anything_is_read() -> None:
 )
 def test_a_container_holds_no_more_than_the_bytes_behind_it(announced: bytes) -> None:
     """Else room is made for four milliards of values."""
-    with pytest.raises(MalformedError, match="cut short"):
+    with pytest.raises(MalformedError, match="truncated"):
         BoundedDecoder[object](object, max_bytes=100).decode(announced + b"\xc0\xc0")
 
 
@@ -237,5 +237,5 @@ def test_values_travel_as_they_are(column: pa.Array) -> None:
 
 def test_a_header_of_another_version_is_refused_by_a_clear_word() -> None:
     (header,) = TRUE["header"]
-    with pytest.raises(TransportError, match=r"speaks version 9 .* this worker 2"):
+    with pytest.raises(TransportError, match=r"a peer uses version 9 of the protocol, but this"):
         wire.decode_header(header[:16] + b"\x09" + header[17:])

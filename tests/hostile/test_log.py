@@ -70,7 +70,7 @@ class TestOfAJob:
         of = stored(files, last)
         assert isinstance(of.entry, CheckpointCompleted)
         files[entry(last)] = encode_entry(of.entry.tombstone(), of.place)
-        assert "its checkpoint is the newest, and yet it was dropped" in error_of(files).what
+        assert "its checkpoint is the newest, but it was dropped (CP10)" in error_of(files).what
 
     def test_an_entry_of_another_job(self) -> None:
         files = lost()
@@ -79,7 +79,7 @@ class TestOfAJob:
         assert of.place is not None
         others = msgspec.structs.replace(of.place, job=JobId("another"))
         files[entry(last)] = encode_entry(of.entry, others)
-        assert "it is of the job 'another'" in error_of(files).what
+        assert "it belongs to the job 'another'" in error_of(files).what
 
     def test_an_entry_of_another_log_of_the_job(self) -> None:
         """As that of a run in another directory, under the same number."""
@@ -89,7 +89,7 @@ class TestOfAJob:
         assert of.place is not None
         others = msgspec.structs.replace(of.place, log="another driver")
         files[entry(last)] = encode_entry(of.entry, others)
-        assert "it is of another log of this job" in error_of(files).what
+        assert "it belongs to another log of this job" in error_of(files).what
 
     def test_an_entry_that_is_gone(self) -> None:
         files = lost()
@@ -275,8 +275,8 @@ class TestContent:
     def test_a_claim_that_lists_what_is_none(self) -> None:
         for listed, why in (
             ([1], "but it is not one"),
-            ([7], "not before it"),
-            ([], "the newest it lists"),
+            ([7], "does not precede it"),
+            ([], "but the newest that it lists is"),
         ):
             claim = msgspec.structs.replace(
                 TestBits.ENTRY, attempt=Attempt(4), completed=listed, from_checkpoint=CheckpointId(5)

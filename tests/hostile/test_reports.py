@@ -56,17 +56,17 @@ def test_a_true_report_is_taken() -> None:
 @pytest.mark.parametrize(
     ("report", "why"),
     [
-        (changed(subtask=2), "no subtask 2"),
-        (changed(subtask=-1), "no subtask -1"),
+        (changed(subtask=2), "subtask 2 does not exist"),
+        (changed(subtask=-1), "subtask -1 does not exist"),
         (changed(records_in={"spy": 3}), "no operator 'spy'"),
         (changed(watermark_ms={"spy": 3}), "no operator 'spy'"),
-        (changed(records_out={"map": -3}), "below nothing"),
+        (changed(records_out={"map": -3}), "a row count is negative"),
         (changed(counters={"spy/late": 3}), "no operator for 'spy/late'"),
         (changed(gauges={"map/": 3.0}), "no operator for 'map/'"),
         (changed(counters={"map/" + "x" * (MAX_NAME + 1): 3}), "no operator for 'map/xx"),
         (changed(accumulated={"map/x": Accumulated(buckets=dict.fromkeys(range(5000), 1))}), "buckets"),
-        (with_reading("spy_ms", (), 3), "no metric 'spy_ms'"),
-        (with_reading("uptime_s", (), 3), "no metric 'uptime_s'"),
+        (with_reading("spy_ms", (), 3), "do not report a metric 'spy_ms'"),
+        (with_reading("uptime_s", (), 3), "do not report a metric 'uptime_s'"),
         (with_reading("rows_in", (), 3), "1 labels"),
         (with_reading("memory_bytes", ("0",), 3), "0 labels"),
         (with_reading("sent_rows", ("8",), 3), "edge '8'"),
@@ -78,8 +78,8 @@ def test_a_true_report_is_taken() -> None:
         (with_reading("memory_bytes", (), inf), "cannot be inf"),
         (with_reading("memory_bytes", (), Accumulated()), "is a gauge"),
         (with_reading("commit_duration_ms", ("sink",), 3), "is a histogram"),
-        (with_reading("commit_duration_ms", ("sink",), Accumulated(-1)), "no histogram"),
-        (with_reading("busy_ms", ("0",), 1.0, 5.0), "the driver says"),
+        (with_reading("commit_duration_ms", ("sink",), Accumulated(-1)), "not a histogram"),
+        (with_reading("busy_ms", ("0",), 1.0, 5.0), "contains a rate, which only the driver"),
     ],
 )
 def test_what_cannot_be_is_not_taken(report: Progress, why: str) -> None:

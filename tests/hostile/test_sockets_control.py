@@ -79,7 +79,7 @@ def test_a_worker_of_ours_that_sends_what_cannot_be_read_is_given_up(
         worker.send(TOKEN + CONTROL_VERSION + NESTED)
         silent = told(driver, Silent)
         assert (silent.attempt, silent.subtask) == (FIRST, 0)
-        assert "a worker sent what cannot be read: it is nested deeper" in str(silent.error)
+        assert "a worker sent an unreadable message: it is nested deeper" in str(silent.error)
     driver.expect(Attempt(2), 1)
     again = client(context, driver, attempt=Attempt(2))
     again._thread.start()
@@ -95,9 +95,9 @@ def test_a_worker_of_another_version_fails_by_it_and_says_so(
         older.send(TOKEN + b"\x01" + msgspec.msgpack.encode({"type": "Join", "token": TOKEN}))
         assert older.poll(60_000)
         answer = older.recv()
-        assert b"speaks version 01 of the control protocol, and this process version 02" in answer
+        assert b"uses version 01 of the control protocol, but this process uses version 02" in answer
     monkeypatch.setattr("rheos.runtimes.continuous.control.CONTROL_VERSION", b"\x03")
-    with pytest.raises(TransportError, match="the driver speaks version"):
+    with pytest.raises(TransportError, match="of the control protocol, but this process uses"):
         foreign(context)
     assert driver.strangers() == 0
 

@@ -97,9 +97,9 @@ def test_what_strangers_send_is_dropped_and_counted(pair: Pair, frames: list[byt
 
 
 PEERS = {
-    "of no known kind": ([header(kind=255)], "of no kind that there is: 255"),
-    "of another version": ([header(version=9)], "speaks version 9 of the protocol"),
-    "cut short": ([header()[:-1]], "header has 43 bytes, not 44"),
+    "of no known kind": ([header(kind=255)], "a peer's frame has the unknown kind 255"),
+    "of another version": ([header(version=9)], "a peer uses version 9 of the protocol, but this"),
+    "truncated": ([header()[:-1]], "header has 43 bytes, not 44"),
     "too long": ([header() + b"x" * 1000], "header has 45 bytes, not 44"),
     "a batch without rows": ([header(kind=1)], "a BATCH of 1 parts"),
     "a batch that is none": ([header(kind=1), b"noise"], "batch cannot be read"),

@@ -108,7 +108,7 @@ def greeted(pair: Pair, hello: bytes) -> socket.socket:
 def test_a_peer_of_another_version_fails_the_attempt(pair: Pair) -> None:
     hello = bytearray(streamed.encode_hello(TOKEN, Hello(Attempt(1), 0)))
     hello[wire.TOKEN_BYTES] = 9
-    with greeted(pair, bytes(hello)), pytest.raises(TransportError, match="speaks version 9"):
+    with greeted(pair, bytes(hello)), pytest.raises(TransportError, match="uses version 9"):
         pair.take(1)
 
 
@@ -126,15 +126,18 @@ def header(kind: int = 6, token: bytes = TOKEN, sequence: int = 1) -> bytes:
 
 
 PEERS = {
-    "of no known kind": (streamed.head(header(255), 0, Lies.NOWHERE), "of no kind that there is"),
+    "of no known kind": (streamed.head(header(255), 0, Lies.NOWHERE), "a peer's frame has the"),
     "a batch without rows": (streamed.head(header(1), 0, Lies.NOWHERE), "a BATCH of 1 parts"),
     "a batch that is none": (streamed.head(header(1), 5, Lies.BEHIND) + b"noise", "cannot be read"),
     "a mark with more": (streamed.head(header(), 4, Lies.BEHIND) + b"more", "an? END of 2 parts"),
     "no descriptor": (streamed.head(header(1), 5, Lies.IN_MEMORY), "without its descriptor"),
-    "too large": (streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, Lies.BEHIND), "cannot be"),
-    "nowhere, with a size": (streamed.head(header(1), 5, Lies.NOWHERE), "cannot be"),
-    "behind, with none": (streamed.head(header(1), 0, Lies.BEHIND), "cannot be"),
-    "elsewhere": (bytes(4) + b"\x09" + header(1), "cannot be"),
+    "too large": (
+        streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, Lies.BEHIND),
+        "impossible payload",
+    ),
+    "nowhere, with a size": (streamed.head(header(1), 5, Lies.NOWHERE), "impossible payload"),
+    "behind, with none": (streamed.head(header(1), 0, Lies.BEHIND), "impossible payload"),
+    "elsewhere": (bytes(4) + b"\x09" + header(1), "impossible payload"),
 }
 
 

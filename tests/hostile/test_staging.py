@@ -135,7 +135,7 @@ def test_a_staging_of_a_foreign_name_is_not_followed(root: Path, name: str) -> N
     (victim / NAMES[0]).write_bytes(b"of somebody else")
     put(root, msgspec.structs.replace(make(root), staging=name))
     before = files_below(root.parent)
-    with pytest.raises(UnrestorableError, match="no name of a staging"):
+    with pytest.raises(UnrestorableError, match="is not a valid name of a staging"):
         opened(root)
     assert files_below(root.parent) == before
 
@@ -146,7 +146,7 @@ def test_a_file_of_a_foreign_name_is_not_followed(root: Path, name: str) -> None
     bad = msgspec.structs.replace(good.files[0], name=name)
     put(root, msgspec.structs.replace(good, files=[bad, good.files[1]]))
     before = files_below(root.parent)
-    with pytest.raises(UnrestorableError, match="no name of a staged file"):
+    with pytest.raises(UnrestorableError, match="is not a valid name of a staged file"):
         opened(root)
     assert files_below(root.parent) == before
 
@@ -171,7 +171,7 @@ def test_a_checkpoint_directory_may_be_moved(root: Path) -> None:
 def test_a_manifest_whose_files_are_gone_is_refused_and_nothing_is_removed(root: Path) -> None:
     put(root, msgspec.structs.replace(make(root), staging="ffffffffffff"))
     before = files_below(root)
-    with pytest.raises(UnrestorableError, match="there is no staging ffffffffffff"):
+    with pytest.raises(UnrestorableError, match="the staging ffffffffffff does not exist"):
         opened(root)
     assert files_below(root) == before
 
@@ -267,12 +267,14 @@ def test_a_manifest_of_0_1_0_with_another_staging_is_refused(root: Path, name: s
     (root.parent / "victim").mkdir()
     (root.parent / "victim" / NAMES[0]).write_bytes(b"of somebody else")
     before = files_below(root.parent)
-    with pytest.raises(UnrestorableError, match=r"no name of a staging|there is no staging"):
+    with pytest.raises(
+        UnrestorableError, match=r"not a valid name of a staging|the staging .* does not exist"
+    ):
         opened(root)
     assert files_below(root.parent) == before
 
 
 def test_a_file_of_0_1_0_with_other_rows_is_refused(root: Path) -> None:
     put_old(root, files=[{"name": NAMES[0], "rows": 41, "first_ms": 0}])
-    with pytest.raises(InputError, match="holds 40 rows, and 41 were staged"):
+    with pytest.raises(InputError, match="holds 40 rows, but 41 were staged"):
         rows_of(opened(root))

@@ -25,7 +25,7 @@ def test_partial_matches_that_double_with_each_row_end_the_job(ends_with: str) -
     elif ends_with == "what never comes in time":
         pattern = pattern.not_followed_by("z").where(rh.col("n") < 0)
     stream.key_by("u").detect(pattern.within("1h")).collect("matches")
-    with pytest.raises(InputError, match="one key keeps more than 100,000 partial matches") as caught:
+    with pytest.raises(InputError, match="one key has more than 100,000 partial matches") as caught:
         env.execute("doubling")
     assert caught.value.key == "'x'"
     assert "within" in (caught.value.hint or "")

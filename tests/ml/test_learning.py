@@ -93,12 +93,12 @@ class Classifier:
 WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
     "no model": (
         lambda s: rh.ml.learn(s, Deaf, features=["km"], target="minutes"),
-        "Deaf does not learn row by row",
+        "Deaf cannot learn row by row",
         "partial_fit",
     ),
     "no classes": (
         lambda s: rh.ml.learn(s, Classifier, features=["km"], target="minutes"),
-        "is a classifier, which needs all classes at its first row",
+        "is a classifier, which must know all classes before its first row",
         "classes=[0, 1]",
     ),
     "an unknown feature": (
@@ -108,12 +108,12 @@ WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
     ),
     "a text of features": (
         lambda s: rh.ml.learn(s, MeanSoFar, features="km", target="minutes"),
-        "takes the columns that a model looks at, not 'km'",
+        "must be the columns that the model reads, not 'km'",
         "name them",
     ),
     "no features": (
         lambda s: rh.ml.learn(s, MeanSoFar, features=[], target="minutes"),
-        "takes the columns that a model looks at",
+        "must be the columns that the model reads",
         "name them",
     ),
     "an unknown target": (
@@ -123,12 +123,12 @@ WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
     ),
     "a name that is there": (
         lambda s: rh.ml.learn(s, MeanSoFar, features=["km"], target="minutes", name="km"),
-        "the rows have a column 'km' already",
+        "the stream already has a column 'km'",
         "rename the result",
     ),
     "no detector": (
         lambda s: rh.ml.drift(s, Deaf, on="km"),  # type: ignore[arg-type]
-        "Deaf is no detector of drift",
+        "Deaf is not a drift detector",
         "PageHinkley",
     ),
     "a drift of nothing": (

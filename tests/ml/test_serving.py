@@ -125,7 +125,7 @@ def failing(write: Callable[[rh.DataStream, rh.DataStream], rh.DataStream]) -> R
 
 def test_what_is_wrong_is_said() -> None:
     pickled = failing(lambda rows, models: rh.ml.serve(rows, models, features=["x"], load=pickle.loads))
-    assert "a pickle is a program" in pickled.what
+    assert "serve() does not unpickle models that arrive as rows, because a pickle" in pickled.what
     no_models = failing(lambda rows, models: rh.ml.serve(rows, rows, features=["x"]))
     assert "version is missing" in no_models.what
     no_predictor = failing(lambda rows, models: rh.ml.score(rows, "model", features=["x"]))  # type: ignore[arg-type]

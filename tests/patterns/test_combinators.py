@@ -213,33 +213,33 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("pattern", "says"),
         [
-            (lambda: A.followed_by("b").where(step("b")), "'b' may wait for ever"),
-            (lambda: A.one_or_more(), "'a' may wait for ever"),
-            (lambda: A.not_followed_by("n").where(step("n")).within(None), "does not say for how long"),
-            (lambda: A.one_or_more().until(step("a")).within("1s"), "step 'a' can never take a row"),
-            (lambda: A.next("b").where(rh.lit(False)), "step 'b' can never take a row"),
+            (lambda: A.followed_by("b").where(step("b")), "'b' has no time limit, so partial"),
+            (lambda: A.one_or_more(), "'a' has no time limit, so partial matches could be kept"),
+            (lambda: A.not_followed_by("n").where(step("n")).within(None), "the pattern ends with an"),
+            (lambda: A.one_or_more().until(step("a")).within("1s"), "step 'a' can never match a row"),
+            (lambda: A.next("b").where(rh.lit(False)), "step 'b' can never match a row, so the"),
             (
                 lambda: A.next("b").where(rh.col("n") == 0).where(rh.col("n") == 1),
-                "step 'b' can never take a row",
+                "step 'b' can never match a row, so the pattern can never match with it",
             ),
-            (lambda: A.not_next("n").next("b").where(step("b")), "step 'b' can never take a row"),
+            (lambda: A.not_next("n").next("b").where(step("b")), "step 'b' can never match a row"),
             (
                 lambda: (
                     begin("x").one_or_more().greedy().followed_by("b").where(step("b")).within("1s")
                 ),
-                "step 'b' can never take a row",
+                "step 'b' can never match a row, so the pattern can never match with it",
             ),
             (lambda: A.one_or_more().greedy().within("1s"), "is greedy"),
-            (lambda: A.optional().within("1s"), "match no rows at all"),
+            (lambda: A.optional().within("1s"), "every step of the pattern is optional, so it would"),
             (lambda: A.next("a"), "the pattern has two steps named 'a'"),
             (lambda: begin("a", rh.pattern.skip_to_last("z")), "no such step"),
-            (lambda: A.greedy(), "is for what repeats"),
+            (lambda: A.greedy(), "() applies only to a step that repeats"),
             (lambda: A.until(step("b")), "repeats without an upper bound"),
             (lambda: A.not_next("n").optional(), "does not apply to 'n'"),
             (lambda: A.times(0), "at least 1"),
             (lambda: A.where(), "needs a condition"),
             (lambda: A.where(3), "takes conditions"),
-            (lambda: A.within("0s"), "more than nothing"),
+            (lambda: A.within("0s"), "greater than 0"),
             (
                 lambda: A.next(A.within("1s")),
                 "which only the whole pattern may have",
@@ -278,15 +278,15 @@ class TestRefused:
             ),
             (lambda: begin("a").one_or_more().greedy().not_next("n").where(step("n")), "'a' is greedy"),
             # An absence that rules out every row.
-            (lambda: A.next(one("x")).optional().not_next("n"), "'n' rules out"),
+            (lambda: A.next(one("x")).optional().not_next("n"), "the pattern can never match: 'n'"),
             (
                 lambda: begin(A.not_next("m").where(step("m")).next(one("b"))).not_next("n"),
-                "'n' rules out",
+                "the pattern can never match: 'n' excludes every row",
             ),
             # An absence without a row before it, or without an end.
             (
                 lambda: A.optional().not_next("n").where(step("n")).next(one("b")).not_next("m"),
-                "no step before this is part of every match",
+                "every step before this one is optional, so there may be no row after which to look",
             ),
             # The error names what blocks a step, not what is written after it.
             (

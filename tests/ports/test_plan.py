@@ -77,13 +77,13 @@ def test_keys_of_different_types_are_refused_at_the_line_of_the_operator() -> No
     env = rh.Environment(2, runtime="simulated")
     one = rows(env)
     other = one.with_columns(name=pl.col("k").cast(pl.String))
-    with pytest.raises(SchemaError, match=r"\(k: int64\), and \(name: string\)") as raised:
+    with pytest.raises(SchemaError, match=r"\(k: int64\), but \(name: string\)") as raised:
         pair(one.key_by("k"), other.key_by("name"), one)
     # The line that adds the node, and stands for a method of the API.
     assert raised.value.site is not None
     assert Path(raised.value.site.file) == Path(tests.ports.__file__)
     assert raised.value.operator == "paired"
-    assert "cast it" in str(raised.value)
+    assert "cast one before key_by()" in str(raised.value)
 
 
 def test_keys_of_different_numbers_of_columns_are_refused() -> None:

@@ -33,7 +33,9 @@ class Handle(JobHandle):
 @pytest.mark.parametrize(("old", "new"), [("figures", "metrics"), ("story", "decisions")])
 def test_an_old_name_warns_and_gives_the_same(old: str, new: str) -> None:
     handle = Handle()
-    with pytest.warns(DeprecationWarning, match=rf"{old}\(\) is called JobHandle\.{new}\(\)") as warned:
+    with pytest.warns(
+        DeprecationWarning, match=rf"{old}\(\) has been renamed to JobHandle\.{new}\(\)"
+    ) as warned:
         given = getattr(handle, old)()
     assert given == getattr(handle, new)()
     assert warned[0].filename == __file__

@@ -145,11 +145,11 @@ def test_why_it_acted_is_in_the_status_and_the_decisions(loaded: Make) -> None:
     scaling = world.status().scaling
     assert scaling is not None
     assert (scaling.state, str(scaling.bounds)) == ("at_bound", "1 to 2")
-    assert scaling.last_change == "1 to 2: its slots had 0% of their time left"
+    assert scaling.last_change == "1 to 2: its slots were idle 0% of the time"
     asked = [line for line in world.master.decisions() if "SavepointRequested" in line]
     assert len(asked) == 1
     assert "parallelism=2" in asked[0]
-    assert "why=its slots had 0% of their time left" in asked[0]
+    assert "why=its slots were idle 0% of the time" in asked[0]
 
 
 def test_slots_that_are_lost_and_come_back(loaded: Make) -> None:

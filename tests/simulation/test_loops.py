@@ -149,12 +149,12 @@ def test_a_loop_that_never_ends_is_seen_and_can_be_stopped_with_all_that_goes_ro
         lambda env: build(env, ends=True), from_savepoint=stopped.savepoints[-1], parallelism=3
     )
     assert sorted(done.rows["out"].column("n").to_pylist()) == list(range(40))
-    with pytest.raises(UnrestorableError, match="do not fit its input any more") as raised:
+    with pytest.raises(UnrestorableError, match="that no longer fit its input") as raised:
         simulate(
             lambda env: numbers(env).with_columns(m=pl.col("n")).iterate(halved),
             from_savepoint=stopped.savepoints[-1],
         )
-    assert "they go round its loop, and belong to savepoints" in str(raised.value)
+    assert "rows in a loop are part of savepoints, too: restore the old columns" in str(raised.value)
 
 
 def test_a_loop_with_too_many_rows_fails_at_the_users_line() -> None:
@@ -177,9 +177,9 @@ def test_mistakes_are_named_at_the_line_of_iterate() -> None:
     mistakes: list[tuple[Any, Mapping[str, Any], str]] = [
         (3, {}, "takes a function of a stream, not 3"),
         (lambda loop: loop, {}, "must return .feedback, output., two streams, not <stream"),
-        (lambda loop: (stream, loop), {}, "does not come from the loop"),
+        (lambda loop: (stream, loop), {}, "the feedback stream does not originate in the loop"),
         (lambda loop: (loop.select(m="n"), loop), {}, "has other columns than the loop"),
-        (lambda loop: (loop.broadcast(), loop), {}, "are dealt out to all subtasks"),
+        (lambda loop: (loop.broadcast(), loop), {}, "are broadcast to all subtasks"),
         (nested, {}, "a loop cannot contain another loop"),
         (halved, {"rounds": 0}, "rounds=0 is not a whole number"),
         (halved, {"capacity": True}, "capacity=True is not a whole number"),
@@ -188,6 +188,6 @@ def test_mistakes_are_named_at_the_line_of_iterate() -> None:
         with pytest.raises(ProgramError, match=wanted) as raised:
             stream.iterate(body, **settings)
         assert "test_loops.py" in str(raised.value)
-    with pytest.raises(SchemaError, match="counted in the column 'round'"):
+    with pytest.raises(SchemaError, match="iterate\\(\\) counts iterations in the column 'round'"):
         stream.select(round="n").iterate(halved, rounds=3)
     stream.iterate(halved, rounds=3)  # What went wrong before is no loop around this one.

@@ -63,12 +63,12 @@ def test_it_is_called_wherever_an_expression_is() -> None:
 
 
 def test_its_arguments_are_checked_at_their_place() -> None:
-    with pytest.raises(SchemaError, match=r"SHOUT\(\) takes a STRING, and this is BIGINT") as wrong:
+    with pytest.raises(SchemaError, match=r"SHOUT\(\) takes a STRING, but this is BIGINT") as wrong:
         environment().sql("SELECT SHOUT(n) AS s FROM t")
     assert wrong.value.hint
     with pytest.raises(ProgramError, match=r"SHOUT\(\) lacks an argument: a STRING"):
         environment().sql("SELECT SHOUT() AS s FROM t")
-    with pytest.raises(ProgramError, match=r"SHOUT\(\) takes 2 arguments, and has 3"):
+    with pytest.raises(ProgramError, match=r"SHOUT\(\) takes 2 arguments, but has 3"):
         environment().sql("SELECT SHOUT(k, n, n) AS s FROM t")
 
 

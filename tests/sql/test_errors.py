@@ -74,26 +74,26 @@ def test_of_a_wide_table_all_columns_are_named() -> None:
 
 WRONG = {
     # Syntax.
-    "SELEC price FROM bids": ("this is no SQL", "FROM"),
-    "SELECT price +": ("something is missing after this", "+"),
-    "SELECT (price FROM bids": ("the bracket that is opened here is not closed", "(price"),
+    "SELEC price FROM bids": ("this is not valid SQL", "FROM"),
+    "SELECT price +": ("the SQL ends too early after this", "+"),
+    "SELECT (price FROM bids": ("the parenthesis that is opened here is not closed", "(price"),
     "SELECT price FROM bids WHERE (price > 3": ("write ) at the end", "(price > 3"),
-    "SELECT price + 3) FROM bids": ("this bracket closes none", ")"),
-    "SELECT price FROM bids WHERE channel = 'a": ("the ' that begins here is not closed", "'a"),
+    "SELECT price + 3) FROM bids": ("this closing parenthesis has no opening one", ")"),
+    "SELECT price FROM bids WHERE channel = 'a": ("the ' that starts here is not closed", "'a"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
-    "SHOW VIEWS": ("this is no SQL: expecting tables", "VIEWS"),
-    "CALL x()": ("CALL is not known here", "CALL"),
+    "SHOW VIEWS": ("this is not valid SQL: expecting tables", "VIEWS"),
+    "CALL x()": ("CALL is not supported here", "CALL"),
     "SELECT FROM bids": ("SELECT has no columns", "SELECT"),
     "SELECT price FROM bids UNION ALL SELECT": ("SELECT has no columns", "SELECT"),
-    "SELECT price /* not yet FROM bids": ("the comment that begins here", "/* not yet FROM bids"),
-    "SELECT price FROM": ("something is missing after this", "FROM"),
-    "SELECT price FROM bids GROUP BY": ("something is missing after this", "GROUP BY"),
-    "SELECT b.price FROM bids b JOIN sales s ON": ("something is missing after this", "ON"),
+    "SELECT price /* not yet FROM bids": ("the comment that starts here is", "/* not yet FROM bids"),
+    "SELECT price FROM": ("the SQL ends too early after this", "FROM"),
+    "SELECT price FROM bids GROUP BY": ("the SQL ends too early after this", "GROUP BY"),
+    "SELECT b.price FROM bids b JOIN sales s ON": ("the SQL ends too early after this", "ON"),
     "SELECT price FORM bids": ("did you mean FROM instead of 'FORM'?", "bids"),
     "SELECT price FROM bids WERE price > 3": ("did you mean WHERE", "price"),
     "SELECT price FROM bids GROUP auction": ("write GROUP BY", "auction"),
-    "SELECT CAST(price AS FOO) AS x FROM bids": ("there is no type FOO", "FOO"),
-    "SELECT CASE WHEN price > 3 THEN 1 FROM bids": ("CASE lacks its WHEN or its END", "1"),
+    "SELECT CAST(price AS FOO) AS x FROM bids": ("unknown type FOO", "FOO"),
+    "SELECT CASE WHEN price > 3 THEN 1 FROM bids": ("CASE is missing its WHEN or its END here", "1"),
     "INSERT INTO t SELECT 1": ("env.sql_script(...)", "t SELECT 1"),
     # A comma behind which nothing stands.
     "SELECT price, FROM bids": ("expected an item after this comma", ","),
@@ -109,10 +109,10 @@ WRONG = {
     ),
     # Calls.
     "SELECT upper(channel, auction) AS u FROM bids": (
-        "UPPER() takes 1 argument at the most, and has 2",
+        "UPPER() takes at most 1 argument, but has 2",
         "upper(channel, auction)",
     ),
-    "SELECT upper() AS u FROM bids": ("UPPER() lacks an argument", "upper()"),
+    "SELECT upper() AS u FROM bids": ("UPPER() is missing an argument", "upper()"),
     "SELECT count(price, auction) AS u FROM bids": ("COUNT() with this number of arguments", "auction"),
     "SELECT summ(price) OVER (ORDER BY ts) AS u FROM bids": ("did you mean 'sum'", "summ(price)"),
     "SELECT * FROM TABLE(TUMBEL(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR))": (
@@ -128,7 +128,7 @@ WRONG = {
     "SELECT a.price FROM bids AS b": ("unknown table 'a'", "a.price"),
     "SELECT frobnicate(price) FROM bids": ("unknown function 'frobnicate'", "frobnicate(price)"),
     "SELECT price, auction AS price FROM bids": (
-        "there are two columns named 'price'",
+        "two columns are named 'price'",
         "auction AS price",
     ),
     "SELECT price * 2 AS twice FROM bids WHERE twice > 3": (
@@ -137,32 +137,32 @@ WRONG = {
     ),
     "WITH a AS (SELECT 1 AS x), a AS (SELECT 2 AS x) SELECT * FROM a": ("WITH names 'a' twice", "a"),
     "SELECT b.price FROM bids b JOIN sales b ON b.auction = b.auction": (
-        "two tables here are called 'b'",
+        "two tables here are named 'b'",
         "sales b",
     ),
-    "SELECT word.x FROM words": ("word.x is no column", "word.x"),
+    "SELECT word.x FROM words": ("word.x is not a column", "word.x"),
     # Types.
-    "SELECT 1e999 AS x FROM bids": ("1e999 is larger than any DOUBLE", "1e999"),
+    "SELECT 1e999 AS x FROM bids": ("1e999 exceeds the range of DOUBLE", "1e999"),
     "SELECT 9999999999999999999999999999999999999999 AS x FROM bids": (
         "a number has at most 38 digits",
         "9999999999999999999999999999999999999999",
     ),
-    "SELECT DATE '2026-13-45' AS day FROM bids": ("'2026-13-45' is no DATE", "'2026-13-45'"),
+    "SELECT DATE '2026-13-45' AS day FROM bids": ("'2026-13-45' is not a valid DATE", "'2026-13-45'"),
     "SELECT auction + channel FROM bids": ("arithmetic takes numbers", "channel"),
     "SELECT price FROM bids WHERE channel = 3": ("a comparison takes values of one type", "3"),
     "SELECT price FROM bids WHERE price": ("WHERE takes a condition", "price"),
-    "SELECT price FROM bids WHERE ts > 'noon'": ("'noon' is no TIMESTAMP", "'noon'"),
+    "SELECT price FROM bids WHERE ts > 'noon'": ("'noon' is not a valid TIMESTAMP", "'noon'"),
     "SELECT CASE WHEN t THEN 1 ELSE 'a' END FROM numbers": ("CASE takes values of one type", "'a'"),
-    "SELECT NULL AS nothing FROM bids": ("NULL alone", "nothing"),
+    "SELECT NULL AS nothing FROM bids": ("always NULL", "nothing"),
     "SELECT CAST(price AS DATE) FROM bids": ("cannot be cast to DATE", "price"),
     "SELECT year(price) FROM bids": ("YEAR takes a DATE or TIMESTAMP", "price"),
-    "SELECT price FROM bids WHERE channel RLIKE '(?=a)'": ("this is no pattern", "'(?=a)'"),
+    "SELECT price FROM bids WHERE channel RLIKE '(?=a)'": ("this is not a valid pattern", "'(?=a)'"),
     "SELECT auction FROM bids UNION ALL SELECT channel FROM bids": (
-        "is BIGINT in one query",
+        "is BIGINT in one query, but",
         "channel FROM bids",
     ),
     "SELECT auction, price FROM bids UNION ALL SELECT price FROM bids": (
-        "as many columns",
+        "the same number of columns",
         "price FROM bids",
     ),
     # Groups and windows.
@@ -172,11 +172,11 @@ WRONG = {
     ),
     "SELECT auction, SUM(channel) AS s FROM bids GROUP BY auction": ("SUM() takes numbers", "channel"),
     "SELECT COLLECT_LIST(price) AS m, SUM(price) AS s FROM bids GROUP BY auction": (
-        "without a window they are kept for ever",
+        "keeps all values, and without a window it would keep them forever",
         "COLLECT_LIST(price)",
     ),
     "SELECT STDDEV(n) AS m FROM (SELECT COUNT(*) AS n FROM bids GROUP BY auction) AS t": (
-        "STDDEV() cannot take a row back",
+        "STDDEV() cannot retract a row",
         "STDDEV(n)",
     ),
     "SELECT * FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(n), INTERVAL '1' HOUR))": (
@@ -184,7 +184,7 @@ WRONG = {
         "n",
     ),
     "SELECT * FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), 10))": (
-        "the length of a window is an interval",
+        "the length of a window must be an interval",
         "10",
     ),
     "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
@@ -192,37 +192,37 @@ WRONG = {
     # A bound of the window that is there twice is one all the same.
     "SELECT began, COUNT(*) AS n FROM (SELECT *, window_start AS began FROM TABLE(TUMBLE(TABLE bids, "
     "DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS t WHERE window_start > '2026-03-01' "
-    "GROUP BY began, window_end": ("is over, and are read before GROUP BY", "began"),
+    "GROUP BY began, window_end": ("the columns of a window are known only when it ends", "began"),
     "SELECT MAX(COUNT(*)) AS m FROM bids": (
         "an aggregate cannot contain another aggregate",
         "MAX(COUNT(*))",
     ),
     "SELECT price FROM bids WHERE COUNT(*) > 1": ("COUNT() is an aggregate", "COUNT(*)"),
     "SELECT *, ROW_NUMBER() OVER (ORDER BY price) AS n FROM bids": (
-        "numbered again with each that comes",
+        "each new row would change the numbers of all rows",
         "ROW_NUMBER() OVER (ORDER BY price)",
     ),
     # Rows over those around them.
     "SELECT price, SUM(price) OVER (PARTITION BY auction) AS s FROM bids": (
-        "the rows OVER which it is have an order",
+        "OVER needs ORDER BY for this function",
         "SUM(price) OVER (PARTITION BY auction)",
     ),
     "SELECT SUM(price) OVER (ORDER BY price) AS s FROM bids": (
-        "OVER on append-only rows needs the order of their event time",
+        "OVER on append-only rows needs ORDER BY the event time",
         "price",
     ),
     "SELECT SUM(n) OVER (ORDER BY n) AS s FROM numbers": (
-        "OVER on append-only rows needs the order of their event time",
+        "OVER on append-only rows needs ORDER BY the event time",
         "n",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 7 FOLLOWING) AS s "
     "FROM bids": (
-        "a frame ends at the current row, or, for ROWS n PRECEDING, at n FOLLOWING",
+        "a frame must end at CURRENT ROW, or, for ROWS n PRECEDING, at n FOLLOWING",
         "7",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts ROWS BETWEEN price PRECEDING AND CURRENT ROW) AS s "
     "FROM bids": (
-        "ROWS takes a whole number",
+        "ROWS takes an integer number",
         "price",
     ),
     "SELECT SUM(price) OVER (ORDER BY ts RANGE BETWEEN 10 PRECEDING AND CURRENT ROW) AS s FROM bids": (
@@ -231,7 +231,7 @@ WRONG = {
     ),
     "SELECT LEAD(price) OVER (ORDER BY ts) AS a, "
     "LEAD(price) OVER (PARTITION BY bidder ORDER BY ts) AS b FROM bids": (
-        "one frame reaches forward already",
+        "one frame reads following rows, and its output has no event time",
         "LEAD(price) OVER (PARTITION BY bidder ORDER BY ts)",
     ),
     "WITH later AS (SELECT ts, LEAD(price) OVER (ORDER BY ts) AS n FROM bids) SELECT window_start, "
@@ -241,7 +241,7 @@ WRONG = {
     "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
     "SELECT n, SUM(n) OVER (ORDER BY n) AS s FROM (SELECT n FROM (SELECT auction, COUNT(*) AS n "
     "FROM bids GROUP BY auction)) AS t": (
-        "it is not known by what they are known",
+        "the rows are updated, but have no key",
         "SUM(n) OVER (ORDER BY n)",
     ),
     "SELECT PROCTIME() AS p FROM bids WHERE PROCTIME() > ts": (
@@ -249,25 +249,25 @@ WRONG = {
         "PROCTIME",
     ),
     "SELECT p < ts AS late FROM (SELECT *, PROCTIME() AS p FROM bids) AS t": (
-        "p is the time of the clock",
+        "p is the processing time, which has no fixed value",
         "p",
     ),
-    "SELECT price FROM bids HAVING price > 3": ("HAVING is of groups", "price > 3"),
+    "SELECT price FROM bids HAVING price > 3": ("HAVING needs GROUP BY", "price > 3"),
     "SELECT * EXCEPT (price) FROM bids": ("EXCEPT", "price"),
     # Joins.
     "SELECT * FROM bids b JOIN sales s ON b.auction = s.auction": (
-        "would keep the rows of both sides for ever",
+        "the join would keep the rows of both sides forever",
         "sales s",
     ),
     "SELECT b.price FROM bids b JOIN sales s ON b.price > s.amount": (
-        "nothing is equal on both sides",
+        "every row would be joined with every other: the join has no equality condition",
         "b.price > s.amount",
     ),
-    "SELECT b.price FROM bids b CROSS JOIN sales s": ("nothing is equal on both sides", "sales s"),
+    "SELECT b.price FROM bids b CROSS JOIN sales s": ("every row would be joined with", "sales s"),
     "SELECT auction FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold BETWEEN b.ts AND "
-    "b.ts + INTERVAL '1' HOUR": ("'auction' may be 2 columns", "auction"),
+    "b.ts + INTERVAL '1' HOUR": ("'auction' is ambiguous: it matches 2 columns", "auction"),
     "SELECT b.price FROM bids b LEFT JOIN sales s ON b.auction = s.auction AND b.price > 3": (
-        "is by what is equal on both sides",
+        "JOIN supports only equality conditions between the two sides",
         "b.price > 3",
     ),
     "SELECT b.price FROM bids b LEFT SEMI JOIN sales s ON b.auction = s.auction": (
@@ -290,41 +290,44 @@ WRONG = {
     # What a stream has no meaning for.
     "SELECT price FROM bids ORDER BY price": ("a stream has no end", "price"),
     "SELECT price FROM bids LIMIT 3": ("a stream has no end", "3"),
-    "SELECT price FROM bids ORDER BY price LIMIT auction": ("takes a whole number", "auction"),
+    "SELECT price FROM bids ORDER BY price LIMIT auction": (
+        "LIMIT takes a constant integer",
+        "auction",
+    ),
     "SELECT price FROM bids ORDER BY 4 LIMIT 9": ("SELECT has 1 columns", "4"),
     "SELECT price FROM bids ORDER BY bidder LIMIT 9": ("unknown column 'bidder'", "bidder"),
-    "SELECT current_timestamp FROM bids": ("would give other values", "current_timestamp"),
+    "SELECT current_timestamp FROM bids": ("would return other values after a", "current_timestamp"),
     # What is not computed yet.
     "SELECT price FROM bids TABLESAMPLE (10 ROWS)": ("SAMPLE of a table", "10"),
     "SELECT /*+ BROADCAST(b) */ price FROM bids b": ("HINT of SELECT", "B"),
     # Queries within: tests/sql/test_queries_within.py has those that say how long rows are kept.
     "SELECT price FROM bids WHERE auction IN (SELECT n FROM numbers)": (
-        "the rows of both queries would be kept for ever",
+        "the rows of both queries would be kept forever",
         "auction IN (SELECT n FROM numbers)",
     ),
     "SELECT (SELECT max(n) FROM numbers) AS m FROM bids": (
-        "every row would be kept for ever, along with the value",
+        "every row would be kept forever, along with the value",
         "max(n) FROM numbers",
     ),
     "SELECT auction, GROUPING(price) AS g FROM bids GROUP BY ROLLUP(auction)": (
-        "'price' is no key of GROUP BY",
+        "'price' is not a key of GROUP BY",
         "price",
     ),
     "SELECT auction, GROUPING(auction) AS g FROM bids GROUP BY auction": (
-        "names the keys that a grouping set leaves out, but there is a single set",
+        "needs several grouping sets, but there is a single one",
         "GROUPING(auction)",
     ),
     "SELECT COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES)) "
     "GROUP BY GROUPING SETS ((window_start, window_end), ())": (
-        "a window must be in every grouping set",
+        "every grouping set must include the window",
         "window_start",
     ),
     "SELECT price, auction FROM bids INTERSECT SELECT n FROM numbers": (
-        "INTERSECT takes queries of as many columns, and these have 2 and 1",
+        "INTERSECT needs queries with the same number of columns, but these have 2 and 1",
         "n FROM numbers",
     ),
     "SELECT price FROM bids INTERSECT SELECT word FROM words": (
-        "column 'price' is BIGINT in one query and STRING in the other",
+        "column 'price' is BIGINT in one query, but STRING in the other",
         "word FROM words",
     ),
 }
@@ -341,7 +344,7 @@ def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
 @pytest.mark.parametrize("text", ["-- nothing", ";", "/* nothing */ ;"])
 def test_a_text_without_a_query_says_so(text: str) -> None:
     error = refused(text)
-    assert error.what == "there is no query in this text"
+    assert error.what == "this SQL contains no query"
     assert error.detail == text
 
 
@@ -353,16 +356,16 @@ def test_a_name_that_two_tables_have_is_ambiguous() -> None:
 def test_a_table_that_is_not_known_says_how_to_register_it() -> None:
     hint = refused("SELECT * FROM orders").hint
     assert hint is not None
-    assert "env.register('orders', stream)" in hint
+    assert "register one with env.register('orders', stream)" in hint
 
 
 def test_a_name_is_registered_once_and_is_a_word() -> None:
     env = rh.Environment()
     stream = env.from_source(rh.collection([{"a": 1}]))
     env.register("t", stream)
-    with pytest.raises(rh.ProgramError, match="there is a table 'T' already"):
+    with pytest.raises(rh.ProgramError, match="the table 'T' already exists"):
         env.register("T", stream)
-    with pytest.raises(rh.ProgramError, match="is a word"):
+    with pytest.raises(rh.ProgramError, match="must be a single word"):
         env.register("a b", stream)
     with pytest.raises(rh.ProgramError, match="takes a stream"):
         env.register("u", stream.key_by("a"))  # type: ignore[arg-type]

@@ -22,7 +22,7 @@ def test_each_step_says_what_its_rows_are() -> None:
         ("project", "upsert by n"),
         ("aggregate", "upsert by n"),
         ("project", "retract"),
-        ("say", "retract by auction"),
+        ("keep", "retract by auction"),
         ("project", "upsert by auction"),
         ("aggregate", "upsert by auction"),
         ("project", "append"),

@@ -93,7 +93,7 @@ def failing(tmp_path: Path, files: dict[str, str], capsys: pytest.CaptureFixture
 
 def test_a_cycle_is_shown_at_its_place(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     said = failing(tmp_path, {"one.sql": "SELECT a\nFROM two", "two.sql": "SELECT a\nFROM one"}, capsys)
-    assert "models/two.sql:2: a table is made of itself: one reads two reads one" in said
+    assert "models/two.sql:2: a table depends on itself: one reads two reads one" in said
     assert "| FROM one\n  |      ^^^" in said
 
 
@@ -104,7 +104,7 @@ def test_an_error_has_the_file_and_the_line(tmp_path: Path, capsys: pytest.Captu
 
 def test_a_table_is_defined_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     files = {"one.sql": "SELECT 1 AS a", "two.sql": "CREATE VIEW One AS SELECT 2 AS a"}
-    assert "models/two.sql:1: there is a table 'one' already, in models/one.sql" in failing(
+    assert "models/two.sql:1: the table 'one' already exists, in models/one.sql" in failing(
         tmp_path, files, capsys
     )
 

@@ -281,12 +281,12 @@ def test_a_script_names_functions_of_modules_beside_it(
 
 WRONG = {
     "SELECT dollars(channel) AS d FROM bids": ("DOLLARS() takes BIGINT as 'cents'", "channel"),
-    "SELECT dollars() AS d FROM bids": ("takes 1 arguments, and has 0", "dollars"),
-    "SELECT label(1) AS d FROM bids": ("takes 2 or more arguments, and has 1", "label(1)"),
+    "SELECT dollars() AS d FROM bids": ("takes 1 arguments, but has 0", "dollars"),
+    "SELECT label(1) AS d FROM bids": ("takes 2 or more arguments, but has 1", "label(1)"),
     "SELECT parts(channel) AS p FROM bids": ("PARTS() returns a table", "parts(channel)"),
     "SELECT price FROM bids WHERE spread(price) > 1": ("SPREAD() is an aggregate", "spread(price)"),
     "SELECT spread(price) AS s FROM bids GROUP BY auction": (
-        "SPREAD() keeps all values",
+        "SPREAD() keeps all values, and without a window it would keep them forever",
         "spread(price)",
     ),
     "SELECT price FROM bids, LATERAL TABLE(dollars(price)) AS d": (
@@ -299,12 +299,12 @@ WRONG = {
     ),
     "SELECT price FROM bids, LATERAL TABLE(parts(channel)) AS p(a)": ("there are 2 columns", "p(a)"),
     "SELECT price FROM bids LEFT JOIN LATERAL TABLE(parts(channel)) AS p ON price > 3": (
-        "joined with it ON TRUE",
+        "LATERAL must be joined ON TRUE",
         "price > 3",
     ),
     "SELECT dolars(price) AS d FROM bids": ("unknown function 'dolars'", "dolars(price)"),
     "SELECT b.price FROM bids b JOIN sales s ON dollars(b.price + s.amount) > 3": (
-        "DOLLARS() is not called here",
+        "DOLLARS() cannot be called here",
         "dollars(b.price + s.amount)",
     ),
 }
@@ -334,15 +334,15 @@ def rows_of_what(text: str) -> Iterator:  # type: ignore[type-arg]
 
 
 UNFIT: dict[str, tuple[str, Any, str]] = {
-    "no type": ("f", untyped, "untyped does not say the type of what it gives"),
-    "no type of rows": ("f", rows_of_what, "does not say the type of the rows"),
+    "no type": ("f", untyped, "untyped does not declare its return type"),
+    "no type of rows": ("f", rows_of_what, "does not declare the type of the rows that it returns"),
     "no type of columns": ("f", twice, "returns=float"),
     "no function": ("f", 3, "takes a function, not 3"),
-    "by name": ("f", by_name, "'rate' by its name"),
+    "by name": ("f", by_name, "the keyword-only parameter 'rate'"),
     "a class": ("f", Spread, "register_function('f', Spread())"),
-    "a name of SQL": ("Upper", dollars, "SQL has a function UPPER of its own"),
-    "no name": ("a b", dollars, "is a word"),
-    "there": ("DOLLARS", dollars, "there is a function 'DOLLARS' already"),
+    "a name of SQL": ("Upper", dollars, "SQL already has a function UPPER"),
+    "no name": ("a b", dollars, "must be a single word"),
+    "there": ("DOLLARS", dollars, "the function 'DOLLARS' already exists"),
 }
 
 

@@ -44,12 +44,14 @@ def test_a_key_is_computed_and_other_conditions_hold_behind() -> None:
 
 
 WRONG = {
-    "SELECT * FROM names": "is looked up by key",
-    "SELECT s.id FROM sales s RIGHT JOIN names n ON s.id = n.id": "there is no RIGHT JOIN",
-    "SELECT s.id FROM sales s JOIN names n ON s.id = n.price": "'id' is missing",
-    "SELECT s.id FROM sales s LEFT JOIN names n ON s.id = n.id AND n.price > 3": "by the keys",
+    "SELECT * FROM names": "can only be joined by key",
+    "SELECT s.id FROM sales s RIGHT JOIN names n ON s.id = n.id": "RIGHT JOIN is not possible",
+    "SELECT s.id FROM sales s JOIN names n ON s.id = n.price": "no condition for 'id'",
+    (
+        "SELECT s.id FROM sales s LEFT JOIN names n ON s.id = n.id AND n.price > 3"
+    ): "only conditions on its keys",
     "SELECT c.n FROM (SELECT COUNT(*) AS n FROM bids) AS c JOIN names ON c.n = names.id": (
-        "rows that change are not looked up"
+        "updated rows cannot be looked up"
     ),
     "SELECT n.nam FROM sales s JOIN names n ON s.id = n.id": "did you mean 'name'?",
 }

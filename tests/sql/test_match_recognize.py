@@ -323,32 +323,32 @@ def test_rows_of_one_time_are_in_one_order_whatever_the_query_reads(
 
 
 WRONG = [
-    ({"ORDER_BY": "price"}, "rows are in the order of event time", "price"),
-    ({"ORDER_BY": "rowtime DESC"}, "rows are in the order of event time", "rowtime"),
+    ({"ORDER_BY": "price"}, "rows must be in ascending order of event time", "price"),
+    ({"ORDER_BY": "rowtime DESC"}, "rows must be in ascending order of event time", "rowtime"),
     (
         {"ORDER_BY": "rowtime, symbol DESC"},
-        "descending where they are whole numbers",
+        "only integers and times can be in descending order after the first column, but this is",
         "symbol",
     ),
-    ({"PATTERN": "(A* B?)"}, "the pattern may match no row at all", "A* B"),
-    ({"PATTERN": "(A B{3,2})"}, "this ends before it begins", "B"),
+    ({"PATTERN": "(A* B?)"}, "the pattern could match no row at all", "A* B"),
+    ({"PATTERN": "(A B{3,2})"}, "the maximum is less than the minimum", "B"),
     ({"PATTERN": "(A C)", "DEFINE": "B AS price > 1"}, "unknown variable 'B'", "B"),
-    ({"DEFINE": "A AS price"}, "DEFINE takes a condition, and this is BIGINT", "price"),
+    ({"DEFINE": "A AS price"}, "DEFINE takes a condition, but this is BIGINT", "price"),
     ({"DEFINE": "A AS prize > 1"}, "unknown column 'prize'", "prize"),
     ({"DEFINE": "A AS A.prize > 1"}, "unknown column 'prize'", "prize"),
     ({"DEFINE": "A AS A.price > 'x'"}, "a comparison takes values of one type", "'x'"),
-    ({"DEFINE": "A AS PREV(price) > 1"}, "PREV may look at a row before the match", "PREV(price)"),
-    ({"DEFINE": "A AS NEXT(price) > 1"}, "rows that come later are not known", "NEXT(price)"),
-    ({"DEFINE": "B AS LAST(A.price * B.tax) > 1"}, "this is of several", "B.tax"),
+    ({"DEFINE": "A AS PREV(price) > 1"}, "PREV would read a row before the match", "PREV(price)"),
+    ({"DEFINE": "A AS NEXT(price) > 1"}, "NEXT is not supported, because it would", "NEXT(price)"),
+    ({"DEFINE": "B AS LAST(A.price * B.tax) > 1"}, "a value of a single row must use a", "B.tax"),
     (
         {"MEASURES": "ARRAY_AGG(A.price) AS s"},
         "ARRAY_AGG() is not computed in MATCH_RECOGNIZE",
         "ARRAY",
     ),
-    ({"MEASURES": "A.price"}, "this is no SQL: expecting as", "PATTERN"),
+    ({"MEASURES": "A.price"}, "this is not valid SQL: expecting as", "PATTERN"),
     ({"AFTER": "AFTER MATCH SKIP TO FIRST A"}, "A takes the first row of each match", "A"),
     ({"AFTER": "AFTER MATCH SKIP TO LAST X"}, "unknown variable 'X'", "X"),
-    ({"PATTERN": "(A B+ C)"}, "B matches every row, so that no match ever ends", "B"),
+    ({"PATTERN": "(A B+ C)"}, "B matches every row, so no match would ever end", "B"),
 ]
 
 
@@ -366,4 +366,4 @@ def test_rows_that_change_have_no_patterns() -> None:
         "SELECT * FROM (SELECT symbol, COUNT(*) AS n FROM ticker GROUP BY symbol) MATCH_RECOGNIZE "
         "(ORDER BY n MEASURES A.n AS n PATTERN (A) DEFINE A AS n > 1)"
     )
-    assert "patterns are of rows that stay" in error.what
+    assert "MATCH_RECOGNIZE needs append-only rows, but these are updated" in error.what

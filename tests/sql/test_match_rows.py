@@ -220,14 +220,18 @@ def test_windows_are_by_the_time_of_matches(pattern: str, expected: list[tuple[i
 @pytest.mark.parametrize(
     ("said", "what", "place"),
     [
-        ({"ROWS": "ALL ROWS PER MATCH WITH UNMATCHED ROWS"}, "in no match are not given", "MATCH"),
-        ({"PATTERN": "(A | B*)"}, "an alternative may match no row", "B"),
+        (
+            {"ROWS": "ALL ROWS PER MATCH WITH UNMATCHED ROWS"},
+            "unmatched rows cannot be returned",
+            "MATCH",
+        ),
+        ({"PATTERN": "(A | B*)"}, "an alternative could match no row at all", "B"),
         ({"PATTERN": "({B})"}, "expecting {-", "B"),
         ({"PATTERN": "(A {B})"}, "expecting a number", "B"),
         ({"PATTERN": "(A {- B)"}, "expecting -}", ")"),
         ({"PATTERN": "(PERMUTE(A, B, C, D, E, F))"}, "PERMUTE of more than 5 parts is not", ")"),
-        ({"PATTERN": "((A | B)+ C)"}, "B matches every row, so that no match ever ends", "B"),
-        ({"PATTERN": "(A B) SUBSET A = (B)"}, "A is a variable, or a SUBSET, before", "A"),
+        ({"PATTERN": "((A | B)+ C)"}, "B matches every row, so no match would ever end", "B"),
+        ({"PATTERN": "(A B) SUBSET A = (B)"}, "A is already a variable or a SUBSET", "A"),
         ({"PATTERN": "(A B) SUBSET S = (A, X)"}, "unknown variable 'X'", "X"),
         ({"DEFINE": "A AS CLASSIFIER() = 'A'"}, "CLASSIFIER is allowed in MEASURES only", "CLASSIFIER"),
         ({"DEFINE": "A AS FINAL LAST(price) = 1"}, "FINAL is allowed in MEASURES only", "FINAL"),

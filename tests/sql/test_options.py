@@ -112,10 +112,10 @@ def test_an_option_of_bytes_names_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        ({"number": "1.5"}, "'1.5' is not a whole number"),
+        ({"number": "1.5"}, "'1.5' is not an integer"),
         ({"share": "half"}, "'half' is not a number"),
         ({"flag": "yes"}, "neither true nor false"),
-        ({"table": "a"}, "cannot be written as a string"),
+        ({"table": "a"}, "this option cannot be set as a string"),
         ({"nothing": "a"}, "unknown option 'nothing'"),
     ],
 )

@@ -10,11 +10,11 @@ from tests.sql.test_errors import place
 
 WRONG = {
     "SELECT price FROM bids WHERE auction NOT IN (SELECT auction FROM sales)": (
-        "NOT IN is true of no row once the query has a null",
+        "NOT IN is true for no row once the query returns a null",
         "auction FROM sales",
     ),
     "SELECT price FROM bids WHERE auction IN (SELECT auction, id FROM sales)": (
-        "IN takes a query of as many columns, and this has 2",
+        "IN needs a query with one column for each value, but this has 2",
         "auction, id FROM sales",
     ),
     "SELECT price FROM bids WHERE channel IN (SELECT id FROM sales)": (
@@ -22,7 +22,7 @@ WRONG = {
         "id FROM sales",
     ),
     "SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.amount > b.price)": (
-        "is bound to it by what is equal",
+        "a correlated subquery supports only equality conditions with the outer query",
         "s.amount > b.price",
     ),
     "SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auctoin)": (

@@ -138,18 +138,18 @@ def test_state_ttl_is_said_for_the_statements_behind_it() -> None:
 
 WRONG = {
     "CREATE TABLE t (ts STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'files', 'path' = 'x')": (
-        "a watermark is of a TIMESTAMP, and 'ts' is STRING"
+        "a watermark needs a TIMESTAMP, but 'ts' is STRING"
     ),
     "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + INTERVAL '1' DAY) WITH ('connector' = 'x')": (
-        "the time less an interval"
+        "a watermark must be the time, or the time minus an interval"
     ),
-    "CREATE TABLE t (a INT)": "CREATE TABLE has no WITH",
-    "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH names no connector",
+    "CREATE TABLE t (a INT)": "CREATE TABLE needs WITH (...), which names the connector",
+    "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH does not name a connector",
     "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
-    "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "there is no type FROB",
-    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "a column is of a type",
+    "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "unknown type FROB",
+    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "the only constraint of a",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 'x'": (
-        "'a' of t is INT, and the query gives STRING"
+        "'a' of t is INT, but the query returns STRING"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 1, 2": (
         "the query has 2 columns"
@@ -161,34 +161,34 @@ WRONG = {
         "the option 'path' is missing"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); CREATE VIEW v AS SELECT * FROM t": (
-        "is written to, and not read"
+        "this connector has no source, so its tables are write-only"
     ),
     "CREATE TABLE t (a BIGINT, n BIGINT, PRIMARY KEY (a) NOT ENFORCED) WITH ('connector' = 'print'); "
-    "INSERT INTO t SELECT auction, price FROM bids": "by the key a, and the rows are by none",
+    "INSERT INTO t SELECT auction, price FROM bids": "the key of the table is a, but the key of the",
     "CREATE TABLE t (n BIGINT) WITH ('connector' = 'files', 'path' = 'x'); INSERT INTO t SELECT "
-    "COUNT(*) FROM bids GROUP BY auction": "takes rows back by their key",
+    "COUNT(*) FROM bids GROUP BY auction": "updates and deletes rows by key",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t (a, a) SELECT 1, 2": (
-        "'a' is named twice"
+        "'a' is listed twice"
     ),
-    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t": "and has a query",
-    "CREATE TABLE t (a INT, A STRING) WITH ('connector' = 'print')": "two columns have the name 'A'",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t": "INSERT INTO needs a table",
+    "CREATE TABLE t (a INT, A STRING) WITH ('connector' = 'print')": "two columns are named 'A'",
     "CREATE TABLE t (a INT,) WITH ('connector' = 'print')": "expected an item after this comma",
-    "CREATE TABLE t () WITH ('connector' = 'print')": "a table has columns",
+    "CREATE TABLE t () WITH ('connector' = 'print')": "CREATE TABLE needs columns",
     "CREATE TABLE t (a) WITH ('connector' = 'print')": "write a BIGINT",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print', 'name' = 'x', 'name' = 'y')": (
-        "the option 'name' is given twice"
+        "the option 'name' is set twice"
     ),
     "CREATE TABLE t (a INT) WITH ('connector' = 'files', 'path' = 'x', 'format' = 'jsn'); "
     "CREATE VIEW v AS SELECT * FROM t": "unknown format 'jsn'",
-    "CREATE VIEW v": "a view has a query",
-    "CREATE VIEW v (a, b) AS SELECT 1 AS x": "the query has 1 columns, and 2 are named",
+    "CREATE VIEW v": "CREATE VIEW needs a query",
+    "CREATE VIEW v (a, b) AS SELECT 1 AS x": "the query has 1 columns, but 2 names are listed",
     "SET state_ttl = 'soon'": "'soon' is not a duration",
     "SET": "SET needs a name and a value",
-    "hello": "this is no statement",
+    "hello": "this is not a statement",
     "INSERT INTO nowhere SELECT 1": "unknown table 'nowhere'",
-    "CREATE VIEW bids AS SELECT 1 AS a": "there is a table 'bids' already",
-    "SELECT 1 AS a": "nothing is made of the rows",
-    "SET parallelism = '3'": "is no setting of a query",
+    "CREATE VIEW bids AS SELECT 1 AS a": "the table 'bids' already exists",
+    "SELECT 1 AS a": "the rows of this query are not used",
+    "SET parallelism = '3'": "is not a setting of a query",
     "DROP TABLE bids": "DROP is not computed yet",
 }
 
@@ -240,9 +240,9 @@ def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
             "INSERT INTO o SELECT auction, COUNT(*) FROM bids GROUP BY auction"
         )
     error = caught.value
-    assert "cannot take back what it has written" in error.what
+    assert "cannot update or delete rows that it has written, and the stream carries" in error.what
     assert error.hint is not None
-    assert error.hint.startswith("group by a window, so that rows stay")
+    assert error.hint.startswith("group by a window, so that rows are append-only: FROM")
     assert error.detail is not None
     line, marks = error.detail.splitlines()
     assert line[marks.index("^") :] == "auction"
@@ -262,7 +262,7 @@ def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
 def test_a_column_of_another_type_is_shown_in_the_query(query: str, place: str, hint: str) -> None:
     env = rh.Environment()
     registered(env)
-    with pytest.raises(rh.SchemaError, match="'b' of t is INT, and the query gives") as caught:
+    with pytest.raises(rh.SchemaError, match="'b' of t is INT, but the query returns") as caught:
         env.sql_script(
             f"CREATE TABLE t (a STRING, b INT) WITH ('connector' = 'print');\nINSERT INTO t {query}"
         )

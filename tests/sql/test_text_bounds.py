@@ -73,7 +73,7 @@ def test_no_function_makes_a_string_beyond_the_bound(monkeypatch: pytest.MonkeyP
         try:
             _computed(rows, _query([expression]))
         except InputError as error:
-            assert f"bytes, and the most is {MOST:,}" in str(error), expression  # noqa: PT017
+            assert f"bytes, but the maximum is {MOST:,}" in str(error), expression  # noqa: PT017
             refused.add(expression.partition("(")[0])
         else:
             fine.append(expression)
@@ -105,7 +105,7 @@ def test_a_string_that_is_too_long_is_an_error_with_the_row(expression: str) -> 
             [{"s": "", "n": -1, "parts": ["x"]}, *ROWS], f"SELECT n\n, {expression}\nAS v FROM edges"
         )
     assert f"{expression[:35]}" in str(error.value)
-    assert f" would make a string of {SQUARES[expression]}" in str(error.value)
+    assert f"would create a string of {SQUARES[expression]}" in str(error.value)
     assert "record: {" in str(error.value)
     assert "LEAST(n, 1000)" in str(error.value)
 
@@ -115,11 +115,11 @@ def test_strings_that_are_too_long_together_are_an_error(monkeypatch: pytest.Mon
     rows = [{"s": "ab", "n": n} for n in range(100)]
     assert _computed(rows, "SELECT REPEAT(s, n) AS v FROM edges").num_rows == 100
     with pytest.raises(
-        InputError, match=r"REPEAT\(s, 2 \* n\) would make [\d,]+ bytes for the 100 rows of a"
+        InputError, match=r"REPEAT\(s, 2 \* n\) would create [\d,]+ bytes for the 100 rows of a"
     ):
         _computed(rows, "SELECT REPEAT(s, 2 * n) AS v FROM edges")
 
 
 def test_a_length_that_is_too_large_is_refused_in_the_query() -> None:
-    with pytest.raises(RheosError, match="REPEAT makes strings of at most 67,108,864 bytes"):
+    with pytest.raises(RheosError, match="REPEAT returns strings of at most 67,108,864 bytes"):
         _computed(ROWS, "SELECT REPEAT(s, 67108865) AS v FROM edges")

@@ -66,12 +66,12 @@ def test_a_line_in_tokens() -> None:
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("ada", "'ada' has 1 values, and the row has 2 columns"),
-        ("ada,5,6", "'ada,5,6' has 3 values, and the row has 2 columns"),
+        ("ada", "'ada' has 1 values, but the row has 2 columns"),
+        ("ada,5,6", "'ada,5,6' has 3 values, but the row has 2 columns"),
         ("ada,five", "'five' is not a value of the column 'b', which is int64"),
         (",5", "'' is not a value of the column 'a', which is string"),
-        ('"ada,5', "'\"ada,5' has a quote that is not closed"),
-        ("[ada,5", "'[ada,5' has a bracket that is not closed"),
+        ('"ada,5', "'\"ada,5' has an unclosed quote"),
+        ("[ada,5", "'[ada,5' has an unclosed bracket"),
     ],
 )
 def test_what_is_no_row(text: str, what: str) -> None:

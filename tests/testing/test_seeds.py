@@ -53,13 +53,15 @@ def test_what_is_no_state_is_found_with_its_seed_and_the_least_that_shows_it() -
         simulate(job(Forgetful()), seeds=range(8, 28))
     lines = str(found.value).splitlines()
     seed, _, what = lines[0].removeprefix("seed ").partition(": ")
-    assert what == "the rows are not those of a run in which nothing goes wrong"
-    assert lines[1] == "output 'out': 24 rows are right, and 24 came"
+    assert what == "the rows differ from those of a run without faults"
+    assert lines[1] == "output 'out': 24 rows are expected, but 24 arrived"
     assert any(line.startswith("    missing:       {'k': ") for line in lines)
     assert any(line.startswith("    not expected:  {'k': ") for line in lines)
-    (least,) = [line for line in lines if line.startswith("the least that shows it: ")]
-    assert least.startswith("the least that shows it: parallelism ")
-    again = f"again: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"
+    (least,) = [line for line in lines if line.startswith("smallest case that shows it")]
+    assert least.startswith("smallest case that shows it: parallelism")
+    again = (
+        f"to repeat: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"
+    )
     assert lines[-1] == again
 
 
@@ -68,7 +70,7 @@ def test_what_is_expected_is_held_to_a_run_without_faults_first() -> None:
         simulate(job(Counting()), seeds=4, expected=[*WANTED[1:], {"k": 7, "n": 1}])
     assert str(found.value).splitlines() == [
         "without any fault:",
-        "output 'out': 24 rows are right, and 24 came",
+        "output 'out': 24 rows are expected, but 24 arrived",
         "    missing:       {'k': 7, 'n': 1}",
         "    not expected:  {'k': 0, 'n': 1}",
     ]
@@ -82,9 +84,9 @@ def test_results_that_replace_each_other_are_compared_by_the_last() -> None:
 def test_what_cannot_be_asked_together() -> None:
     with pytest.raises(ProgramError, match="faults= is set, but seeds= draws it at random"):
         simulate(job(Counting()), seeds=1, faults=Faults())
-    with pytest.raises(ProgramError, match="with the columns k, and the output has k, n"):
+    with pytest.raises(ProgramError, match="a row is expected with the columns k, but the output"):
         simulate(job(Counting()), seeds=1, expected=[{"k": 1}])
-    with pytest.raises(ProgramError, match="rows are expected of late, and the program gives out"):
+    with pytest.raises(ProgramError, match="rows are expected from late, but the program returns"):
         simulate(job(Counting()), seeds=1, expected={"late": []})
 
 

@@ -37,7 +37,7 @@ def test_what_is_missing_and_what_is_too_much_is_shown_in_the_timeline_as_it_ran
     with pytest.raises(AssertionError) as found:
         check_timeline(counted, wrong, COLUMNS, event_time="at")
     assert str(found.value).splitlines() == [
-        "the program gave other rows than the timeline says",
+        "the program returned other rows than the timeline specifies",
         "line 4: w10s",
         "    missing:       eve,0s,10s,1",
         "    not expected:  bob,0s,10s,1",
@@ -97,11 +97,11 @@ def test_the_watermark_of_a_join_is_the_lesser_one() -> None:
     ("timeline", "what"),
     [
         ("\nada@1s bob", "line 2 of the timeline: 'bob' has no event time"),
-        ("ada@1s > bob,1s", "line 1 of the timeline: 'bob,1s' has 2 values, and the row has 4 columns"),
+        ("ada@1s > bob,1s", "line 1 of the timeline: 'bob,1s' has 2 values, but the row has 4 columns"),
         ("w5x", "line 1 of the timeline: '5x' is not a duration"),
         ("+", "line 1 of the timeline: '' is not a duration"),
-        ("> ada,0s,10s,1", "line 1 of the timeline: nothing leads to ada,0s,10s,1"),
-        ('ada@1s "bob', "line 1 of the timeline: 'ada@1s \"bob' has a quote that is not closed"),
+        ("> ada,0s,10s,1", "line 1 of the timeline: no input leads to ada,0s,10s,1"),
+        ('ada@1s "bob', "line 1 of the timeline: 'ada@1s \"bob' has an unclosed quote"),
         ("end ada@1s", "the input has ended"),
     ],
 )
@@ -117,6 +117,6 @@ def test_a_row_says_which_of_several_streams_it_is_of() -> None:
     def both(a: rh.DataStream, b: rh.DataStream) -> rh.DataStream:
         return a.union(b)
 
-    with pytest.raises(ProgramError, match="'ada' does not say which stream it is of"):
+    with pytest.raises(ProgramError, match="'ada' does not name its stream"):
         check_timeline(both, "ada", {"a": {"user": str}, "b": {"user": str}})
     check_timeline(both, "a:ada b:bob > ada bob", {"a": {"user": str}, "b": {"user": str}})

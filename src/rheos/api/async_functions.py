@@ -37,22 +37,24 @@ def mapped(
     if not _is_async(called):
         raise ProgramError(
             f"map_async() takes an `async def` function or an rh.AsyncFunction, not {shown(fn)}",
-            hint=f"{_EXAMPLE}; a plain function is for .map({function_name(fn)})",
+            hint=f"{_EXAMPLE}; for a plain function use .map({function_name(fn)})",
         )
     if not isinstance(capacity, int) or isinstance(capacity, bool) or capacity < 1:
         raise ProgramError(
-            f"capacity={capacity!r} is not a number of calls", hint="write capacity=1000"
+            f"capacity must be a positive number of calls, not {capacity!r}", hint="write capacity=1000"
         )
     timeout_ms = duration_ms(timeout)
     if timeout_ms <= 0:
-        raise ProgramError(f"a call needs more time than {timeout!r}", hint='write timeout="5s"')
+        raise ProgramError(
+            f"timeout must be greater than 0, not {timeout!r}", hint='write timeout="5s"'
+        )
     if order not in get_args(Order):
         raise ProgramError(
             f"order={order!r} is not known", hint='write order="ordered" or order="unordered"'
         )
     if retries is not None and not isinstance(retries, Retry):
         raise ProgramError(
-            f"retries={retries!r} does not say how a call is tried again",
+            f"retries must be a retry strategy, not {retries!r}",
             hint="write retries=rh.retry(3, on=ConnectionError)",
         )
     check_arguments(called, "map_async", ["a record"])

@@ -27,9 +27,10 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
         check_column(declared, "a function of batches", needs_default=True, may_expire=True)
         if declared.name in NAMES:
             raise ProgramError(
-                f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is taken",
+                f"{name} cannot have a state named {declared.name!r}: state.{declared.name} is "
+                "reserved",
                 site=declared.site,
-                hint="name the attribute otherwise",
+                hint="rename the attribute",
             )
 
 
@@ -51,7 +52,7 @@ def batch_output(fn: KeyedBatchFunction, returns: Any) -> Declared:
     if fn.side_outputs:
         return NOTHING
     raise SchemaError(
-        f"{type(fn).__name__} does not say the type of what it gives",
+        f"{type(fn).__name__} does not declare the type of its output records",
         hint="annotate process_batch as `-> Iterator[rh.Emit[Alert]]`, where Alert is a dataclass, or "
         f"write .process({type(fn).__name__}(), returns=Alert)",
     )

@@ -78,8 +78,8 @@ class ChangelogMethods(Stream):
             empties = op is not None and on_truncate == "delete"
             if skips and not empties:
                 raise ProgramError(
-                    'on_error="skip" is for changes that op= tells, with on_truncate="delete"',
-                    hint="leave it out, or drop such rows before by filter()",
+                    'on_error="skip" needs op= and on_truncate="delete"',
+                    hint="leave it out, or drop such rows before with filter()",
                 )
             named = (key,) if isinstance(key, str) else tuple(key)
             exprs, schema = upsert_columns(self.schema, named, op, of_tables=empties, skips=skips)
@@ -101,9 +101,9 @@ class ChangelogMethods(Stream):
             changes = self._type.changes
             if changes is None or changes.retracts:
                 raise ProgramError(
-                    "retractions() is for upserts, and these are "
+                    "retractions() needs upserts, but these are "
                     + ("rows" if changes is None else changes.describe()),
-                    hint='say first by what the rows are known: .upserts(key="id")'
+                    hint='declare the key first: .upserts(key="id")'
                     if changes is None
                     else "leave it out",
                 )

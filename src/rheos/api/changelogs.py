@@ -31,10 +31,9 @@ from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.table import SIGNED
 
 _KNOWN = ", ".join(map(repr, SPELLINGS))
-AS_ROWS = "write .as_rows() before it, to take the changes as rows"
+AS_ROWS = "write .as_rows() before it, to treat the changes as plain rows"
 _SAY_KEYS = (
-    'say by what the rows of both sides are known: .upserts(key="id", op=None) before the key_by(...) '
-    "of the join"
+    'declare the key of both sides: .upserts(key="id", op=None) before the key_by(...) of the join'
 )
 
 
@@ -57,8 +56,8 @@ def upsert_columns(
     if op is None:
         if OP in schema.names:
             raise ProgramError(
-                f"the stream has a column {OP!r}, and upserts add one of that name",
-                hint=f"write op={OP!r} if it holds the kind of change, or rename it",
+                f"the stream already has a column {OP!r}, and upserts() adds one of that name",
+                hint=f"write op={OP!r} if that column holds the kind of change; otherwise rename it",
             )
         said = pl.lit(UPDATE_AFTER)
     else:
@@ -85,8 +84,10 @@ def unknown_change(op: str) -> tuple[str, str]:
     """Return message and hint of the error for a row whose column `op` has an unknown value."""
     return (
         f"column {op!r} does not say whether the row is inserted, updated or deleted",
-        f'it is one of {_KNOWN}; a TRUNCATE is one with on_truncate="delete". Give it such values '
-        'before, or skip such rows with on_error="skip"',
+        (
+            f'its value must be one of {_KNOWN}; TRUNCATE is allowed with on_truncate="delete". '
+            'Correct the values upstream, or skip such rows with on_error="skip"'
+        ),
     )
 
 
@@ -107,10 +108,16 @@ def check_expressions(
         read = {name for expr in exprs for name in _read(expr, before)}
         if OP in read or not (changes.retracts or read <= set(changes.key)):
             raise ProgramError(
-                f"a filter of {changes.describe()} may look at "
-                + ("every column but " + repr(OP) if changes.retracts else "the key alone")
-                + ": a row that it drops would stay in the table as it was before",
-                hint=f"{AS_ROWS}, or .retractions(), to have what a row was dropped or kept, too"
+                f"a filter of {changes.describe()} may read "
+                + ("any column except " + repr(OP) if changes.retracts else "only the key")
+                + (
+                    ": otherwise the table downstream would keep the old version of a row whose "
+                    "update was dropped"
+                ),
+                hint=(
+                    f"{AS_ROWS}; or write .retractions() first, so that the filter also sees the "
+                    "old version of each row"
+                )
                 if not changes.retracts
                 else AS_ROWS,
             )
@@ -122,10 +129,10 @@ def check_expressions(
         name for expr in computed for name in frame.select(expr).collect_schema() if name in fixed
     ]
     for name in (*missing, *changed):
-        what = "drops" if name in missing else "gives other values to"
+        what = "drops" if name in missing else "changes the values of"
         raise ProgramError(
-            f"{op}() {what} {name!r}, by which the rows are known as {changes.describe()}",
-            hint=f"keep it; or {AS_ROWS}",
+            f"{op}() {what} {name!r}, which is part of the key of {changes.describe()}",
+            hint=f"keep the key columns; or {AS_ROWS}",
         )
     return changes
 
@@ -148,14 +155,15 @@ def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
         return
     if not changes.retracts:
         raise ProgramError(
-            "what a row was is not known here, and it would be counted again with each update",
+            "the previous version of a row is not known here, so each update would count the row again",
             hint="write .retractions() before key_by(...)",
         )
     for name, agg in aggregates.items():
         if not isinstance(agg, SIGNED):
             raise ProgramError(
-                f"{name}={agg} cannot take a row back",
-                hint=f"of changes there are {', '.join(kind.kind for kind in SIGNED)}",
+                f"{name}={agg} cannot retract a row",
+                hint="updating tables can be aggregated with "
+                f"{', '.join(kind.kind for kind in SIGNED)}",
             )
 
 
@@ -171,8 +179,9 @@ def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Change
     if changes is None:
         if OP in schema.names:
             raise ProgramError(
-                f"the rows have a column {OP!r}, and a changelog of ranks adds one of that name",
-                hint="declare them as changes: .upserts(key=...); or rename the column",
+                f"the stream already has a column {OP!r}, and top_n() adds one of that name for "
+                "its changelog",
+                hint="declare the rows as changes: .upserts(key=...); or rename the column",
             )
     else:
         check_rows_by_key(changes, keys)
@@ -183,12 +192,14 @@ def check_rows_by_key(changes: Changes, keys: Sequence[str]) -> None:
     the subtask that has the previous version. Raises ProgramError."""
     if not changes.key:
         raise ProgramError(
-            f"these are {changes.describe()}: it is not known which of them a change is of",
+            f"the rows are {changes.describe()}, which have no key, so a change cannot be "
+            "matched to its row",
             hint=_SAY_KEYS,
         )
     if not (changes.retracts or set(keys) <= set(changes.key)):
         raise ProgramError(
-            f"a row of {changes.describe()} may come to another key, and would stay at the one before",
+            f"an update of {changes.describe()} may move a row to another key, and the row "
+            "would also stay at its old key",
             hint="write .retractions() before key_by(...)",
         )
 
@@ -200,15 +211,14 @@ def sink_of_changes(
     to its rows. Raises ProgramError."""
     if not changes.key:
         raise ProgramError(
-            f"these are {changes.describe()}, and {sink.describe()} takes rows back by their key",
+            f"the rows are {changes.describe()}, and {sink.describe()} updates and deletes rows by key",
             hint=f"{_SAY_KEYS}; or {AS_ROWS}",
         )
     if changes.filtered:
         raise ProgramError(
-            f"a filter of {changes.describe()} may keep what a row was and drop what it became, and "
-            f"{sink.describe()} would keep the row for ever",
-            hint="filter the rows before they become a table, or filter by the key alone; or "
-            f"{AS_ROWS}",
+            f"a filter of {changes.describe()} may keep a row and drop a later update of it; "
+            f"{sink.describe()} would then keep the old row forever",
+            hint=f"filter before upserts(), or filter by the key columns only; or {AS_ROWS}",
         )
     delete = "deleted"
     while delete in schema.names:
@@ -216,10 +226,11 @@ def sink_of_changes(
     taking = sink_capabilities.of_changes(sink, changes.key, delete)
     if taking is None:
         raise ProgramError(
-            f"{sink.describe()} cannot take back what it has written, and the rows are "
-            f"{changes.describe()}",
-            hint=f"write .as_rows() before it, to keep all changes, with {OP!r}; or take a sink that "
-            "writes by key: PostgreSQL, Redis, Kafka with key=, OpenSearch, Cassandra",
+            f"{sink.describe()} cannot update or delete rows that it has written, and the "
+            f"stream carries {changes.describe()}",
+            hint=f"write .as_rows() before it, to keep every change, with its kind in {OP!r}; or use "
+            "a sink that writes by key: PostgreSQL, Redis, Kafka with key=, OpenSearch, "
+            "Cassandra",
         )
     kept = table_columns(schema)
     columns = [*(pl.col(name) for name in kept.names), (pl.col(OP) == DELETE).alias(delete)]

@@ -46,8 +46,10 @@ if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 _OF_ONE = {
-    name: f"call .{name}(...) of each stream before connect(), or of what its function makes; together "
-    "they have process(), and without a key map() and flat_map()"
+    name: (
+        f"call .{name}(...) on each stream before connect(), or on the result; connected streams "
+        "have process(), and, if they are not keyed, map() and flat_map()"
+    )
     for name in (*OF_ANY, *OF_KEYED)
 }
 
@@ -195,9 +197,10 @@ class ConnectedStreams(_Pair):
             found.append(output_type(fn, returns, method=form, many=many))
         if found[0].schema != found[1].schema:
             raise SchemaError(
-                f"{function_name(first)} and {function_name(second)} make different types of records: "
-                f"{describe(found[0].schema)}, and {describe(found[1].schema)}",
-                hint="make records of one type; or leave two streams as they are, and .map(...) each",
+                f"{function_name(first)} and {function_name(second)} return different types of "
+                f"records: {describe(found[0].schema)}, and {describe(found[1].schema)}",
+                hint="return records of one type; or keep the streams separate, and call .map(...) "
+                "on each",
             )
         both, methods = TwoFunctions(first, second), ("first", "second")
         spec = CoProcessSpec(both, methods, form, self._records(both, methods))
@@ -301,8 +304,8 @@ class KeyedConnectedStreams(_Pair):
                 if order != "arrival":
                     raise ProgramError(
                         f"order={order!r} is not available with a broadcast stream",
-                        hint="leave order= out: a row sees the broadcast records that have arrived "
-                        "by then; to wait for more, register a timer",
+                        hint="leave out order=: a row sees the broadcast records that have arrived "
+                        "before it; to wait for more, register a timer",
                     )
                 base: Any = KeyedBroadcastProcessFunction
                 emits = self._checked(fn, base, OF_BROADCAST, returns)
@@ -330,7 +333,7 @@ def connect_streams(first: Stream, second: Any) -> ConnectedStreams:
     _check(first, second, unkeyed, "a stream: a.connect(b), or a.connect(b.broadcast())")
     if first.transformation.port.broadcast:
         raise ProgramError(
-            "a broadcast stream is the one that is connected to another",
+            "the broadcast stream must be the argument of connect(), not the stream it is called on",
             hint="write stream.connect(rules.broadcast()).process(...)",
         )
     if not second.transformation.port.broadcast:

@@ -43,8 +43,8 @@ def detected(
     for field in found:
         if field.name in keys:
             raise SchemaError(
-                f"step {field.name!r} has the name of a key column; matches have a column for each "
-                f"step and each key",
+                f"step {field.name!r} has the name of a key column; the output has a column for "
+                "each step and each key",
                 hint="rename the step",
             )
     columns = [*(schema.field(key) for key in keys), *found]

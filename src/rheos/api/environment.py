@@ -166,8 +166,8 @@ class Environment:
             if watermark is not None and watermark.max_ahead is not None:
                 if isinstance(source, DataFrameSource):
                     raise ProgramError(
-                        "a DataFrame has no order, so no row of it is ahead of others",
-                        hint="leave such rows out before, with df.filter(...)",
+                        "max_ahead is not available for a DataFrame, whose rows have no order",
+                        hint="drop such rows before, with df.filter(...)",
                     )
                 rejected = with_rows_ahead(rejected)
             if rejected is not None:
@@ -408,7 +408,8 @@ class Environment:
     def _spark_plan(self, plan: PhysicalPlan, choice: RuntimeChoice) -> str:
         if not choice.is_batch:
             raise ProgramError(
-                f"a batch job becomes a plan of Spark's, and this program runs as {choice}",
+                'format="spark" shows a Spark plan, which only a batch job has, but this '
+                f"program runs as {choice}",
                 hint='run it with runtime="batch", or write format="plan"',
             )
         from rheos.runtimes.batch.runtime import spark_plan
@@ -419,16 +420,16 @@ class Environment:
         endless = unbounded_sources(graph)
         if endless:
             raise ProgramError(
-                f"the source {endless[0].name!r} never ends, and a DataFrame holds all rows",
-                hint="bound the source; or write the stream to a sink, and have Spark read from there",
+                f"the source {endless[0].name!r} never ends, but a DataFrame needs all rows",
+                hint="bound the source; or write the stream to a sink, and read that with Spark",
             )
         choice = choose_runtime(self._runtime, graph)
         if self._runtime not in ("auto", "batch"):
             raise ProgramError(
-                "a stream becomes a DataFrame in the batch runtime alone, and this environment says "
-                f"runtime={str(choice)!r}",
-                hint='make the stream in rh.Environment(runtime="batch"); or write it to a sink, and '
-                "have Spark read from there",
+                "only the batch runtime turns a stream into a DataFrame, but this environment "
+                f"has runtime={str(choice)!r}",
+                hint='create the stream in rh.Environment(runtime="batch"); or write it to a '
+                "sink, and read that with Spark",
             )
         from rheos.runtimes.batch.lazy_dataframes import to_dataframe
         from rheos.runtimes.spark.session import get_session
@@ -498,8 +499,8 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
         place = Path(path).expanduser().absolute()
         if not place.exists():
             raise ProgramError(
-                f"the file {name!r} of the job is not there: {place}",
-                hint="name a file or a folder of this machine; it is brought to the workers",
+                f"the file {name!r} of the job does not exist: {place}",
+                hint="pass a file or folder on this machine; Rheos ships it to the workers",
             )
         found[name] = str(place)
     return found

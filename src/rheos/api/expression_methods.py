@@ -61,8 +61,8 @@ class ExpressionMethods(Stream):
         with located(call_site(), name):
             if len(given) > 1:
                 raise ProgramError(
-                    "filter() takes conditions, or one function",
-                    hint=f"filter twice: .filter({function_name(fn)}).filter(...)",
+                    "filter() takes conditions, or a single function",
+                    hint=f"call it twice: .filter({function_name(fn)}).filter(...)",
                 )
             check_callable(fn, "filter", ["a record"])
             spec = FilterFunctionSpec(fn, input_record(fn, self.schema))
@@ -168,5 +168,5 @@ def _note_event_time(made: Transformation, before: StreamType, exprs: Sequence[p
     frame = empty_frame(before.schema).lazy()
     computed = [expr for expr in exprs if not expr.meta.is_column_selection()]
     if any(column in frame.select(expr).collect_schema().names() for expr in computed):
-        changed = f"{node.name}() at {node.site} gives {column!r} other values"
+        changed = f"{node.name}() at {node.site} changes the values of {column!r}"
         made.with_type(replace(made.type, time_column=None, time_changed=changed))

@@ -101,8 +101,8 @@ def check_gap(gap: Any, schema: pa.Schema) -> None:
     kinds = typed.types
     if len(kinds) != 1 or not (pa.types.is_integer(kinds[0]) or pa.types.is_duration(kinds[0])):
         raise SchemaError(
-            f"the gap of a session is a duration or whole ms, and {spell_expression(gap)} is "
-            f"{', '.join(map(str, kinds))}",
+            "the gap of a session must be a duration or an integer number of ms, but "
+            f"{spell_expression(gap)} is {', '.join(map(str, kinds))}",
             hint='write rh.Session(gap=rh.col("gap_s") * 1000)',
         )
 
@@ -158,8 +158,8 @@ def _check_distinct(names: list[str], op: Method) -> None:
     for name in names:
         if names.count(name) > 1:
             raise SchemaError(
-                f"{op}() gives two columns the name {name!r}",
-                hint=f'name one of them: .{op}(total=col("price") * col("n"))',
+                f"{op}() returns two columns named {name!r}",
+                hint=f'rename one of them: .{op}(total=col("price") * col("n"))',
             )
 
 

@@ -109,8 +109,7 @@ def _check_states(fn: Any, base: type) -> None:
     for name, value in vars(fn).items():
         if isinstance(value, StateDeclaration):
             raise ProgramError(
-                f"state {name!r} of {name_of_class} is declared on the instance, where it has no "
-                f"effect",
+                f"state {name!r} of {name_of_class} is declared on the instance, which has no effect",
                 site=value.site,
                 hint=f"declare it as an attribute of the class, next to the methods: "
                 f"{name} = rh.{type(value).__name__}(...)",
@@ -120,33 +119,33 @@ def _check_states(fn: Any, base: type) -> None:
             kind_of(declared)
         if name in OWN_STATES:
             raise ProgramError(
-                f"{name_of_class} cannot have a state named {name!r}: the operator keeps its own "
-                "under that name",
-                hint="name the attribute otherwise",
+                f"{name_of_class} cannot have a state named {name!r}: the operator uses that "
+                "name itself",
+                hint="rename the attribute",
             )
     if base not in _KEYED:
         for name, declared in keyed_declarations(fn).items():
             raise ProgramError(
-                f"state {name!r} of {name_of_class} is by key, and a {base.__name__} has no key",
+                f"state {name!r} of {name_of_class} is keyed state, but a {base.__name__} has no key",
                 site=declared.site,
-                hint="say .key_by(...) before, and derive from the keyed class; or declare state of "
-                "the subtask: rh.OperatorListState(...)",
+                hint="call .key_by(...) first, and derive from the keyed class; or declare operator "
+                "state: rh.OperatorListState(...)",
             )
     for name, declared in unkeyed_declarations(fn).items():
         of = f"{name} = rh.{type(declared).__name__}(...)"
         if isinstance(declared, BroadcastState) and base not in _BROADCAST:
             raise ProgramError(
-                f"state {name!r} of {name_of_class} is broadcast state, and a {base.__name__} has no "
-                "broadcast stream",
+                f"state {name!r} of {name_of_class} is broadcast state, but a {base.__name__} "
+                "has no broadcast stream",
                 site=declared.site,
                 hint="connect one: stream.connect(rules.broadcast()).process(...), with an "
                 "rh.BroadcastProcessFunction",
             )
         if not isinstance(declared, BroadcastState) and base in _KEYED:
             raise ProgramError(
-                f"{of} of {name_of_class} is state of a subtask, and a {base.__name__} has keys",
+                f"{of} of {name_of_class} is operator state, but a {base.__name__} is keyed",
                 site=declared.site,
-                hint="declare state by key: rh.ValueState, rh.ListState or rh.MapState",
+                hint="declare keyed state: rh.ValueState, rh.ListState or rh.MapState",
             )
     unkeyed_shapes(fn)
 
@@ -155,7 +154,7 @@ def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], me
     """It emits something."""
     if declared is NOTHING and not sides:
         raise SchemaError(
-            f"{function_name(fn)} says that it emits nothing: neither records nor side outputs",
+            f"{function_name(fn)} declares that it emits nothing: neither records nor side outputs",
             hint=f"annotate {method} as `-> Iterator[Alert]`, or declare side_outputs",
         )
 
@@ -167,8 +166,8 @@ def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
     for tag in late:
         if order == "event_time" and tag in fn.side_outputs:
             raise ProgramError(
-                f"the side output {tag!r} is taken by what comes too late",
-                hint="declare yours by another name",
+                f"the side output {tag!r} is reserved for late rows",
+                hint="choose another name for yours",
             )
 
 
@@ -203,7 +202,7 @@ def emitted_type(
         elif declared is not NOTHING and declared.schema != found.schema:
             raise SchemaError(
                 f"{of} and {name} of {type(fn).__name__} emit different types of records",
-                hint="emit one type, and others to side outputs",
+                hint="emit one type on the main output, and other types to side outputs",
             )
     if found is None:
         return output_type(getattr(fn, methods[0]), None, method=method, many=many)

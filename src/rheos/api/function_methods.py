@@ -103,9 +103,9 @@ class FunctionMethods(Stream):
                 )
             if returns is None:
                 raise SchemaError(
-                    "map_batches() cannot know the columns that its function gives",
-                    hint=f"say them: .map_batches({function_name(fn)}, returns=Scored), where Scored "
-                    "is a dataclass or a pyarrow.Schema",
+                    "map_batches() cannot infer the columns that its function returns",
+                    hint=f"declare them: .map_batches({function_name(fn)}, returns=Scored), where "
+                    "Scored is a dataclass or a pyarrow.Schema",
                 )
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared)

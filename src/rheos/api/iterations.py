@@ -44,7 +44,8 @@ def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
         return StreamType(pa.schema(fields), event_time=False, record=of_input.record)
     if ROUND in of_input.schema.names:
         raise SchemaError(
-            f"rounds are counted in the column {ROUND!r}, and the stream has one of that name",
+            f"iterate() counts iterations in the column {ROUND!r}, but the stream already has "
+            "one of that name",
             hint="give that column another name before iterate()",
         )
     return StreamType(pa.schema([*fields, pa.field(ROUND, pa.int64())]), event_time=False)
@@ -70,24 +71,24 @@ def close_loop(head: Transformation, body: Callable[[DataStream], Any]) -> DataS
     wanted = head.type.schema
     if not again.schema.equals(wanted) and not _same(again.schema, wanted):
         raise SchemaError(
-            "what goes round again has other columns than the loop",
-            hint="bring it to the same columns with .select(...)\n"
-            f"    the loop: {describe(wanted)}\n    again: {describe(again.schema)}",
+            "the feedback stream has other columns than the loop",
+            hint=f"select the same columns with .select(...)\n    the loop: {describe(wanted)}\n    "
+            f"feedback: {describe(again.schema)}",
         )
     port: Input = again._port
     changes = again._type.changes
     if port.broadcast or changes is not None:
-        what = "are dealt out to all subtasks" if changes is None else f"are {changes.describe()}"
+        what = "are broadcast to all subtasks" if changes is None else f"are {changes.describe()}"
         raise ProgramError(
-            f"what goes round again is each row, once, and these {what}",
-            hint="leave out broadcast() there, and write it in the body"
+            f"each row must be fed back exactly once, but these {what}",
+            hint="leave out broadcast() there, and call it in the body"
             if changes is None
-            else "take them as rows: .as_rows()",
+            else "turn them into plain rows: .as_rows()",
         )
     if not _leads_to(program, port, head.node.id):
         raise ProgramError(
-            "what goes round again does not come from the loop",
-            hint="return a stream of the body's own",
+            "the feedback stream does not originate in the loop",
+            hint="return a stream that the body derives from its argument",
         )
     inputs = (*head.node.inputs, replace(port, feedback=True))
     program.replace(replace(head.node, inputs=inputs))

@@ -64,13 +64,13 @@ def interval_of(between: Any) -> tuple[int, int]:
     lower, upper = (signed_duration_ms(bound) for bound in bounds)
     if lower > upper:
         raise ProgramError(
-            f"between={tuple(bounds)!r} is empty: {bounds[0]!r} is more than {bounds[1]!r}",
-            hint=f"write the least distance first: between=({bounds[1]!r}, {bounds[0]!r})",
+            f"between={tuple(bounds)!r} is empty: {bounds[0]!r} is greater than {bounds[1]!r}",
+            hint=f"write the smallest distance first: between=({bounds[1]!r}, {bounds[0]!r})",
         )
     if max(-lower, upper) > _FARTHEST_MS:
         raise ProgramError(
             f"between={tuple(bounds)!r} exceeds the maximum of a million years",
-            hint="such rows would never be dropped; write the largest distance that can occur",
+            hint="the join would never drop a row; pass the largest distance that can occur",
         )
     return lower, upper
 
@@ -134,8 +134,9 @@ def tables_joined(
     if spec.gives_changes:
         if OP in schema.names:
             raise ProgramError(
-                f"a side has a column {OP!r}, and the changelog of a join adds one of that name",
-                hint="declare them as changes: .upserts(key=...); or rename the column",
+                f"a side already has a column {OP!r}, and the join adds one of that name for "
+                "its changelog",
+                hint="declare the rows as changes: .upserts(key=...); or rename the column",
             )
         schema = schema.append(pa.field(OP, pa.string()))
         changes = Changes(_key_of_pairs(left, right, columns), retracts=True)
@@ -146,16 +147,16 @@ def time_to_live_ms(ttl: Any) -> int | None:
     """In ms; None for ever. Raises ProgramError."""
     if ttl is None:
         raise ProgramError(
-            "an unbounded join keeps every row, and no ttl= limits how long",
-            hint='write ttl="7d", to drop rows that are that much older than the watermark; or '
-            f'ttl="{FOREVER}", where those of both sides are few enough. Rows that belong together in '
-            "time are joined by .interval_join(...), .window_join(...) or .temporal_join(...)",
+            "an unbounded join keeps every row, because ttl= is not set",
+            hint='write ttl="7d" to drop rows that are 7 days older than the watermark; or '
+            f'ttl="{FOREVER}" if both sides are small. To join rows that are close in time, '
+            "use .interval_join(...), .window_join(...) or .temporal_join(...)",
         )
     if ttl == FOREVER:
         return None
     ms = duration_ms(ttl)
     if ms < 1:
-        raise ProgramError(f"ttl={ttl!r} is no time at all", hint='write ttl="7d"')
+        raise ProgramError(f"ttl must be greater than 0, not {ttl!r}", hint='write ttl="7d"')
     return ms
 
 
@@ -230,8 +231,8 @@ def joined_columns(
         raise SchemaError(
             f"both sides have {'columns' if len(both) > 1 else 'a column'} "
             f"{', '.join(map(repr, both))}",
-            hint='say what those of the right side are to be called, as in suffix="_right", or rename '
-            "or leave out columns before key_by() with .select(...)",
+            hint='rename those of the right side with suffix="_right", or rename or drop columns '
+            "with .select(...) before key_by()",
         )
     of_left_alone, of_right_alone = kept(how)
     columns, fields = [], []

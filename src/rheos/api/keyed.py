@@ -58,9 +58,14 @@ from rheos.core.site import call_site, located
 
 _WITHOUT_KEYS = {
     **OF_OPERATORS,
-    **{name: f"call .{name}(...) before key_by(), which is for what works per key" for name in OF_ANY},
-    "aggregate": 'say over what: .window(rh.Tumbling("1m")).aggregate(...), or .running(...) for an '
-    "answer per row",
+    **{
+        name: f"call .{name}(...) before key_by(): a keyed stream has only methods that work per key"
+        for name in OF_ANY
+    },
+    "aggregate": (
+        'first choose what to aggregate over: .window(rh.Tumbling("1m")).aggregate(...), or '
+        ".running(...) for a result per row"
+    ),
 }
 
 if TYPE_CHECKING:
@@ -169,9 +174,9 @@ class KeyedStream(JoinMethods):
                 given = result_type(fn, said, method="reduce", many=False)
                 if given.schema != self.schema:
                     raise SchemaError(
-                        f"{function_name(fn)} returns another type of record than it takes",
-                        hint="a reduce function returns the type that it takes; use .process(...) "
-                        "for another type",
+                        f"{function_name(fn)} returns another type of record than its arguments have",
+                        hint="a reduce function must return the type of its arguments; use "
+                        ".process(...) for another type",
                     )
             return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
 
@@ -211,7 +216,7 @@ class KeyedStream(JoinMethods):
             if within is not None:
                 within_ms = duration_ms(within)
                 if within_ms <= 0:
-                    raise ProgramError(f"within must be more than nothing: {within!r}")
+                    raise ProgramError(f"within must be greater than 0, not {within!r}")
                 self._at.go_by_event_time("dedup(within=...)")
             outputs = {MAIN: type} if within is None else {MAIN: type, LATE: self._type}
             if keep == "last":

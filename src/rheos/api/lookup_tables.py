@@ -54,8 +54,8 @@ def lookup_table(
     if callable(table):
         if schema is None:
             raise ProgramError(
-                "what a function will load is not known while the program is written",
-                hint="say it: schema=Price, a dataclass or a pyarrow.Schema",
+                "the columns of the table are unknown until its function is called",
+                hint="declare them: schema=Price, a dataclass or a pyarrow.Schema",
             )
         whole = canonical_schema(resolve(schema)[0])
         loaded = None
@@ -75,7 +75,7 @@ def lookup_table(
             )
     every_ms = None if reload_every is None else duration_ms(reload_every)
     if every_ms is not None and every_ms <= 0:
-        raise ProgramError(f"reload_every must be more than nothing: {reload_every!r}")
+        raise ProgramError(f"reload_every must be greater than 0, not {reload_every!r}")
     of_key, rest = _parted(whole, keys)
     return TableLookup(
         keys,
@@ -98,12 +98,14 @@ def _collected(table: Any) -> Any:
 def _parted(whole: pa.Schema, keys: tuple[str, ...]) -> tuple[pa.Schema, pa.Schema]:
     """The columns of the key, and the others."""
     if not keys or len(set(keys)) < len(keys):
-        raise ProgramError(f"key={keys!r} is no key", hint='write key="id"')
+        raise ProgramError(f"key must name at least one column, not {keys!r}", hint='write key="id"')
     for key in keys:
         if key not in whole.names:
             raise unknown_column(key, whole, " in key=")
         if not is_key_type(whole.field(key).type):
-            raise SchemaError(f"the column {key!r} cannot be a key, as it is {whole.field(key).type}")
+            raise SchemaError(
+                f"the column {key!r} cannot be a key, because it is {whole.field(key).type}"
+            )
     rest = pa.schema([field for field in whole if field.name not in keys])
     if not rest.names:
         raise SchemaError("the table has no columns but its key", hint="add the columns to look up")

@@ -33,7 +33,9 @@ def looked_up(
     if how not in get_args(How):
         raise ProgramError(f"how={how!r} is not known", hint='write how="left" or how="inner"')
     if not isinstance(cache_keys, int) or cache_keys < 1:
-        raise ProgramError(f"cache_keys={cache_keys!r} is not a number of keys", hint="write 100_000")
+        raise ProgramError(
+            f"cache_keys must be a number of keys, not {cache_keys!r}", hint="write 100_000"
+        )
     spec = LookupSpec(
         lookup,
         _on(schema, lookup, on),
@@ -52,9 +54,9 @@ def _on(schema: pa.Schema, lookup: Lookup, on: Any) -> tuple[str, ...]:
     names = (on,) if isinstance(on, str) else tuple(on)
     if len(names) != len(lookup.keys):
         raise ProgramError(
-            f"on={on!r} names {len(names)} columns, and {lookup.describe()} is asked by "
+            f"on={on!r} names {len(names)} columns, but the key of {lookup.describe()} is "
             f"{', '.join(lookup.keys)}",
-            hint="name a column of the stream for each of them, in that order",
+            hint="name one column of the stream for each key column, in the same order",
         )
     for name in names:
         if name not in schema.names:
@@ -77,7 +79,9 @@ def _columns(schema: pa.Schema, lookup: Lookup, columns: Any) -> tuple[tuple[str
         columns = [columns]
     pairs = columns.items() if isinstance(columns, Mapping) else [(name, name) for name in columns]
     if not pairs:
-        raise ProgramError("no column is looked up", hint='name them: columns=["country"]')
+        raise ProgramError(
+            "no column to look up is named", hint='name the columns: columns=["country"]'
+        )
     taken = set(schema.names)
     for name, old in pairs:
         if old not in lookup.schema.names:
@@ -87,8 +91,8 @@ def _columns(schema: pa.Schema, lookup: Lookup, columns: Any) -> tuple[tuple[str
             )
         if name in taken:
             raise SchemaError(
-                f"there would be two columns {name!r}",
-                hint=f'name the new one otherwise: columns={{"their_{name}": "{old}"}}',
+                f"the result would have two columns named {name!r}",
+                hint=f'rename the new one: columns={{"their_{name}": "{old}"}}',
             )
         taken.add(name)
     return tuple(pairs)

@@ -187,7 +187,7 @@ def _strategy(value: Any) -> Any:
     names = [each for each in restart.__all__ if each.islower()]
     try:
         if name not in names:
-            raise TypeError(f"there is no restart strategy {name!r}")
+            raise TypeError(f"unknown restart strategy {name!r}")
         return getattr(restart, name)(**said)
     except TypeError as error:
         raise ConfigurationError(
@@ -224,6 +224,6 @@ def _lines(text: str) -> dict[str, int]:
 def _unknown(name: str) -> RheosError:
     meant = get_close_matches(name, SETTINGS, 1)
     return ConfigurationError(
-        f"there is no setting {name!r}",
-        hint=f"write {meant[0]}" if meant else "see rh.Settings for those that there are",
+        f"unknown setting {name!r}",
+        hint=f"write {meant[0]}" if meant else "rh.Settings lists all settings",
     )

@@ -110,7 +110,8 @@ class Partitioned(Stream):
         if node.spec.is_union:
             raise ProgramError(
                 "a union is not an operator: its readers read its inputs directly",
-                hint="set this on the operator after the union, which starts a chain anyway",
+                hint="set this on the operator after the union; that operator starts a chain in any "
+                "case",
             )
         self._program.replace(replace(node, begins_chain=True, ends_chain=node.ends_chain or ends))
         return self._at.stream
@@ -133,14 +134,14 @@ def _partition_by(to: Any, on: tuple[str, ...], schema: pa.Schema, site: Site) -
         tried = to(1)
         if not isinstance(tried, pl.Expr):
             raise ProgramError(
-                f"partition_by() needs an expression, and its function gave {tried!r}",
-                hint='write .partition_by(lambda subtasks: col("shard") % subtasks); a function of '
-                'values needs their column: .partition_by(choose, on="shard")',
+                f"the function of partition_by() must return an expression, but returned {tried!r}",
+                hint='write .partition_by(lambda subtasks: col("shard") % subtasks); for a '
+                'function of values, name the column: .partition_by(choose, on="shard")',
             )
     exprs, made = compile_expressions("select", [tried], {}, schema)
     if len(made) != 1 or not pa.types.is_integer(made.field(0).type):
         raise SchemaError(
-            f"partition_by() needs one whole number, and {tried} gives "
+            f"partition_by() needs one integer, but {tried} returns "
             + ", ".join(f"{field.name}: {field.type}" for field in made),
             hint='compute it: .partition_by(lambda subtasks: col("user").hash() % subtasks)',
         )

@@ -117,7 +117,7 @@ class Pattern:
         _check_count("times", at_most)
         if at_most < at_least:
             raise ProgramError(
-                f"times({at_least}, {at_most}) ends before it begins",
+                f"times({at_least}, {at_most}) has its bounds in the wrong order",
                 hint=f"write .times({at_most}, {at_least})",
             )
         return self._quantified("times", at_least=at_least, at_most=at_most)
@@ -148,7 +148,7 @@ class Pattern:
         last = self._last
         if isinstance(last, Group):
             raise ProgramError(
-                "a group cannot be greedy", hint="write .greedy() at the step inside of it that repeats"
+                "a group cannot be greedy", hint="call .greedy() on the repeating step inside the group"
             )
         return self._of_repeated("greedy", greedy=True)
 
@@ -183,8 +183,8 @@ class Pattern:
         within_ms = duration_ms(duration)
         if within_ms <= 0:
             raise ProgramError(
-                f"within must be more than nothing: {duration!r}",
-                hint='write .within("10m"); for rows of one time, .within("1ms")',
+                f"within must be greater than 0, not {duration!r}",
+                hint='write .within("10m"); for rows with equal timestamps, .within("1ms")',
             )
         return Pattern(self._parts, self._after_match, within_ms)
 
@@ -194,11 +194,10 @@ class Pattern:
             waiting = _waits(self._parts)
             if waiting is not None:
                 raise ProgramError(
-                    f"{waiting.name!r} may wait for ever, and so may partial matches: the pattern does "
-                    "not say within what time it is to match",
+                    f"{waiting.name!r} has no time limit, so partial matches could be kept forever",
                     site=waiting.site,
-                    hint='write .within("10m") at its end; to keep them however long it takes, '
-                    ".within(None)",
+                    hint='write .within("10m") at the end of the pattern; to keep partial matches '
+                    "forever, .within(None)",
                 )
         within_ms = None if self._within_ms == _UNSAID else self._within_ms
         _check_names(self._parts)
@@ -251,7 +250,7 @@ class Pattern:
     def _of_repeated(self, method: str, **said: Any) -> Pattern:
         if not self._quantifier_of(method).repeats:
             raise ProgramError(
-                f"{method}() is for what repeats",
+                f"{method}() applies only to a step that repeats",
                 hint=f"write .one_or_more() or .times(...) before .{method}()",
             )
         return self._quantified(method, **said)
@@ -272,7 +271,7 @@ def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern
     """
     if after_match is not None and not isinstance(after_match, AfterMatch):
         raise ProgramError(
-            f"begin() takes what happens after a match, not {after_match!r}",
+            f"begin() takes an after-match strategy, not {after_match!r}",
             hint='write begin("a", rh.pattern.skip_past_last_event())',
         )
     part = _part(step, Contiguity.FOLLOWED_BY)
@@ -317,7 +316,7 @@ def _part(step: str | Pattern, contiguity: Contiguity) -> PatternStep | Group:
         raise ProgramError(
             f"a group cannot end with {last.name!r}, which is an absence",
             site=last.site,
-            hint="write it after the group",
+            hint="put that step after the group",
         )
     return Group(step._parts, call_site(), contiguity, Quantifier())
 
@@ -335,8 +334,8 @@ def _check_count(method: str, count: Any) -> None:
     if isinstance(count, bool) or not isinstance(count, int) or count < 1:
         raise ProgramError(
             f"{method}() takes whole numbers of at least 1, not {count!r}",
-            hint="say .optional() of what may be left out, and .not_next() or .not_followed_by() of "
-            "what must not come",
+            hint="use .optional() for a step that may be missing, and .not_next() or "
+            ".not_followed_by() for one that must not occur",
         )
 
 
@@ -408,8 +407,8 @@ def _sees_earlier(function: Callable[..., Any]) -> bool:
     ]
     if len(places) not in (1, 2):
         raise ProgramError(
-            f"{function_name(function)} takes {len(places)} arguments, and a condition is given a row, "
-            "or a row and what the match has taken before",
+            f"{function_name(function)} takes {len(places)} arguments, but a condition receives "
+            "a row, or a row and the rows matched so far",
             hint="write def condition(row) or def condition(row, earlier)",
         )
     return len(places) == 2

@@ -60,7 +60,7 @@ class Program:
         if self._within_loop:
             raise ProgramError(
                 "a loop cannot contain another loop",
-                hint="write both bodies as one, with a column that tells them apart",
+                hint="merge the two bodies, with a column that tells their rows apart",
             )
         self._within_loop = True
         try:

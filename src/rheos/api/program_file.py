@@ -47,8 +47,8 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
 
     if arguments:
         raise ConfigurationError(
-            f"a file of SQL takes no arguments, and these are given: {' '.join(arguments)}",
-            hint="settings are given before the file, and parameters are for files of Python",
+            f"a SQL file takes no arguments, but got: {' '.join(arguments)}",
+            hint="put settings before the file name; only Python files take parameters",
         )
     with done_for(Site(str(file), 1)):
         env = Environment()

@@ -89,7 +89,7 @@ def _runtime(value: Any) -> RuntimeName | Runtime:
         chosen: RuntimeName | Runtime = value
         return chosen
     raise ConfigurationError(
-        f"there is no runtime {value!r}", hint='write "auto", "continuous", "batch" or "simulated"'
+        f"unknown runtime {value!r}", hint='write "auto", "continuous", "batch" or "simulated"'
     )
 
 
@@ -100,14 +100,15 @@ def _checkpoint(merged: Merged) -> CheckpointConfig:
         unaligned = merged.value("checkpoints.unaligned_after") is not None
         if unaligned and _read(merged, "checkpoints.at_least_once"):
             raise ConfigurationError(
-                "checkpoints that are at least once have no barriers that could overtake rows",
-                hint="leave out unaligned_after, or at_least_once",
+                "at-least-once checkpoints have no aligned barriers, so unaligned_after has no effect",
+                hint="leave out unaligned_after or at_least_once",
             )
     with merged.checking("checkpoints.max_concurrent"):
         if min_pause_ms and max_concurrent > 1:
             raise ConfigurationError(
-                f"{max_concurrent} checkpoints at a time leave no pause between one and the next",
-                hint="leave out max_concurrent, or min_pause",
+                f"with {max_concurrent} concurrent checkpoints there is no pause between two "
+                "checkpoints",
+                hint="leave out max_concurrent or min_pause",
             )
     return CheckpointConfig(
         interval_ms=_read(merged, "checkpoint_interval"),
@@ -127,7 +128,7 @@ def _log_level(merged: Merged) -> int | None:
     with merged.checking("log_level"):
         if said not in get_args(LogLevel):
             raise ConfigurationError(
-                f"there is no level {said!r} of logging",
+                f"unknown log level {said!r}",
                 hint='write "debug", "info", "warning" or "error", or None for no log file',
             )
     return logging.getLevelNamesMapping()[said.upper()]
@@ -138,7 +139,7 @@ def _alerts(merged: Merged) -> AlertConfig | None:
     with merged.checking("alert_from"):
         if least not in get_args(AlertFrom):
             raise ConfigurationError(
-                f"there is no state {least!r} to alert from",
+                f"unknown health state {least!r} for alerts",
                 hint='write "degraded", "stuck" or "failing"',
             )
     if url is None:
@@ -148,12 +149,13 @@ def _alerts(merged: Merged) -> AlertConfig | None:
         if at is None or at.scheme not in ("http", "https") or not at.hostname:
             raise ConfigurationError(
                 "alert_webhook must be an http or https address",
-                hint="write https://host/path, the address that the service receiving the alerts shows",
+                hint="write https://host/path, the address that the receiving service shows",
             )
         if at.username or at.password:
             raise ConfigurationError(
-                "alert_webhook must not have a user or a password before the host",
-                hint="use an address whose path is the secret, and set it by RHEOS_ALERT_WEBHOOK",
+                "alert_webhook must not contain a user or a password",
+                hint="use an address whose path is the secret, and set it through the environment "
+                "variable RHEOS_ALERT_WEBHOOK",
             )
     return AlertConfig(url, HealthState(least))
 
@@ -185,8 +187,8 @@ def _latency_us(merged: Merged) -> int | None:
     with merged.checking("buffer_timeout"):
         if said.latency is not None and said.buffer_timeout != Settings().buffer_timeout:
             raise ConfigurationError(
-                f"latency={said.latency!r} chooses the buffer timeout itself, and buffer_timeout="
-                f"{said.buffer_timeout!r} is given as well",
+                f"latency={said.latency!r} chooses the buffer timeout itself, but "
+                f"buffer_timeout={said.buffer_timeout!r} is also set",
                 hint="leave out one of them",
             )
     latency_ms: int | None = _read(merged, "latency")
@@ -240,7 +242,7 @@ def _renamed(merged: Merged) -> dict[str, str]:
         if all(isinstance(uid, str) and uid for uid in uids):
             return dict(value)
         raise ConfigurationError(
-            f"renamed must have the new uid of each operator by its old one, not {value!r}",
+            f"renamed must map old uids of operators to new ones, not {value!r}",
             hint='write renamed={"old": "new"}',
         )
 
@@ -252,13 +254,13 @@ def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | 
     with merged.checking("min_parallelism"):
         if scaling is not None:
             raise ConfigurationError(
-                "a job whose parallelism follows its load says there how few subtasks it may have",
+                "min_parallelism is set, but autoscaling already has its own minimum",
                 hint=f'write parallelism="auto:{least}..", and leave out min_parallelism',
             )
         if least > parallelism:
             raise ConfigurationError(
                 f"min_parallelism {least} is greater than the parallelism, which is {parallelism}",
-                hint="it is the parallelism to fall back to when slots are lost: set a lower one",
+                hint="it is the parallelism to fall back to when slots are lost; set a lower one",
             )
     return least
 
@@ -275,13 +277,13 @@ def _read(merged: Merged, name: str) -> Any:
             case "int" | "Size":
                 return _check_whole(last, value, declared.least)
             case "bool" if not isinstance(value, bool):
-                raise ConfigurationError(f"{last} is true or false, not {value!r}")
+                raise ConfigurationError(f"{last} must be true or false, not {value!r}")
             case "str" if not isinstance(value, str) or not value:
                 raise ConfigurationError(f"{last} must be a non-empty string, not {value!r}")
             case "Folder":
                 if isinstance(value, str | os.PathLike) and str(value):
                     return absolute(value)
-                raise ConfigurationError(f"{last} is a path or a URL, not {value!r}")
+                raise ConfigurationError(f"{last} must be a path or a URL, not {value!r}")
             case "Duration":
                 return _ms(last, value, declared.least)
         if declared.choices and getattr(value, "value", value) not in declared.choices:
@@ -305,5 +307,5 @@ def _ms(name: str, value: Duration, least: int) -> int:
     if ms >= least:
         return ms
     if least:
-        raise ConfigurationError(f"{name} must be more than nothing, not {value!r}")
-    raise ConfigurationError(f"{name} must not be less than nothing, and is {value!r}")
+        raise ConfigurationError(f"{name} must be greater than 0, not {value!r}")
+    raise ConfigurationError(f"{name} must not be negative, but is {value!r}")

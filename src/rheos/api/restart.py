@@ -25,21 +25,21 @@ def exponential_delay(
     """Restarts for ever. Waits `initial`, then `factor` times longer after each failure, up to `max`;
     a job that ran well for `reset_after` starts over with `initial`. The default."""
     if factor < 1:
-        raise ConfigurationError(f"the factor of a delay must be at least 1, not {factor}")
+        raise ConfigurationError(f"the factor of a restart delay must be at least 1, not {factor}")
     return ExponentialDelay(duration_ms(initial), factor, duration_ms(max), duration_ms(reset_after))
 
 
 def fixed_delay(attempts: int, *, delay: Duration = "1s") -> FixedDelay:
     """Restarts at most `attempts` times, `delay` after each failure."""
     if attempts < 0:
-        raise ConfigurationError(f"the number of restarts must not be negative, and is {attempts}")
+        raise ConfigurationError(f"the number of restarts must not be negative, but is {attempts}")
     return FixedDelay(attempts, duration_ms(delay))
 
 
 def failure_rate(failures: int, *, interval: Duration, delay: Duration = "1s") -> FailureRate:
     """Restarts `delay` after each failure, unless more than `failures` fell within `interval`."""
     if failures < 0:
-        raise ConfigurationError(f"the number of failures must not be negative, and is {failures}")
+        raise ConfigurationError(f"the number of failures must not be negative, but is {failures}")
     return FailureRate(failures, duration_ms(interval), duration_ms(delay))
 
 

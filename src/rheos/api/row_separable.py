@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from polars._typing import PolarsDataType
 
 _PER_WINDOW = (
-    'a stream has no end to compute it over: use .key_by(...).window(rh.Tumbling("1m"))'
-    ".aggregate(x=rh.agg.mean(...)) for an answer per window, or .key_by(...).running(...) for one "
-    "per row"
+    "a stream has no end, so it cannot be computed over all rows: use "
+    '.key_by(...).window(rh.Tumbling("1m")).aggregate(x=rh.agg.mean(...)) for a result per '
+    "window, or .key_by(...).running(...) for one per row"
 )
 _PER_RECORD = "use .map(fn) for a function of a record"
 _WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
@@ -86,7 +86,7 @@ def _check(tree: Tree | None, spelled: str, frame: pl.LazyFrame) -> None:
         if "recursion limit" in str(error):
             raise _too_deep(spelled) from None
         raise ProgramError(
-            f"{spelled} may need other rows than its own: Polars does not say that it does not",
+            f"{spelled} may depend on other rows: Polars does not guarantee that it works row by row",
             hint=f"{_PER_RECORD}; {_PER_WINDOW}",
         ) from error
 
@@ -109,12 +109,12 @@ def _ask(part: pl.Expr, spelled: str) -> None:
                 hint="write a list: pl.lit([1, 2, 3])",
             )
         raise ProgramError(
-            f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
+            f"{spelled} depends on other rows, so its result would differ per batch", hint=_PER_WINDOW
         )
     if not (meta.is_length_preserving() or meta.is_scalar()):
         raise ProgramError(
             f"{spelled} does not return one value per row",
-            hint="use .filter(...) to drop rows, and .flat_map(fn) to make several rows of one",
+            hint="use .filter(...) to drop rows, and .flat_map(fn) to return several rows for one",
         )
 
 
@@ -193,7 +193,8 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
     match part:
         case {"Eval": {"variant": variant}} if _name(variant) not in _WITHIN_ROWS:
             raise ProgramError(
-                f"{spelled} needs other rows than its own, and would answer per batch", hint=_PER_WINDOW
+                f"{spelled} depends on other rows, so its result would differ per batch",
+                hint=_PER_WINDOW,
             )
         case {"Function": {"function": function, "input": [value, *others]}}:
             match function:
@@ -213,14 +214,14 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     _refuse_codes(spelled)
                 case "Replace" | {"ReplaceStrict": _} if not all(map(is_constant, others[:2])):
                     raise ProgramError(
-                        f"{spelled} takes what it replaces from all rows of a batch",
-                        hint="give constants, as in replace({1: 10, 2: 20}), or choose by "
+                        f"{spelled} derives its replacements from all rows of a batch",
+                        hint="pass constants, as in replace({1: 10, 2: 20}), or use "
                         "pl.when(...).then(...).otherwise(...)",
                     )
                 case {"StringExpr": {"Strptime": [_, {"format": None}]}}:
                     raise ProgramError(
-                        f"{spelled} would guess the format again for each batch",
-                        hint='say the format, as in col("at").str.to_datetime("%Y-%m-%d %H:%M:%S")',
+                        f"{spelled} would infer the format anew for each batch",
+                        hint='pass the format, as in col("at").str.to_datetime("%Y-%m-%d %H:%M:%S")',
                     )
                 case (
                     {"StringExpr": {"Replace": _} | {"ContainsAny": _} | {"ReplaceMany": _}}
@@ -238,12 +239,13 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                     | {"Rank": {"options": {"method": "Random"}, "seed": None}}
                 ):
                     raise ProgramError(
-                        f"{spelled} is random: a row that is read again after a failure would differ",
+                        f"{spelled} is random: a row that is read again after a failure would "
+                        "get another value",
                         hint="set seed=",
                     )
                 case {"Mode": {"maintain_order": False}} | {"ValueCounts": {"sort": False}}:
                     raise ProgramError(
-                        f"{spelled} gives values in any order",
+                        f"{spelled} returns values in no fixed order",
                         hint="write maintain_order=True, or sort=True",
                     )
                 case {"ListExpr": "Sum" | "Mean" as name} | {"ArrayExpr": "Sum" as name} if (
@@ -251,7 +253,7 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
                 ):
                     space = "list" if "ListExpr" in function else "arr"
                     raise ProgramError(
-                        f"{spelled} rounds a row's result by whether there are nulls in other rows",
+                        f"{spelled} rounds the result of a row differently if other rows are null",
                         hint=f"write .{space}.agg(pl.element().{name.lower()}())",
                     )
                 case {"ArrayExpr": {"Slice": _}}:
@@ -263,8 +265,8 @@ def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
 
 def _refuse_codes(spelled: str) -> NoReturn:
     raise ProgramError(
-        f"{spelled} reads the codes of a Categorical, whose numbering depends on the values each "
-        f"process has seen",
+        f"{spelled} reads the codes of a Categorical, whose numbering depends on the values "
+        "that each process has seen",
         hint="cast to pl.Enum([...]), whose codes are fixed, or keep the strings: .cast(pl.String)",
     )
 

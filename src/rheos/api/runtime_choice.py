@@ -45,9 +45,9 @@ class RuntimeChoice:
             return self.given
         if self.is_batch and self.endless is not None:
             raise ProgramError(
-                "the source never ends, and the batch runtime reads all of its input",
-                hint='run it with runtime="continuous", or bound the source '
-                "(a topic by end=, a folder by leaving discover= out)",
+                "the source never ends, but the batch runtime reads all of its input",
+                hint='use runtime="continuous", or bound the source (a topic by end=, a folder by '
+                "leaving out discover=)",
             ).located(site=self.endless.site, operator=self.endless.name)
         if overrides.until_now:
             self._check_until_now(config)
@@ -56,7 +56,7 @@ class RuntimeChoice:
         if config.scaling is not None and self.is_batch:
             raise ConfigurationError(
                 "autoscaling is not available in a batch job, which ends with its input",
-                hint='set a number; or run it with runtime="continuous"',
+                hint='set a number; or use runtime="continuous"',
             )
         if self.name == "simulated":
             from rheos.runtimes.simulated.runtime import SimulatedRuntime
@@ -112,9 +112,9 @@ def choose_runtime(setting: str | Runtime, graph: Graph) -> RuntimeChoice:
     if endless is not None:
         reason = f"as {endless.name!r} never ends"
     elif loops := loop_heads(graph):
-        reason = f"as {loops[0].name!r} sends rows round"
+        reason = f"as {loops[0].name!r} is a loop"
     elif ingesting := ingesting_sources(graph):
-        reason = f"as {ingesting[0].name!r} goes by when rows are read"
+        reason = f"as {ingesting[0].name!r} uses ingestion time"
     else:
         return RuntimeChoice("batch", "as every source is bounded")
     return RuntimeChoice("continuous", reason, endless=endless)

@@ -61,9 +61,9 @@ class SinkMethods(ChangelogMethods):
             if changes is not None and not sink_capabilities.takes_changes(sink):
                 if parallelism is not None:
                     raise ProgramError(
-                        "changes are written by the subtasks that emit them, so that they keep their "
-                        "order",
-                        hint="leave parallelism out",
+                        "a changelog is written by the subtasks that emit it, so that the "
+                        "changes stay in order",
+                        hint="leave out parallelism",
                     )
                 rows, taking = self._for_sink(sink, changes)
                 rows.sink_to(taking, name, uid)
@@ -73,8 +73,8 @@ class SinkMethods(ChangelogMethods):
             width = most if parallelism is None else check_width(None, parallelism)
             if most is not None and width is not None and width > most:
                 raise ProgramError(
-                    f"{sink.describe()} is written by no more than {most} subtask(s), not {width}",
-                    hint="leave parallelism out",
+                    f"{sink.describe()} allows at most {most} writing subtask(s), not {width}",
+                    hint="leave out parallelism",
                 )
             title = name if name is not None else redacted(sink.describe())
             self._program.add(
@@ -104,7 +104,7 @@ class SinkMethods(ChangelogMethods):
                 taken = isinstance(node.spec, SinkSpec) and isinstance(node.spec.sink, CollectsRows)
                 if taken and node.name == name:
                     raise ProgramError(
-                        f"two streams are collected as {name!r}: this one, and one at {node.site}",
+                        f"two streams are collected as {name!r}: this one, and the one at {node.site}",
                         hint="give each its own name",
                     )
         self.sink_to(CollectSink(), name=name)

@@ -43,7 +43,7 @@ from rheos.core.operators.union import UnionSpec
 from rheos.core.site import call_site, located
 from rheos.core.state.key_groups import is_key_type
 
-_WITH_KEYS = {name: f'say the key first: .key_by("user").{name}(...)' for name in OF_KEYED}
+_WITH_KEYS = {name: f'call key_by() first: .key_by("user").{name}(...)' for name in OF_KEYED}
 
 
 class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
@@ -110,7 +110,8 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         with located(call_site(), self._node.name):
             if any(not of.keys and self._program.type_of(of).changes for of in self._node.inputs):
                 raise ProgramError(
-                    "changes stay in the subtasks that emit them, so that they keep their order",
+                    "a changelog cannot be repartitioned here: the changes of a row must stay "
+                    "in order in one subtask",
                     hint="set the parallelism of the operator after key_by(...)",
                 )
             self._program.replace(replace(self._node, parallelism=check_width(self._node, parallelism)))
@@ -170,19 +171,19 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
             watermark = checked_watermark(self.schema, watermark, example)
             if watermark.on is None:
                 raise ProgramError(
-                    "rows get the time at which they are read in their source",
-                    hint="say it there: env.from_source(..., watermark=rh.Watermark.ingestion_time())",
+                    "ingestion time is assigned where the source reads a row",
+                    hint="set it there: env.from_source(..., watermark=rh.Watermark.ingestion_time())",
                 )
             if watermark.max_drift is not None:
                 raise ProgramError(
-                    "max_drift holds back splits by the event time of their source",
-                    hint="say max_drift= in env.from_source(..., watermark=...)",
+                    "max_drift pauses splits by the event time of their source",
+                    hint="set max_drift= in env.from_source(..., watermark=...)",
                 )
             if watermark.max_ahead is not None:
                 raise ProgramError(
                     "max_ahead rejects rows where their source reads them",
-                    hint="say max_ahead= in env.from_source(..., watermark=...), or leave such rows "
-                    "out before with .filter(...)",
+                    hint="set max_ahead= in env.from_source(..., watermark=...), or drop such rows "
+                    "before with .filter(...)",
                 )
             check_of_source(self._port, self._program.node)
             type = StreamType(self.schema, True, self._type.record, watermark.on)
@@ -209,7 +210,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
                     raise ProgramError("union() takes streams of one environment")
             if any(stream._port.broadcast or stream._port.dealt for stream in streams):
                 raise ProgramError(
-                    "union() takes streams whose rows are not dealt out anew",
+                    "union() cannot take a stream that is repartitioned",
                     hint="unite them first: a.union(b).rebalance()",
                 )
             if not others:
@@ -260,8 +261,8 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
                 kind = self.schema.field(column).type
                 if not is_key_type(kind):
                     raise SchemaError(
-                        f"column {column!r} cannot be a key, as it is {kind}",
-                        hint="take a value out of it before: .with_columns(k=col(...).list.first())",
+                        f"column {column!r} cannot be a key, because it is {kind}",
+                        hint="extract a value first: .with_columns(k=col(...).list.first())",
                     )
             return KeyedStream(self._program, self._at.keyed_by(columns).port)
 
@@ -293,9 +294,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
             tags = [known for known in node.outputs if known != MAIN]
             if tag not in tags:
                 known = f"it has {', '.join(map(repr, tags))}" if tags else "it has no side outputs"
-                raise ProgramError(
-                    f"there is no side output {tag!r} here", hint=_side_output_hint(node, known)
-                )
+                raise ProgramError(f"unknown side output {tag!r}", hint=_side_output_hint(node, known))
             read = node.spec.reading_side_output(tag)
             if read is not node.spec:
                 self._program.replace(replace(node, spec=read))

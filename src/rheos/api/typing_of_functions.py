@@ -84,7 +84,7 @@ def record_class(annotation: Any, schema: pa.Schema, name: str) -> type | None:
         return record
     if annotation in _NOT_RECORDS or typing.get_origin(annotation) in _NOT_RECORDS:
         raise SchemaError(
-            f"{name} takes {_spell(annotation)}, and records do not come as that",
+            f"{name} takes {_spell(annotation)}, which is not a type of record",
             hint="annotate the parameter with a dataclass that has the columns as fields, or leave it "
             f"without annotation to get named rows; the columns are {describe(schema)}",
         )
@@ -103,8 +103,8 @@ def _check_fields(record: type, schema: pa.Schema, function: str) -> None:
         want, have = declared.field(field.name).type, schema.field(field.name).type
         if not _fits(have, want):
             raise SchemaError(
-                f"{function} takes {record.__name__}, whose field {field.name!r} is {want}, "
-                f"and the column is {have}",
+                f"{function} takes {record.__name__}, whose field {field.name!r} is {want}, but "
+                f"the column is {have}",
                 hint="correct the dataclass, or cast the column before: "
                 f".with_columns(col({field.name!r}).cast(...))",
             )
@@ -159,8 +159,8 @@ def declared_type(said: Any) -> Declared:
         schema, record = pa.schema(columns), None
     else:
         raise SchemaError(
-            f"{_spell(said)} does not say the columns of a record",
-            hint='say a dataclass, a pyarrow.Schema, or a dict such as {"user": str, "n": int}',
+            f"{_spell(said)} does not declare the columns of a record",
+            hint='pass a dataclass, a pyarrow.Schema, or a dict such as {"user": str, "n": int}',
         )
     check_columns(schema)
     return Declared(canonical_schema(schema), record)
@@ -184,13 +184,14 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
         how = f".{method}({name}, returns=Alert)"
         if name == "<lambda>":
             raise SchemaError(
-                "a lambda does not say the type of what it gives",
+                "a lambda has no return type, so its output columns are unknown",
                 hint=f"write .{method}(lambda ..., returns=Alert), where Alert is a dataclass or a "
                 "pyarrow.Schema",
             )
         raise SchemaError(
-            f"{name} does not say the type of what it gives",
-            hint=f"annotate its result (`-> {example}`, where Alert is a dataclass), or write {how}",
+            f"{name} has no return annotation, so its output columns are unknown",
+            hint=f"annotate its return type (`-> {example}`, where Alert is a dataclass), or write "
+            f"{how}",
         )
     if many:
         if annotation in (None, type(None)):
@@ -198,24 +199,25 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
         annotation = without_none(annotation)[0]
         if not _is_many(annotation):
             raise SchemaError(
-                f"{name} gives {_spell(annotation)}, and {method}() needs an iterable of records",
-                hint=f"yield the records, and annotate the result as `-> {example}`",
+                f"{name} returns {_spell(annotation)}, but {method}() needs an iterable of records",
+                hint=f"yield the records, and annotate the return type as `-> {example}`",
             )
         annotation = _element_of(annotation)
         if annotation in (UNSAID, Any):
             raise SchemaError(
-                f"{name} does not say the type of the records it gives",
-                hint=f"annotate its result as `-> {example}`, where Alert is a dataclass",
+                f"{name} does not declare the type of the records that it returns",
+                hint=f"annotate its return type as `-> {example}`, where Alert is a dataclass",
             )
     elif _is_many(annotation) and typing.get_origin(annotation) is not tuple:
         raise SchemaError(
-            f"{name} gives {_spell(annotation)}, and {method}() needs one record",
+            f"{name} returns {_spell(annotation)}, but {method}() needs one record",
             hint=f"use .flat_map({name}) for any number of records",
         )
     if not _says_columns(annotation):
         raise SchemaError(
-            f"{name} gives {_spell(annotation)}, which does not say the columns of a record",
-            hint=f"annotate its result as `-> {example}`, where Alert is a dataclass, or say returns=",
+            f"{name} returns {_spell(annotation)}, which does not declare the columns of a record",
+            hint=f"annotate its return type as `-> {example}`, where Alert is a dataclass, or pass "
+            "returns=",
         )
     return declared_type(annotation)
 

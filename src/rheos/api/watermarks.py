@@ -36,13 +36,14 @@ def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Waterm
         )
     check_methods(generator, WatermarkGenerator, "generator")
     if watermark.period_ms is not None and watermark.period_ms <= 0:
-        raise ProgramError(f"a period must be more than nothing: {watermark.period!r}")
+        raise ProgramError(f"period must be greater than 0, not {watermark.period!r}")
     periodic = type(generator).on_periodic is not WatermarkGenerator.on_periodic
     if periodic != (watermark.period is not None):
         raise ProgramError(
             f"{type(generator).__name__} "
-            + ("has on_periodic, and" if periodic else "has no on_periodic, but")
-            + f" its period is {watermark.period!r}",
-            hint='write rh.Watermark.generator(Mine(), on="at", period="200ms") where it has one',
+            + ("defines on_periodic(), but" if periodic else "does not define on_periodic(), but")
+            + f" period is {watermark.period!r}",
+            hint='write rh.Watermark.generator(Mine(), on="at", period="200ms") if it defines '
+            "on_periodic(); otherwise leave out period",
         )
     return replace(watermark, record=input_record(generator.on_event, schema))

@@ -26,15 +26,15 @@ def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBound
     match = _AUTO.fullmatch(said)
     if match is None:
         raise ConfigurationError(
-            f"a job cannot run with parallelism {said!r}",
-            hint='write a number, "auto:2..8" for what its load asks for from 2 to 8, or "auto" for as '
-            "many as there are slots",
+            f"parallelism={said!r} is not valid",
+            hint='write a number, "auto:2..8" to follow the load between 2 and 8, or "auto" to '
+            "use up to all slots",
         )
     least, most = int(match[1] or 1), int(match[2]) if match[2] else None
     for bound in (least, most or least):
         check_parallelism(bound, max_parallelism, MAX_KEY_GROUPS)
     if most is not None and most < least:
         raise ConfigurationError(
-            f"{said!r} goes from {least} down to {most}", hint="write the least first"
+            f"{said!r} has a minimum of {least} and a maximum of {most}", hint="write the minimum first"
         )
     return least, ScalingBounds(least, most)

@@ -28,7 +28,7 @@ class WindowsOfAll(WindowedStream):
     """The windows of a whole stream; made by `window_all`. The key of its contexts is 0."""
 
     def __repr__(self) -> str:
-        return f"<windows {self._windows.window!r} of a whole stream>"
+        return f"<windows {self._windows.window!r} of a non-keyed stream>"
 
     @property
     def _shown(self) -> pa.Schema:

@@ -65,8 +65,8 @@ class WindowsOfKeys:
         if isinstance(window, CountWindow):
             if trigger is not None or evictor is not None:
                 raise ProgramError(
-                    "windows of a count have their trigger, and what is dropped as they fire",
-                    hint="say both for .window(rh.GlobalWindows())",
+                    "count windows have a fixed trigger and evictor",
+                    hint="set your own on .window(rh.GlobalWindows())",
                 )
             if window.size_rows == window.every_rows:
                 return triggers.purging(triggers.count(window.size_rows)), None
@@ -81,16 +81,15 @@ class WindowsOfKeys:
                     trigger = triggers.processing_time()
                 case None:
                     raise ProgramError(
-                        "global windows do not end: nothing would fire them",
-                        hint="say what does: .window(rh.GlobalWindows())"
-                        ".trigger(rh.triggers.count(100))",
+                        "global windows never end, so they need a trigger",
+                        hint="set one: .window(rh.GlobalWindows()).trigger(rh.triggers.count(100))",
                     )
         unmerging = trigger.unmerging() if self.merges else None
         if unmerging is not None:
             raise ProgramError(
-                f"{type(unmerging).__name__} cannot merge, and {self.name} windows merge",
-                hint="write its on_merge(ctx): the state of windows that become one is joined there "
-                "(ctx.merged()), and timers of the new one are set",
+                f"{type(unmerging).__name__} does not support merging, but {self.name} windows merge",
+                hint="define its on_merge(ctx): join the state of the merged windows (ctx.merged()) "
+                "there, and set the timers of the new window",
             )
         return trigger, evictor
 

@@ -47,7 +47,7 @@ from rheos.core.state.keys import windowed_codec
 
 _OF_RESULTS = dict.fromkeys(
     (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
-    "say what is computed for each window first: .aggregate(hits=rh.agg.count()) or .process(...)",
+    "first choose what to compute for each window: .aggregate(hits=rh.agg.count()) or .process(...)",
 )
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class WindowedStream:
         with located(call_site(), "window"):
             if self._windows.time != "event_time":
                 raise ProgramError(
-                    f"no row is late for {self._windows.name} windows: they do not end by event time"
+                    f"{self._windows.name} windows do not end by event time, so no row is late"
                 )
             return self._with(lateness_ms=lateness_ms(lateness))
 
@@ -188,13 +188,13 @@ class WindowedStream:
             _check_instance(function, AggregateFunction, "aggregate()", "Spread()")
             if aggregates:
                 raise ProgramError(
-                    "aggregate() takes an AggregateFunction or built-in aggregates, and not both"
+                    "aggregate() takes either an AggregateFunction or built-in aggregates, not both"
                 )
             kept = Signature(function.create_accumulator).result
             if kept in (UNSAID, Any):
                 raise SchemaError(
-                    f"{type(function).__name__} does not say the type of its accumulator, which is "
-                    "what is stored",
+                    f"{type(function).__name__} does not declare the type of its accumulator, "
+                    "which is needed to store it",
                     hint="annotate create_accumulator: `def create_accumulator(self) -> Totals`",
                 )
             merge = type(function).merge
@@ -202,7 +202,7 @@ class WindowedStream:
                 raise ProgramError(
                     f"{type(function).__name__} has no merge(), which {self._windows.name} windows "
                     f"need",
-                    hint="define merge(a, b), which returns one accumulator for two",
+                    hint="define merge(a, b), which combines two accumulators",
                 )
             record = self._one_record(input_record(function.add, self._type.schema))
             if process is not None:
@@ -293,8 +293,8 @@ class WindowedStream:
         of_trigger = self._record_of_trigger()
         if record is not None and of_trigger is not None and record is not of_trigger:
             raise SchemaError(
-                f"the trigger takes {of_trigger.__name__}, and the function {record.__name__}",
-                hint="annotate both with one dataclass, or leave that of the trigger out",
+                f"the trigger takes {of_trigger.__name__}, but the function takes {record.__name__}",
+                hint="annotate both with one dataclass, or leave out the trigger's annotation",
             )
         return record or of_trigger
 
@@ -304,9 +304,9 @@ class WindowedStream:
         missing = sorted(columns - set(getattr(record, "__dataclass_fields__", ())))
         if missing:
             raise SchemaError(
-                f"the trigger takes {record.__name__}, which lacks the column {missing[0]!r} that the "
-                "aggregates are computed of",
-                hint="add the field, or leave the trigger's record without annotation",
+                f"the trigger takes {record.__name__}, which lacks the column {missing[0]!r} "
+                "that the aggregates read",
+                hint="add the field, or leave out the annotation of the trigger's record",
             )
 
     def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:

@@ -22,7 +22,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
         program = PROGRAMS.get(name)
         if program is None:
             raise ConfigurationError(
-                f"there is no benchmark {name!r}", hint=f"there are {', '.join(PROGRAMS)}"
+                f"unknown benchmark {name!r}", hint=f"the benchmarks are {', '.join(PROGRAMS)}"
             )
         console = Terminal(stderr=True)
         with console.status(f"{name}: starting") as shown:

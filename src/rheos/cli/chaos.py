@@ -55,8 +55,8 @@ def chaos(
         given = {name: value for name, value in options if value is not None}
         if Fault.DRIVER in chosen and "--checkpoint-dir" not in given:
             raise ConfigurationError(
-                "a job whose driver is killed goes on only from a checkpoint directory that stays",
-                hint="give --checkpoint-dir, or leave driver out of --faults",
+                "a job whose driver is killed can resume only from a persistent checkpoint directory",
+                hint="pass --checkpoint-dir, or remove driver from --faults",
             )
         if not file.is_file():
             raise ConfigurationError(

@@ -125,14 +125,13 @@ def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
     problems = []
     if keyed and entry.max_parallelism != plan.max_parallelism:
         problems.append(
-            f"the savepoint was taken with max_parallelism {entry.max_parallelism}, and the program "
-            f"has {plan.max_parallelism}: it is fixed for the life of a job's state. Write "
+            f"the savepoint has max_parallelism {entry.max_parallelism}, but the program has "
+            f"{plan.max_parallelism}. It cannot change once a job has state. Write "
             f"rh.Environment(max_parallelism={entry.max_parallelism})"
         )
     if plan.parallelism > entry.max_parallelism:
         problems.append(
-            f"a parallelism of {plan.parallelism} is more than the savepoint's {entry.max_parallelism} "
-            "key groups"
+            f"parallelism {plan.parallelism} exceeds the savepoint's {entry.max_parallelism} key groups"
         )
     return problems
 
@@ -145,8 +144,8 @@ def _savepoint(directory: str) -> Savepoint:
     """
     if not there_is(directory):
         raise ConfigurationError(
-            f"there is no savepoint {directory!r}",
-            hint="name the folder that was printed when the savepoint was taken",
+            f"the savepoint {directory!r} does not exist",
+            hint="pass the folder that was printed when the savepoint was taken",
         )
     store = open_store(directory, make=False)
     savepoint = read_savepoint(store, directory)
@@ -202,19 +201,19 @@ def _conclusion(checked: Checked) -> Iterable[str]:
     if checked.good:
         dropped = sum(finding.lost for finding in checked.findings)
         left = f"; {dropped} dropped, as allowed" if dropped else ""
-        yield f"the program can start from the savepoint, and no state is lost{left}"
+        yield f"the program can start from the savepoint without losing state{left}"
         return
     refusal = checked.refusal
     if refusal is not None:
-        yield f"the program would not start from the savepoint: {refusal.what}"
+        yield f"the program cannot start from the savepoint: {refusal.what}"
         yield f"what to do: {refusal.hint}"
         yield from _commands(checked)
     elif checked.problems:
-        yield "the program would not start from the savepoint"
+        yield "the program cannot start from the savepoint"
     else:
         yield (
-            f"the program would start from the savepoint, and lose {len(checked.lost)} of what is "
-            "stored; where that is meant, say --allow-dropped"
+            f"the program can start from the savepoint, but would lose {len(checked.lost)} of "
+            "its states; to accept that, pass --allow-dropped"
         )
 
 

@@ -57,7 +57,7 @@ def _show_one(name: str, as_json: bool) -> int:
         near = get_close_matches(name, listed, 1)
         meant = f"did you mean {near[0]!r}? " if near else ""
         hint = f"{meant}the connectors are {', '.join(listed)}"
-        return report(ConfigurationError(f"there is no connector {name!r}", hint=hint))
+        return report(ConfigurationError(f"unknown connector {name!r}", hint=hint))
     found = listed[name]
     if found.error is not None:
         return report(found.error)

@@ -35,7 +35,7 @@ def jobs(json: Json = False) -> None:
 def status(
     job: Annotated[
         str | None,
-        typer.Argument(metavar="JOB", help="Its id or name.", show_default="all that run here"),
+        typer.Argument(metavar="JOB", help="Its id or name.", show_default="all jobs on this machine"),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -50,7 +50,7 @@ def checkpoints(
     job: Job,
     checkpoint_dir: Annotated[
         str | None,
-        typer.Option(help="Read them there, whether the job runs or not.", show_default=False),
+        typer.Option(help="Read the metrics there, whether the job runs or not.", show_default=False),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -65,10 +65,15 @@ def metrics(
     job: Job,
     metric: Annotated[
         str | None,
-        typer.Option(help="Print this one of each subtask, such as rows_in.", show_default=False),
+        typer.Option(help="Print this metric of each subtask, such as rows_in.", show_default=False),
     ] = None,
     history: Annotated[
-        bool, typer.Option("--history", help="Show their history: fine for an hour, coarse for a week.")
+        bool,
+        typer.Option(
+            "--history",
+            help="Show the history of metrics: at high resolution for an hour, at low resolution for a "
+            "week.",
+        ),
     ] = False,
     checkpoint_dir: Annotated[
         str | None,
@@ -106,7 +111,7 @@ def events(
     job: Job,
     checkpoint_dir: Annotated[
         str | None,
-        typer.Option(help="Read them there, whether the job runs or not.", show_default=False),
+        typer.Option(help="Read the events there, whether the job runs or not.", show_default=False),
     ] = None,
     lines: Annotated[int, typer.Option(min=1, max=1000, help="Number of the newest events.")] = 50,
     trace: Annotated[
@@ -136,7 +141,7 @@ class Level(StrEnum):
 def logs(
     job: Job,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")
+        bool, typer.Option("--follow", "-f", help="Keep printing new lines, until Ctrl-C.")
     ] = False,
     lines: Annotated[
         int, typer.Option(min=0, max=1000, help="Number of most recent lines to begin with.")
@@ -163,7 +168,7 @@ def why_not(
         typer.Option(
             metavar="START[/END]",
             help="2026-11-24T04:00:00Z, or ms since the epoch.",
-            show_default="what is due first",
+            show_default="the next one to fire",
         ),
     ] = None,
     json: Json = False,
@@ -180,13 +185,13 @@ def stop(
     job: Job,
     directory: Directory = None,
     with_savepoint: Annotated[
-        bool, typer.Option("--savepoint", help="Take a savepoint, in DIR where that is given.")
+        bool, typer.Option("--savepoint", help="Take a savepoint, in DIR if specified.")
     ] = False,
     drain: Annotated[
         bool,
         typer.Option(
             "--drain",
-            help="End the input first, so that all windows fire: for a job that will not go on.",
+            help="End the input first, so that all windows fire; for a job that will not be resumed.",
         ),
     ] = False,
     timeout: Timeout = "10m",

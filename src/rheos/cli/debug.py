@@ -85,7 +85,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
             return FAILED if self._done and self._done[-1].error is not None else 0
 
     def _end(self) -> None:
-        self._say(*ending(self._debugged), "there is no further step: state, back or quit")
+        self._say(*ending(self._debugged), "no steps remain: use state, back or quit")
         self._ask()
 
     # --- while it is replayed ---------------------------------------------------------------------
@@ -162,7 +162,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
     def do_break(self, _: str) -> bool:
         """break: into pdb, at the first line of the function, for the next row or timer."""
         if not self._debugged.calls:
-            self._say("no function of the program is called for each row here")
+            self._say("the program has no function that is called for each row")
             return False
         self._into = True
         return self.do_step("")
@@ -253,8 +253,8 @@ def _number(text: str, option: str) -> int | None:
         return int(text)
     except ValueError:
         raise ConfigurationError(
-            f"{option} {text!r} is no checkpoint",
-            hint='name it by its number, as `rheos checkpoints` shows it, or "latest"',
+            f"{option} {text!r} is not a checkpoint",
+            hint='pass its number, as `rheos checkpoints` shows it, or "latest"',
         ) from None
 
 

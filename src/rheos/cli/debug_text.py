@@ -23,7 +23,7 @@ def heading(debugged: Debugged) -> Iterator[str]:
         f"{key_text(debugged)} of {debugged.name} ({debugged.operator}, {debugged.site}), from "
         f"checkpoint {debugged.checkpoint} of {debugged.job} to {up_to}: {debugged.rows:,} of {read}"
     )
-    yield "in the checkpoint it has"
+    yield "state in the checkpoint"
     yield from state_lines(debugged.state)
     yield from (f"  cannot be shown: {why}" for why in debugged.unread)
 
@@ -124,19 +124,24 @@ def ending(debugged: Debugged) -> Iterator[str]:
     """Whether what was replayed is what ran, and where it need not be."""
     if debugged.deviation is not None:
         if debugged.deviation:
-            yield f"the job had another state in checkpoint {debugged.until}: replayed -> the job's"
+            yield (
+                f"the job's state in checkpoint {debugged.until} was different: replayed -> the job's"
+            )
             yield from (f"  {_change(change)}" for change in debugged.deviation)
         else:
-            yield f"the state is that of the job in checkpoint {debugged.until}, to the last timer"
+            yield (
+                f"the state equals the state of the job in checkpoint {debugged.until}, to the last "
+                "timer"
+            )
     if debugged.clock_timers_ms:
         count, first = len(debugged.clock_timers_ms), moment_text(debugged.clock_timers_ms[0])
-        yield f"{count:,} timers by the clock did not fire, the first due at {first}"
+        yield f"{count:,} processing-time timers did not fire, the first due at {first}"
     if debugged.reservations:
-        yield "it need not be what ran:"
+        yield "the replay may differ from the original run:"
         yield from (f"  {reservation}" for reservation in debugged.reservations)
-        clock = f"the functions' clock is at {moment_text(debugged.clock_ms)}"
+        clock = f"the clock that functions see is at {moment_text(debugged.clock_ms)}"
         if debugged.clock_off_ms is not None:
-            clock += f"; in the job it went on by {duration_text(debugged.clock_off_ms)}"
+            clock += f"; in the job it advanced by {duration_text(debugged.clock_off_ms)}"
         yield f"  {clock}"
 
 

@@ -42,7 +42,7 @@ def show_fork(
         if out is not None:
             _make(out)
         if for_ is not None:
-            say(f"reading on for {for_} of event time, or as long by the clock", error=True)
+            say(f"reading {for_} more of event time, or as long in processing time", error=True)
         found = fork(
             job,
             file,
@@ -75,10 +75,10 @@ def _make(out: Path) -> None:
         out.mkdir(parents=True, exist_ok=True)
         empty = not any(out.iterdir())
     except OSError as error:
-        raise ConfigurationError(f"the folder {str(out)!r} cannot be made: {error}") from error
+        raise ConfigurationError(f"the folder {str(out)!r} cannot be created: {error}") from error
     if not empty:
         raise ConfigurationError(
-            f"the folder {str(out)!r} is not empty", hint="name a folder that does not exist"
+            f"the folder {str(out)!r} is not empty", hint="name a folder that does not exist yet"
         )
 
 
@@ -142,23 +142,26 @@ def _remarks(found: ForkResult, waited: bool) -> list[str]:
     lines = [f"\n{note}" for note in found.notes]
     for output in found.outputs.values():
         for what, names in (
-            ("the running program alone gives", output.columns_gone),
-            ("the changed program alone gives", output.columns_added),
+            ("only in the output of the running program", output.columns_gone),
+            ("only in the output of the changed program", output.columns_added),
             ("compared as strings because their types differ:", output.cast),
         ):
             if names:
                 lines.append(f"\n{output.sink}: {what} {', '.join(names)}")
     if not any(found.rows_read.values()):
         say = (
-            "nothing came within that time. Say a longer one"
+            "no row arrived within that time. Pass a longer one"
             if waited
-            else ("the job has read everything available. Add --for 10m to keep reading alongside it")
+            else (
+                "the job has already read all available input. Add --for 10m to keep reading "
+                "alongside it"
+            )
         )
-        lines.append(f"\nnothing was read: {say}, or --from-savepoint to begin earlier")
+        lines.append(f"\nno input was read: {say}, or --from-savepoint to begin earlier")
     elif found.alike:
         lines.append("\nno output differs")
     if not found.alike and found.reservations:
-        lines.append("\na difference may have other reasons than the change:")
+        lines.append("\nthe differences may have other causes than the change:")
         lines += [f"  {reservation}" for reservation in found.reservations]
     return lines
 

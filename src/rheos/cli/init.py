@@ -24,7 +24,7 @@ def init(folder: Path) -> int:
         make_project(folder)
     except ConfigurationError as error:
         return report(error)
-    print(f"made {folder}: {', '.join(FILES)}\n")
+    print(f"created {folder}: {', '.join(FILES)}\n\n")
     print(f"  cd {folder}")
     print("  pip install -r requirements.txt")
     print("  pytest                                     # its tests, without Spark")
@@ -38,8 +38,9 @@ def make_project(folder: Path) -> None:
     name = folder.name
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
-            f"{name or str(folder)!r} is no name for a job",
-            hint="a name is a letter, and then letters, digits, - and _, up to 64: rheos init sensors",
+            f"{name or str(folder)!r} is not a valid job name",
+            hint="a name starts with a letter, followed by up to 63 letters, digits, - and _: rheos "
+            "init sensors",
         )
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise ConfigurationError(
@@ -47,7 +48,8 @@ def make_project(folder: Path) -> None:
         )
     if not folder.parent.is_dir():
         raise ConfigurationError(
-            f"there is no folder {str(folder.parent)!r}", hint="make it first, or name another place"
+            f"the folder {str(folder.parent)!r} does not exist",
+            hint="create it first, or choose another place",
         )
     made: str | None = None
     try:
@@ -65,7 +67,7 @@ def make_project(folder: Path) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"the project {str(folder)!r} could not be written: {error.strerror or error}",
-            hint="nothing of it was left; look to the folder's permissions and the disk",
+            hint="all files of it were removed again; check the folder's permissions and the disk",
         ) from error
     finally:
         if made is not None:

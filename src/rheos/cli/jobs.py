@@ -127,7 +127,7 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
         elif kept:
             console().print(checkpoints_table(kept))
         else:
-            print("no checkpoints are kept")
+            print("the job has no checkpoints")
         return 0
 
     return reported(show)
@@ -139,8 +139,8 @@ def stop_job(
     """Stop a job with a savepoint, if the caller has confirmed it by `--savepoint`."""
     if not with_savepoint:
         print(
-            "say how: `rheos stop JOB --savepoint [DIR]` keeps all that the job has done, and "
-            "`rheos cancel JOB` stops it as it is, at its last checkpoint",
+            "choose how: `rheos stop JOB --savepoint [DIR]` saves all progress of the job, and "
+            "`rheos cancel JOB` stops it at once, at its last checkpoint",
             file=sys.stderr,
         )
         return MISUSED
@@ -188,7 +188,7 @@ def reported(command: Callable[[], int]) -> int:
     except RheosError as error:
         return report(error)
     except KeyboardInterrupt:
-        print("no longer waiting; what was asked for may still be done", file=sys.stderr)
+        print("no longer waiting; the request may still complete", file=sys.stderr)
         return INTERRUPTED
 
 

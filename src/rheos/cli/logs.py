@@ -73,19 +73,19 @@ def _log_of(wanted: str) -> Path:
             return fitting[0]
         if fitting:
             raise ConfigurationError(
-                f"{wanted!r} may be any of {len(fitting)} logs",
-                hint="say which by its whole name",
+                f"{wanted!r} matches {len(fitting)} logs",
+                hint="pass the whole name of one",
                 detail="\n".join(path.stem for path in fitting),
             ) from None
         raise ConfigurationError(
-            f"there is no running job {wanted!r}, and none has left a log in {log_folder()}",
-            hint="is RHEOS_HOME the same as where the job was started, and the host?",
+            f"no job {wanted!r} is running, and there is no log of one in {log_folder()}",
+            hint="run this on the host where the job was started, with the same RHEOS_HOME",
             detail="\n".join(path.stem for path in left),
         ) from error
     if record.log is None:
         raise ConfigurationError(
             f"the job {record.job!r} keeps no log",
-            hint='it runs with log_level=None: say "info", or --log-level info',
+            hint='it runs with log_level=None: set "info", or pass --log-level info',
         )
     return Path(record.log)
 

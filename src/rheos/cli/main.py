@@ -169,7 +169,7 @@ def run(
 @app.command()
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="NAME", help="The job's name, or a path that ends in it.")
+        Path, typer.Argument(metavar="NAME", help="The job's name, or a path that ends with it.")
     ],
 ) -> None:
     """Write a new project: a job, tests, settings and a README."""
@@ -208,7 +208,7 @@ def sql(
     settings: GivenSettings,
     execute: Annotated[
         str | None,
-        typer.Option("--execute", "-e", metavar="SQL", help="Carry these statements out, and end."),
+        typer.Option("--execute", "-e", metavar="SQL", help="Run these statements, and exit."),
     ] = None,
 ) -> None:
     """Open a shell for SQL, or run statements of -e or a pipe."""
@@ -298,11 +298,11 @@ def chaos(
         str,
         typer.Option(
             callback=duration,
-            help="The longest freeze, and fault of a link; half last as long, the others a tenth or "
-            "less.",
+            help="Maximum duration of a freeze or of a fault of a link; half of them last this "
+            "long, the others a tenth or less.",
         ),
     ] = "20s",
-    seed: Annotated[int, typer.Option(help="Draws kinds, victims and lengths.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed that determines kinds, victims and durations.")] = 0,
 ) -> None:
     """Run a job file while faults hit its processes or servers."""
     from rheos.cli.chaos import chaos
@@ -332,7 +332,7 @@ def bench(
     settings: GivenSettings,
     name: Annotated[Benchmark, typer.Argument(help="Benchmark to run.")],
     parallelism: Annotated[
-        int, typer.Option(min=1, help="Subtasks; best one for each core.")
+        int, typer.Option(min=1, help="Number of subtasks; ideally one for each core.")
     ] = os.cpu_count() or 1,
     keys: Annotated[
         int | None, typer.Option(min=1, help="Distinct keys.", show_default="10000")
@@ -340,13 +340,14 @@ def bench(
     seconds: Annotated[
         float, typer.Option(min=0.1, help="Length of the measurement in seconds.")
     ] = 10.0,
-    warmup: Annotated[float, typer.Option(min=0.0, help="Seconds that are left out before.")] = 3.0,
+    warmup: Annotated[
+        float, typer.Option(min=0.0, help="Seconds of warm-up before the measurement.")
+    ] = 3.0,
     rate: Annotated[
         float | None,
         typer.Option(
             min=1.0,
-            help="Records per second and core; as fast as they go where none is given "
-            "(latency: 30000).",
+            help="Records per second and core; by default as many as possible (latency: 30000).",
             show_default=False,
         ),
     ] = None,
@@ -359,9 +360,11 @@ def bench(
     ] = "10ms",
     checkpoint_interval: Annotated[
         str | None,
-        typer.Option(callback=duration, help="Time between checkpoints; none where not given."),
+        typer.Option(
+            callback=duration, help="Time between checkpoints; by default there are no checkpoints."
+        ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Rows of a full buffer.")] = 16_384,
+    batch_size: Annotated[int, typer.Option(min=1, help="Number of rows of a full buffer.")] = 16_384,
     objective: Annotated[
         str | None,
         typer.Option(
@@ -371,7 +374,7 @@ def bench(
         ),
     ] = None,
     minutes: Annotated[
-        int, typer.Option(min=1, help="soak: how long it is watched.", show_default="30")
+        int, typer.Option(min=1, help="soak: duration of the test.", show_default="30")
     ] = 30,
     json: Json = False,
 ) -> None:
@@ -419,7 +422,8 @@ def servers(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="The folder of its data, which stays.", show_default="one that goes with the server"
+            help="Folder for its data, which is kept.",
+            show_default="one that is deleted with the server",
         ),
     ] = None,
 ) -> None:
@@ -445,7 +449,9 @@ def connectors(
 @app.command()
 def dashboard(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8484,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, help="Port to listen on; 0 chooses a free one.")
+    ] = 8484,
     checkpoint_dir: Annotated[
         list[str] | None,
         typer.Option(
@@ -466,21 +472,21 @@ def dashboard(
         str | None,
         typer.Option(
             callback=size,
-            help="Memory limit of a replay: a run of the job's program for a request. Such as 2GB.",
-            show_default="4GB, or half of the machine's",
+            help="Memory limit of a replay, which runs the job's program for a request, such as 2GB.",
+            show_default="4GB, or half of the machine's memory",
         ),
     ] = None,
     tokens: Annotated[
         Path | None,
         typer.Option(
-            help="A TOML file of tokens with roles.", show_default="one token that may do all"
+            help="A TOML file with tokens and their roles.", show_default="one token with all rights"
         ),
     ] = None,
     audit: Annotated[
         Path | None,
         typer.Option(
             help="File to which a line is appended for every operation.",
-            show_default="audit.jsonl in the folder of this user's state",
+            show_default="audit.jsonl in this user's state folder",
         ),
     ] = None,
     certificate: Annotated[
@@ -493,7 +499,8 @@ def dashboard(
         bool,
         typer.Option(
             "--unencrypted",
-            help="Listen beyond this machine without TLS; for use behind a proxy that encrypts.",
+            help="Listen on other than loopback addresses without TLS; for use behind a proxy that "
+            "encrypts.",
         ),
     ] = False,
 ) -> None:

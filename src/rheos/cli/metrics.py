@@ -90,7 +90,7 @@ def _metric(name: str) -> Metric:
     found = METRICS.get(name)
     if found is None:
         near = get_close_matches(name, METRICS) or list(METRICS)
-        raise ConfigurationError(f"there is no metric {name!r}", hint=f"name one: {', '.join(near)}")
+        raise ConfigurationError(f"unknown metric {name!r}", hint=f"did you mean {', '.join(near)}?")
     return found
 
 

@@ -46,8 +46,8 @@ class PassingOn(TyperCommand):
             meant = get_close_matches(name, ours, 1, _ALIKE)
             if meant:
                 raise typer.BadParameter(
-                    f"there is no option {name}. Did you mean {meant[0]}? Write options of the "
-                    f"program after --",
+                    f"unknown option {name}. Did you mean {meant[0]}? Put options of the "
+                    "program after --",
                     ctx,
                 )
         return super().parse_args(ctx, args)
@@ -86,17 +86,19 @@ Job = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="Its id or name, a beginning of these, or its process id; JOB@DIRECTORY where several "
-        "have the same.",
+        help="Its id or name, a prefix of these, or its process id; JOB@DIRECTORY if several have "
+        "the same.",
     ),
 ]
 Timeout = Annotated[
-    str, typer.Option(callback=duration, help="How long to wait for it, such as 30s or 2h.")
+    str, typer.Option(callback=duration, help="Maximum time to wait, such as 30s or 2h.")
 ]
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The Python file that builds the job.")]
 Arguments = Annotated[
     list[str] | None,
-    typer.Argument(metavar="ARGS", help="Its own arguments; after `--` all are its own."),
+    typer.Argument(
+        metavar="ARGS", help="Arguments of the program; all arguments after `--` belong to it."
+    ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
@@ -127,8 +129,8 @@ MetricsNames = Annotated[
     typer.Option(
         "--metrics-name",
         metavar="NAME",
-        help="A name by which scrapes call this machine, besides its host name and its addresses. May "
-        "be given several times.",
+        help="A name that scrapers use for this machine, besides its host name and its addresses. "
+        "May be passed several times.",
         show_default=False,
     ),
 ]
@@ -156,7 +158,7 @@ LogJson = Annotated[
     bool,
     typer.Option(
         "--log-json",
-        help="Print the lines of the jobs' logs to stderr as JSON, in place of their status.",
+        help="Print the lines of the jobs' logs to stderr as JSON, instead of their status.",
     ),
 ]
 
@@ -169,8 +171,8 @@ UntilOption = Annotated[
     Until | None,
     typer.Option(
         "--until",
-        help="now: read what is there, take a checkpoint, and stop. The next run goes on from it; "
-        "windows stay open. Needs --checkpoint-dir.",
+        help="now: read all available input, take a checkpoint, and stop. The next run resumes from "
+        "it; windows stay open. Needs --checkpoint-dir.",
         show_default=False,
     ),
 ]
@@ -189,7 +191,8 @@ Param = Annotated[
     typer.Option(
         metavar="NAME=VALUE",
         callback=lambda values: parameters(values) and values,
-        help="A parameter of the job, over that of the program; as often as there are some.",
+        help="A parameter of the job, which overrides that of the program; may be passed several "
+        "times.",
         show_default=False,
     ),
 ]
@@ -201,7 +204,7 @@ def parameters(values: list[str] | None) -> dict[str, str]:
     for text in values or []:
         name, given, value = text.partition("=")
         if not given or not name.strip():
-            raise typer.BadParameter(f"{text!r} is no parameter: write --param threshold=10")
+            raise typer.BadParameter(f"{text!r} is not a parameter: write --param threshold=10")
         found[name.strip()] = value
     return found
 
@@ -212,7 +215,7 @@ def renames(values: list[str] | None) -> dict[str, str]:
     for text in values or []:
         old, given, new = (part.strip() for part in text.partition("="))
         if not given or not old or not new:
-            raise typer.BadParameter(f"{text!r} renames nothing: write --rename OLD=NEW")
+            raise typer.BadParameter(f"{text!r} is not a renaming: write --rename OLD=NEW")
         found[old] = new
     return found
 
@@ -246,8 +249,8 @@ _CONFIG = Annotated[
     Path | None,
     typer.Option(
         metavar="TOML",
-        help="A file of settings, by the names of rh.Settings. What is given here wins over it, and "
-        "it over the program.",
+        help="A TOML file with settings named as in rh.Settings. Command-line options override it, "
+        "and it overrides the program.",
     ),
 ]
 

@@ -70,7 +70,7 @@ def _found(asked: AskedReplay) -> dict[str, Any]:
         case "fork":
             return _fork(asked.job, msgspec.json.decode(asked.request, type=ForkRequest))
         case _:
-            raise AssertionError(f"the dashboard asks for no {asked.operation!r}")
+            raise AssertionError(f"the dashboard has no replay operation {asked.operation!r}")
 
 
 def _why(job: str, asked: WhyRequest) -> dict[str, Any]:
@@ -124,8 +124,8 @@ def forked_program(job: str, asked: ForkRequest) -> Path:
         return Path(program_file(asked.file or "", record))
     if not asked.parameters:
         raise ConfigurationError(
-            "the program that runs would be compared with itself",
-            hint='name another "file", or other "parameters"',
+            "both sides of the comparison would be the running program",
+            hint='pass another "file", or other "parameters"',
         )
     return Path(record.program.file)
 

@@ -31,14 +31,14 @@ Beyond = Annotated[
         metavar="DURATION",
         callback=duration,
         help="Event time to run beyond the checkpoint, such as 10m.",
-        show_default="all that the sources have now",
+        show_default="all input available now",
     ),
 ]
 Against = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="The program that runs, where the job does not say it.",
+        help="The program that runs, if the job does not record it.",
         show_default=False,
     ),
 ]
@@ -58,13 +58,13 @@ def fork(
     for_: Beyond = None,
     until: Annotated[
         Until | None,
-        typer.Option("--until", help="now: all that the sources have now.", show_default=False),
+        typer.Option("--until", help="now: all input available now.", show_default=False),
     ] = None,
     key: Annotated[
         str | None,
         typer.Option(
             metavar="COLUMNS",
-            help="The columns, with commas between, by which rows are held against each other.",
+            help="Columns, separated by commas, by which rows are matched.",
             show_default="the key of the last key_by, and the window",
         ),
     ] = None,
@@ -74,14 +74,18 @@ def fork(
     from_savepoint: Annotated[
         str | None,
         typer.Option(
-            help="Go on from this savepoint of the job, in place of its newest checkpoint.",
+            help="Start from this savepoint of the job, instead of its newest checkpoint.",
             show_default=False,
         ),
     ] = None,
-    samples: Annotated[int, typer.Option(min=0, help="Differences to show of each sink.")] = 10,
+    samples: Annotated[
+        int, typer.Option(min=0, help="Number of differences to show for each sink.")
+    ] = 10,
     out: Annotated[
         Path | None,
-        typer.Option(help="A folder for all rows and differences, as Parquet.", show_default=False),
+        typer.Option(
+            help="Folder in which to write all rows and differences, as Parquet.", show_default=False
+        ),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -90,7 +94,7 @@ def fork(
     from rheos.cli.fork import show_fork
 
     if for_ is not None and until is not None:
-        raise typer.BadParameter("--for and --until each say how much is read: leave out one")
+        raise typer.BadParameter("--for and --until both limit how much is read: leave out one")
     code = show_fork(
         job,
         file,
@@ -125,18 +129,20 @@ def debug(
         typer.Option(
             metavar="CHECKPOINT",
             help="A later one, up to which input is read.",
-            show_default="all input that there is now",
+            show_default="all input available now",
         ),
     ] = None,
     operator: Annotated[
         str | None,
-        typer.Option(help="Its id or name.", show_default="the one that is keyed so"),
+        typer.Option(help="Its id or name.", show_default="the only one with that key"),
     ] = None,
     against: Against = None,
     checkpoint_dir: JobDirectory = None,
     trace: Annotated[
         bool,
-        typer.Option("--trace", help="Print each step, and ask nothing; so also without a terminal."),
+        typer.Option(
+            "--trace", help="Print every step without prompting; the default without a terminal."
+        ),
     ] = False,
     script: Annotated[
         Path | None,
@@ -144,7 +150,7 @@ def debug(
             metavar="FILE",
             exists=True,
             dir_okay=False,
-            help="Commands in place of a terminal, one a line.",
+            help="File of commands to run instead of prompting, one per line.",
             show_default=False,
         ),
     ] = None,
@@ -172,20 +178,20 @@ def debug(
 @app.command()
 def why(
     job: Job,
-    sink: Annotated[str, typer.Option(help="The sink's name, or its id.", show_default=False)],
+    sink: Annotated[str, typer.Option(help="Name or id of the sink.", show_default=False)],
     row: Annotated[
         str,
         typer.Option(metavar="JSON", help="""Some of its fields: '{"user": 7}'.""", show_default=False),
     ],
     rows: Annotated[int, typer.Option(min=1, help="Number of most recent rows to explain.")] = 3,
-    inputs: Annotated[int, typer.Option(min=0, help="Input rows to show of each.")] = 20,
+    inputs: Annotated[int, typer.Option(min=0, help="Number of input rows to show for each.")] = 20,
     for_: Beyond = None,
     against: Against = None,
     checkpoint_dir: JobDirectory = None,
     from_savepoint: Annotated[
         str | None,
         typer.Option(
-            help="Look from this savepoint of the job on, in place of its checkpoints.",
+            help="Start from this savepoint of the job, instead of its checkpoints.",
             show_default=False,
         ),
     ] = None,

@@ -24,12 +24,12 @@ def serve(name: str, port: int | None, data: Path | None) -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with development_server(name)(port=port, data=data) as server:
-            print(f"{name} listens at {server.url}; Ctrl-C ends it", flush=True)
+            print(f"{name} listens at {server.url}; press Ctrl-C to stop it", flush=True)
             with contextlib.suppress(KeyboardInterrupt):
                 while server.running:
                     time.sleep(_LOOK_EVERY_S)
                 raise ConfigurationError(
-                    f"the {name} server has ended by itself",
+                    f"the {name} server stopped unexpectedly",
                     detail="\n".join(server.log.read_text().splitlines()[-10:]),
                 )
     except (RheosError, KeyboardInterrupt) as error:

@@ -38,7 +38,7 @@ def soak(settings: SoakSettings, as_json: bool) -> int:
         published = soaked.published
         print(f"{published.windows:,} windows published, of {published.rows:,} rows")
         for problem in problems:
-            print(f"did not hold: {problem}")
+            print(f"failed: {problem}")
         if not problems:
             print("all held")
     return FAILED if problems else 0

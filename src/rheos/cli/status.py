@@ -121,7 +121,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
             f"restarts {status.restarts:,}",
             *([latency_text(status.latency)] if status.latency else []),
             *([scaling_text(status)] if status.scaling else []),
-            *([f"strangers dropped {status.strangers:,}"] if status.strangers else []),
+            *([f"unauthenticated peers rejected {status.strangers:,}"] if status.strangers else []),
             *([f"because of: {failure}"] if failure else []),
             *([status.health.headline] if status.health and _is_ill(status.health) else []),
             *(waiting_text(wait, now_ms) for wait in status.waits[:1]),

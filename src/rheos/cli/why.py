@@ -66,7 +66,8 @@ def _fields(row: str) -> Mapping[str, Any]:
         fields = None
     if not isinstance(fields, dict):
         raise ConfigurationError(
-            f"{row!r} says no row", hint="""write some of its fields as JSON: --row '{"user": 7}'"""
+            f"{row!r} is not a JSON object",
+            hint="""write some of its fields as JSON: --row '{"user": 7}'""",
         )
     return fields
 
@@ -77,28 +78,28 @@ def _fields(row: str) -> Mapping[str, Any]:
 def _lines(found: WhyResult, inputs: int) -> Iterator[str]:
     begun = "its start" if found.checkpoint is None else f"checkpoint {found.checkpoint}"
     read = ", ".join(f"{rows:,} rows of {source!r}" for source, rows in found.rows_read.items())
-    yield f"the job {found.job}, run once more from {begun}, over {read or 'nothing'}"
+    yield f"replayed the job {found.job} from {begun}, over {read or 'no rows'}"
     newest = "" if found.matches == len(found.rows) else f"; the newest {len(found.rows)} are shown"
-    yield f"{found.matches:,} of the {found.given:,} rows that {found.sink!r} was given are so{newest}"
+    yield f"{found.matches:,} of the {found.given:,} rows at {found.sink!r} match{newest}"
     for row in found.rows:
         yield ""
         yield from _of_row(row, inputs)
     if found.reservations:
         yield ""
-        yield "the job need not have given just these rows:"
+        yield "the replay may differ from the original run:"
         yield from (f"  {reservation}" for reservation in found.reservations)
 
 
 def _of_row(row: ExplainedRow, inputs: int) -> Iterator[str]:
     at = "" if row.event_time_ms is None else f"  at {_time(row.event_time_ms)}"
     yield f"{_shown(row.row)}{at}"
-    yield "  came by"
+    yield "  path"
     width = max(len(step.operator) for step in row.steps)
     for step in row.steps:
         rows = f"{step.rows:,} row{'' if step.rows == 1 else 's'}"
         yield f"    {step.operator:<{width}}  {rows:>8}  {step.site}"
         yield from (f"      {line}" for line in _of_step(step))
-    yield f"  of {len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
+    yield f"  from {len(row.inputs):,} input row{'' if len(row.inputs) == 1 else 's'}"
     for input in row.inputs[:inputs]:
         at = "" if input.event_time_ms is None else f"  at {_time(input.event_time_ms)}"
         yield f"    {input.source} {_place(input)}:  {_shown(input.row)}{at}"
@@ -113,26 +114,26 @@ def _place(input: SourceRow) -> str:
 def _of_step(step: WayStep) -> Iterator[str]:
     yield from map(_of_firing, step.firings[:_FIRINGS_SHOWN])
     if len(step.firings) > _FIRINGS_SHOWN:
-        yield f"and {len(step.firings) - _FIRINGS_SHOWN:,} times more"
+        yield f"and {len(step.firings) - _FIRINGS_SHOWN:,} more times"
     if step.before:
-        yield "what it kept in the checkpoint is in it: the rows before are not named"
+        yield "state from the checkpoint contributed to it, whose input rows are not known"
     yield from step.doubts
 
 
 def _of_firing(firing: StepFiring) -> str:
     of = f" of {_shown(firing.key)}" if firing.key else ""
-    what = "it gave rows"
+    what = "it emitted rows"
     if firing.timer_ms is not None:
-        what = f"the timer{of} of {_time(firing.timer_ms)} fired"
+        what = f"the timer{of} at {_time(firing.timer_ms)} fired"
     elif firing.window is not None:
         start, end = firing.window
         what = f"the window {_time(start)} to {_time(end)}{of} fired"
     elif of:
-        what = f"rows{of} were given"
+        what = f"rows{of} were emitted"
     if firing.watermark_ms is None:
-        return f"{what} as a row came"
+        return f"{what} when a row arrived"
     if firing.watermark_ms >= MAX_TIMESTAMP_MS:
-        return f"{what} as the input ended"
+        return f"{what} when the input ended"
     return f"{what} at watermark {_time(firing.watermark_ms)}"
 
 

@@ -117,13 +117,13 @@ def _moment(text: str, window: str) -> int:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"{window!r} is no window", hint=_WRITE_WINDOW) from None
+        raise ConfigurationError(f"{window!r} is not a window", hint=_WRITE_WINDOW) from None
     return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def _kept(record: JobRecord, held: WatermarkDelay, key: str | None) -> tuple[PendingForKey | None, str]:
     if record.checkpoint_dir is None:
-        return None, "the job has no checkpoint directory that could be read"
+        return None, "the job has no readable checkpoint directory"
     try:
         checkpoint = newest_checkpoint(open_store(record.checkpoint_dir, make=False), record.job)
     except RheosError as error:
@@ -146,7 +146,7 @@ def _due(
         size_ms = None if kept is None else kept.window_size_ms
         if end_ms is None and size_ms is None:
             raise ConfigurationError(
-                "where the window ends is not known here: its windows are not all of one size, or "
+                "the end of the window is unknown: windows of this operator differ in size, or "
                 "there is no checkpoint yet",
                 hint="write --window START/END",
             )
@@ -168,24 +168,24 @@ def _lines(found: WhyNot) -> Iterator[str]:
     yield f"operator {held.operator.name!r} ({held.operator.id}), {held.operator.site}"
     yield from _of_watermark(found)
     if found.has_fired:
-        yield "what holds the watermark back now:"
+        yield "now holding back the watermark:"
     yield from _of_holders(held)
     yield from map(_of_edge, held.delayed)
     yield ""
     yield from _of_state(found)
     if held.late:
         went = f"to the side output {held.late_goes_to!r}" if held.late_goes_to else "nowhere: dropped"
-        yield f"{held.late:,} rows came late to it in this attempt, and went {went}"
+        yield f"{held.late:,} rows were late in this attempt, and went {went}"
     else:
-        yield "no row came late to it in this attempt"
+        yield "no row was late in this attempt"
 
 
 def _of_watermark(found: WhyNot) -> Iterator[str]:
     held, due = found.held, found.due
     if held.watermark_ms is None:
-        yield "no watermark has come to it yet"
+        yield "it has received no watermark yet"
     elif held.watermark_ms >= MAX_TIMESTAMP_MS:
-        yield "its input has ended: every window has fired"
+        yield "its input has ended, so every window has fired"
     else:
         where = "" if held.subtask is None else f" in subtask {held.subtask}, which has the lowest"
         since = ""
@@ -201,44 +201,44 @@ def _of_watermark(found: WhyNot) -> Iterator[str]:
         start = "" if due.start_ms is None else f"{moment_text(due.start_ms)} to "
         what = f"the window {start}{moment_text(due.end_ms)}"
     if found.has_fired:
-        yield f"{what} is in the past: it has fired, if it had any row that was not late"
+        yield f"{what} is in the past: it has fired, unless all of its rows were late"
     elif held.watermark_ms is None:
         yield f"{what} fires at watermark {moment_text(due.needs_ms)}"
     else:
         further = duration_text(due.needs_ms - held.watermark_ms)
-        yield f"{what} fires at {moment_text(due.needs_ms)}: it must come {further} further"
+        yield f"{what} fires at {moment_text(due.needs_ms)}: the watermark must advance {further} more"
 
 
 def _of_holders(held: WatermarkDelay) -> Iterator[str]:
     for split in held.holding[:_SHOWN]:
         yield f"held back by {_split(split)}"
     if len(held.holding) > _SHOWN:
-        yield f"and by {len(held.holding) - _SHOWN:,} more splits that have come as far"
+        yield f"and by {len(held.holding) - _SHOWN:,} more splits with the same watermark"
     if held.waiting_splits:
-        yield f"held back by {held.waiting_splits:,} splits that wait to be read"
+        yield f"held back by {held.waiting_splits:,} splits that are not being read yet"
     if not held.holding and not held.waiting_splits:
         yield (
-            "no split is known that holds it back: all are idle or read to their ends, or they are too "
-            "many to be reported"
+            "no split is known to hold it back: all are idle or finished, or there are too "
+            "many to report"
         )
     if held.idle:
         longest = max(held.idle, key=lambda split: split.stands_ms)
         yield (
-            f"{len(held.idle):,} splits are idle and do not count, {longest.split!r} of "
+            f"{len(held.idle):,} splits are idle and do not hold it back, {longest.split!r} of "
             f"{longest.source!r} for {duration_text(longest.stands_ms)}"
         )
 
 
 def _split(split: SplitStanding) -> str:
     at = (
-        "has given no row yet"
+        "has emitted no row yet"
         if split.watermark_ms is None
         else f"is at {moment_text(split.watermark_ms)}"
     )
     stands = duration_text(split.stands_ms)
     return (
-        f"split {split.split!r} of {split.source!r}, subtask {split.subtask}: it {at}, and has not "
-        f"gone on for {stands}"
+        f"split {split.split!r} of {split.source!r}, subtask {split.subtask}: it {at}, and has "
+        f"not advanced for {stands}"
     )
 
 
@@ -246,15 +246,15 @@ def _of_edge(edge: Delayed) -> str:
     came = "none" if edge.receiver_ms is None else moment_text(edge.receiver_ms)
     went = moment_text(edge.sender_ms)
     return (
-        f"{edge.sender!r} has come to {went} and {edge.receiver!r} to {came}: between them "
-        f"{edge.queued_batches:,} batches wait, and {edge.receiver!r} is busy {edge.busy:.0%}"
+        f"{edge.sender!r} is at {went} and {edge.receiver!r} at {came}: {edge.queued_batches:,} "
+        f"batches are queued between them, and {edge.receiver!r} is busy {edge.busy:.0%}"
     )
 
 
 def _of_state(found: WhyNot) -> Iterator[str]:
     kept, due = found.kept, found.due
     if kept is None:
-        yield f"nothing is known of its state: {found.not_kept}"
+        yield f"its state is unknown: {found.not_kept}"
         return
     ago = duration_text(max(found.at_ms - kept.taken_ms, 0))
     begin = f"in checkpoint {kept.checkpoint} ({ago} ago)"
@@ -267,16 +267,16 @@ def _of_state(found: WhyNot) -> Iterator[str]:
             inside = any(due.start_ms <= each.start_ms < due.end_ms for each in windows)
             yield f"the window has {'rows' if inside else 'no row'}{whose} there"
     elif kept.rows and not of_windows:
-        yield f"{begin} there is state{whose}, and no timer"
+        yield f"{begin} there is state{whose}, but no timer"
     elif found.key is None:
         yield f"{begin} no window is open"
     else:
         yield (
-            f"{begin} there is nothing{whose}: the row has not arrived, was late, or its window has "
-            f"fired"
+            f"{begin} there is no state{whose}: the row has not arrived, was late, or its "
+            "window has fired"
         )
     if kept.unread:
-        yield f"not looked into: {', '.join(kept.unread)}"
+        yield f"not examined: {', '.join(kept.unread)}"
 
 
 def why_not_object(found: WhyNot) -> dict[str, Any]:

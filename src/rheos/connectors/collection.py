@@ -129,14 +129,16 @@ def _from_pandas(rows: Any, wanted: pa.Schema | None) -> pa.Table:
         return table_of_pandas(rows, wanted)
     except (pa.ArrowException, TypeError, ValueError, OverflowError, TypeMismatch) as error:
         raise SchemaError(
-            f"the DataFrame of pandas cannot be rows: {error}",
-            hint="give each column one type, such as with frame.convert_dtypes()",
+            f"the pandas DataFrame cannot be converted to rows: {error}",
+            hint="give each column a single type, such as with frame.convert_dtypes()",
         ) from error
 
 
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
     if not records and schema is None:
-        raise SchemaError("there are no rows to know the types from", hint="say schema=")
+        raise SchemaError(
+            "the collection is empty, so its column types are unknown", hint="say schema="
+        )
     _refuse_mixed_zones(records)
     try:
         if schema is None:
@@ -146,7 +148,7 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
         raise SchemaError(
             f"a row does not fit its schema: {error}",
             record=shorten(repr(records[error.index])),
-            hint="correct the row, or say schema=",
+            hint="correct the row, or declare schema=",
         ) from None
     except (pa.ArrowException, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise SchemaError(
@@ -198,7 +200,7 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     except pa.ArrowException as error:
         raise SchemaError(
             f"the rows do not fit their schema: {error}",
-            hint="correct the rows, or what schema= says of them",
+            hint="correct the rows, or schema=",
         ) from error
     for field_, column in zip(schema, fitted.columns, strict=True):
         if not field_.nullable and column.null_count:
@@ -206,6 +208,6 @@ def _fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
             raise SchemaError(
                 f"column {field_.name!r} is missing or null",
                 record=shown_row(table.slice(row, 1).combine_chunks().to_batches()[0], 0),
-                hint="fill it in, or declare the column as one that may be None",
+                hint="fill in the values, or declare the column as nullable (`| None`)",
             )
     return fitted

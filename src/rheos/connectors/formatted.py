@@ -27,8 +27,8 @@ def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
         rows, record = format.own_schema(), None
         if rows is None:
             raise SchemaError(
-                f"the format {format.name} does not say which columns its rows have",
-                hint="give schema=, a dataclass or a pyarrow.Schema that describes a row",
+                f"the format {format.name} does not define the columns of its rows",
+                hint="pass schema=, a dataclass or a pyarrow.Schema that describes a row",
             )
     else:
         rows, record = resolve(schema)

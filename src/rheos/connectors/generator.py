@@ -105,7 +105,9 @@ def generator(
     check_callable(fn, "generator", ["a block"])
     for name, value in (("count", count), ("rate_per_s", rate_per_s)):
         if value is not None and value <= 0:
-            raise ProgramError(f"{name}={value} makes no rows", hint="pass a number above 0, or None")
+            raise ProgramError(
+                f"{name}={value} would generate no rows", hint="pass a number above 0, or None"
+            )
     if splits < 1 or block_rows < 1:
         raise ProgramError("splits and block_rows must be at least 1", hint="correct the generator")
     if schema is not None:
@@ -120,7 +122,7 @@ def generator(
     if due_column is not None and due_column not in made.names:
         made = made.append(pa.field(due_column, pa.int64(), nullable=False))
     elif due_column is not None and made.field(due_column).type != pa.int64():
-        raise SchemaError(f"the column {due_column!r} must be an int64", hint="times are given in ns")
+        raise SchemaError(f"the column {due_column!r} must be an int64", hint="times are in ns")
     return GeneratorSource(fn, made, record, count, rate_per_s, splits, seed, due_column, block_rows)
 
 
@@ -265,8 +267,8 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         for column, values in made.items():
             if isinstance(values, list | tuple) and mixed_zones(values) is not None:
                 raise UserFunctionError(
-                    f"the generator's function {name} gave datetimes with a zone and without one in "
-                    f"column {column!r}",
+                    f"the generator's function {name} returned datetimes both with and without "
+                    f"a time zone in column {column!r}",
                     record=str(block),
                     hint=ONE_ZONE,
                 )
@@ -280,7 +282,7 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
     except _MISFITS as error:
         missing = isinstance(error, KeyError)
         raise UserFunctionError(
-            f"the generator's function {name} gave rows that do not fit: "
+            f"the generator's function {name} returned rows that do not fit the schema: "
             f"{f'there is no column {error}' if missing else error}",
             record=str(block),
             hint="return a dict of equally long columns, a RecordBatch or a Polars DataFrame"
@@ -288,9 +290,9 @@ def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> B
         ) from error
     if batch.num_rows != block.rows:
         raise UserFunctionError(
-            f"the generator's function {name} gave {batch.num_rows} rows, not {block.rows}",
+            f"the generator's function {name} returned {batch.num_rows} rows, not {block.rows}",
             record=str(block),
-            hint="give just block.rows rows",
+            hint="return exactly block.rows rows",
         )
     return batch
 

@@ -93,8 +93,8 @@ def hybrid(
     rejects = [rows for part in parts if (rows := capabilities.rejected_schema_of(part)) is not None]
     if any(not rows.equals(rejects[0]) for rows in rejects):
         raise SchemaError(
-            "the sources of a hybrid reject rows in different shapes",
-            hint='let only sources of one kind skip rows (on_error="skip")',
+            "the sources of a hybrid have different schemas for rejected rows",
+            hint='use on_error="skip" only for sources of one kind',
         )
     records = {record for part in parts if (record := capabilities.record_class(part)) is not None}
     record = records.pop() if len(records) == 1 else None
@@ -323,11 +323,11 @@ class _PartReader(WrappedReader):
         times = span.on.timestamps(rows.column(span.on.name))
         if times.null_count:
             row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])
-            unread = "" if span.on.by_itself else ", or holds no time of its unit or format"
+            unread = "" if span.on.by_itself else ", or cannot be parsed with its unit or format"
             raise InputError(
-                f"a row is on no side of the switch: column {span.on.name!r} is null{unread}",
+                f"a row cannot be assigned to a source: column {span.on.name!r} is null{unread}",
                 record=shown_row(rows, row),
-                hint="fill the column in, or read the sources one after the other, without a switch",
+                hint="fill in the column, or read the sources one after the other, without switch=",
             )
         values = _numbers(times)
         counts = np.ones(len(values), np.bool_)
@@ -382,24 +382,24 @@ def _least(moment_us: int, kind: pa.DataType) -> int:
 
 def _check_parts(parts: tuple[Source, ...]) -> None:
     if len(parts) < 2:
-        raise ProgramError("hybrid() takes two sources at least", hint="write rh.hybrid(history, live)")
+        raise ProgramError("hybrid() needs at least two sources", hint="write rh.hybrid(history, live)")
     for number, part in enumerate(parts, 1):
         if not isinstance(part, Source):
             raise ProgramError(
-                f"source {number} of a hybrid is not a source, but {part!r}",
+                f"source {number} of hybrid() is not a source, but {part!r}",
                 hint='write rh.hybrid(rh.files.source("history/*.parquet", schema=Trip), live)',
             )
         if isinstance(part, HybridSource):
             raise ProgramError(
-                f"source {number} of a hybrid is a hybrid itself",
-                hint="give all sources to one: rh.hybrid(first, second, third)",
+                f"source {number} of hybrid() is itself a hybrid",
+                hint="pass all sources to one call: rh.hybrid(first, second, third)",
             )
     for number, part in enumerate(parts[:-1], 1):
         if not part.bounded:
             raise ProgramError(
-                f"source {number} of a hybrid never ends ({part.describe()}): those after it would "
-                "never be read",
-                hint="let an unbounded source be the last",
+                f"source {number} of the hybrid never ends ({part.describe()}), so later "
+                "sources would never be read",
+                hint="pass the unbounded source last",
             )
 
 
@@ -418,8 +418,8 @@ def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
             kind = part.schema.field(column.name).type
             if kind != column.type:
                 raise SchemaError(
-                    f"column {column.name!r} is {column.type} in source 1 of the hybrid, "
-                    f"and {kind} in source {number}",
+                    f"column {column.name!r} is {column.type} in source 1 of the hybrid, but "
+                    f"{kind} in source {number}",
                     hint="read all sources with one schema=",
                 )
     return pa.schema(
@@ -436,7 +436,7 @@ def _switches_us(
 ) -> tuple[int, ...]:
     if (on is None) != (switch is None):
         raise ProgramError(
-            "a hybrid with a switch needs the column it is about, and the other way round",
+            "on= and switch= of a hybrid must be used together",
             hint='write rh.hybrid(history, live, on="at", switch=datetime(2026, 7, 1, tzinfo=UTC))',
         )
     if on is None or switch is None:
@@ -450,8 +450,8 @@ def _switches_us(
     given = [switch] if isinstance(switch, datetime | int | str) else list(switch)
     if len(given) != len(parts) - 1:
         raise ProgramError(
-            f"a hybrid of {len(parts)} sources has {len(parts) - 1} seams, but {len(given)} switches",
-            hint="pass one switch per seam, in order",
+            f"a hybrid of {len(parts)} sources needs {len(parts) - 1} switches, not {len(given)}",
+            hint="pass one switch between each two sources, in order",
         )
     moments = tuple(_moment_us(one) for one in given)
     for earlier, later in pairwise(moments):
@@ -470,6 +470,6 @@ def _moment_us(given: Switch) -> int:
     if isinstance(given, int) and not isinstance(given, bool):
         return given * 1000
     raise ProgramError(
-        f"{given!r} is not a point in time to switch at",
+        f"{given!r} is not a point in time",
         hint="pass a datetime, or an int of milliseconds since the epoch",
     )

@@ -32,7 +32,7 @@ class Patience:
         if not isinstance(error, UnavailableError):
             raise error from None
         if not self._back_off.failing:
-            self._logger.warning("%s; trying again", error.what)
+            self._logger.warning("%s; retrying", error.what)
         SERVERS_AWAY.failed(self, error.what)
         wait_us = self._back_off.failed(monotonic_ns() // 1000, self._began_us)
         if wait_us is None:

@@ -53,7 +53,10 @@ class Replay:
             )
         for length in (self.duration, self.span):
             if length is not None and duration_ms(length) <= 0:
-                raise ProgramError(f"a replay cannot last {length!r}", hint='give more than "0s"')
+                raise ProgramError(
+                    f"the duration of a replay must be greater than 0, not {length!r}",
+                    hint='pass more than "0s"',
+                )
 
     @property
     def column(self) -> TimeColumn:

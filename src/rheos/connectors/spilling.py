@@ -122,10 +122,10 @@ def decode_spilled(committable: bytes) -> SpilledEpoch:
     try:
         epoch = _decoder.decode(committable)
         if _FILE.fullmatch(epoch.file.path) is None or epoch.file.rows <= 0:
-            raise ValueError(f"the file {epoch.file.path!r} with {epoch.file.rows} rows")
+            raise ValueError(f"it has the file {epoch.file.path!r} with {epoch.file.rows} rows")
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise UnrestorableError(
-            f"what the checkpoint says was staged is not as Rheos writes it: {error}",
+            f"the checkpoint's list of staged rows is damaged: {error}",
             hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
         ) from error
     return epoch
@@ -202,7 +202,7 @@ class SpillingWriter(SinkWriter):
     def _begin_to_spill(self, error: UnavailableError) -> None:
         if self._committer is None:
             raise error from None
-        LOGGER.warning("%s; rows are staged in files until it is back", error.what)
+        LOGGER.warning("%s; staging rows in files until it is back", error.what)
         self._ctx.count(SERVER_AWAY, 1)
         SERVERS_AWAY.failed(self._committer, error.what)
         self._file = StagedFileWriter(SinkFolder(self._sink.folder))
@@ -275,9 +275,10 @@ class SpillingWriter(SinkWriter):
 
     def _unwritable(self, error: OSError) -> CheckpointError:
         return CheckpointError(
-            f"rows could not be staged in {self._sink.folder}, while the target is away: {error}",
+            f"rows could not be staged in {self._sink.folder} while the target is unavailable: {error}",
             operator=self._ctx.name,
-            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
+            hint="check that the disk of the checkpoint directory is not full, and that the job's "
+            "user may write there",
         )
 
 
@@ -338,8 +339,9 @@ class SpilledCommitter(Committer):
             raise UnrestorableError(
                 f"{epoch.file.rows} rows that were staged for checkpoint {epoch.checkpoint} cannot be "
                 f"read, and may not be in {self._sink.describe()}: {folder.path(path)}: {error}",
-                hint="was the checkpoint directory cleaned, or changed, while the job ran? put the "
-                "file back, or start the job from a savepoint before",
+                hint="check whether something deleted or changed files in the checkpoint directory "
+                "while the job ran; restore the file, or start the job from an earlier "
+                "savepoint",
             ) from error
 
     def _count(self, name: str, by: int) -> None:

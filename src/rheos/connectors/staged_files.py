@@ -157,4 +157,4 @@ def read_staged(folder: SinkFolder, file: StagedRowsFile) -> Iterator[Batch]:
             found += batch.num_rows
             yield batch
     if found != file.rows:
-        raise OSError(f"it has {found} rows, and {file.rows} were written")
+        raise OSError(f"it has {found} rows, but {file.rows} were written")

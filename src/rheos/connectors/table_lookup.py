@@ -35,9 +35,9 @@ class TableLookup(Lookup):
         for asked, own in zip(keys, self.key_schema, strict=True):
             if _family(asked.type) != _family(own.type):
                 raise SchemaError(
-                    f"the key {own.name!r} of the table is {own.type}, and the column of the stream is "
-                    f"{asked.type}",
-                    hint="cast one of them: what is looked up is compared by value",
+                    f"the key {own.name!r} of the table is {own.type}, but the stream's column "
+                    f"is {asked.type}",
+                    hint="cast one of them: keys are compared by value",
                 )
 
     def open(self, ctx: LookupContext) -> LookupClient:
@@ -46,7 +46,7 @@ class TableLookup(Lookup):
     def describe(self) -> str:
         if self.table is not None:
             return f"a table of {self.table.num_rows} rows"
-        return "a table that is loaded"
+        return "a loaded table"
 
 
 def _family(kind: pa.DataType) -> str:

@@ -52,23 +52,25 @@ def sink(
     """
     text = os.fspath(target)
     if not isinstance(text, str) or not text.strip():
-        raise ProgramError(f"{target!r} names no table", hint='write rh.tables.sink("sales.orders")')
+        raise ProgramError(
+            f"{target!r} is not a table name", hint='write rh.tables.sink("sales.orders")'
+        )
     if format is not None and format not in FORMATS:
         raise ProgramError(
             f"format={format!r} is not known", hint='write "parquet", "delta" or "iceberg"'
         )
     if mode != "append":
         raise ProgramError(
-            f"mode={mode!r} is not known: a stream of rows is appended",
-            hint="leave it out; to replace a table, run a batch job of Spark over what was written",
+            f"mode={mode!r} is not valid: a stream can only append rows",
+            hint="leave it out; to replace a table, run a Spark batch job over the written rows",
         )
     columns = partition_columns(partition_by)
     is_path = isinstance(target, os.PathLike) or "/" in text or os.sep in text
     if not is_path and _NAME.fullmatch(text) is None:
         raise ProgramError(
             f"{text!r} is not the name of a table",
-            hint='write "sales.orders", with `back quotes` around what is not a plain word; a path has '
-            'a slash in it: "./orders"',
+            hint='write "sales.orders", with `back quotes` around names that are not plain words; '
+            'a path contains a slash: "./orders"',
         )
     return TableSink(absolute(text) if is_path else text, is_path, format, columns)
 
@@ -92,13 +94,13 @@ class TableSink(Sink):
         for name in self.partition_by:
             if name not in schema.names:
                 raise ProgramError(
-                    f"partition_by names the column {name!r}, which the stream does not have",
+                    f"partition_by= names the column {name!r}, which the stream does not have",
                     hint=f"it has {', '.join(schema.names)}",
                 )
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         raise ConfigurationError(
-            f"{self.describe()} is written by a runtime that has looked at the table first",
+            f"the runtime must inspect the table before it writes {self.describe()}",
             operator=ctx.name,
         )
 
@@ -107,5 +109,5 @@ class TableSink(Sink):
 
 
 CONNECTOR = ConnectorRegistration(
-    name="tables", title="tables of Spark", module=__name__, sink="sink", docs="tables.md"
+    name="tables", title="Spark tables", module=__name__, sink="sink", docs="tables.md"
 )

@@ -9,8 +9,8 @@ from urllib.parse import SplitResult, urlsplit
 from rheos.core.errors import ProgramError
 
 _ENCODE = (
-    'percent-encode user and password: urllib.parse.quote(password, safe=""). '
-    "Behind the host, @ is written %40"
+    'percent-encode user and password: urllib.parse.quote(password, safe=""). After the '
+    "host, write @ as %40"
 )
 
 
@@ -44,8 +44,8 @@ def check_header_value(name: str, value: object) -> None:
     is_text = isinstance(value, str) and value and value.isascii() and value.isprintable()
     if not is_text or value != str(value).strip():
         raise ProgramError(
-            f"{name}= must consist of printable ASCII characters, without blanks at its ends",
-            hint="a value read from a file may end in a newline: add .strip()",
+            f"{name}= must consist of printable ASCII characters, without leading or trailing blanks",
+            hint="a value read from a file may end with a newline: add .strip()",
         )
 
 

@@ -53,9 +53,9 @@ def _unresolved(fn: Any, error: Exception) -> SchemaError:
     what = f"{place} of {name} cannot be resolved: {named_error(error)}"
     if missing:
         hint = (
-            f"import {missing[1]} in the module that defines {name}, at run time and not only under "
-            "TYPE_CHECKING; or say the type of the result in returns="
+            f"import {missing[1]} in the module that defines {name}, at run time and not only "
+            "under TYPE_CHECKING; or pass the type of the result as returns="
         )
     else:
-        hint = "correct the annotation, or leave it out; returns= says the type of the result"
+        hint = "correct the annotation, or leave it out and pass returns="
     return SchemaError(what, hint=hint)

@@ -15,7 +15,9 @@ from typing import Any
 from rheos.core.errors import ProgramError
 from rheos.core.shown import shown
 
-_ASYNC_HINT = "for asynchronous calls write .map_async({name}) before it, and a plain function here"
+_ASYNC_HINT = (
+    "for asynchronous calls, write .map_async({name}) upstream, and pass a plain function here"
+)
 
 
 def function_name(fn: Any) -> str:
@@ -76,7 +78,8 @@ def check_methods(instance: Any, base: type, method: str) -> None:
         full = f"{type(instance).__name__}.{name}"
         if not callable(own):
             raise ProgramError(
-                f"{full} is {shown(own)}, and {method}() calls it", hint=f"make {name} a method"
+                f"{full} is {shown(own)}, but {method}() needs to call it",
+                hint=f"define {name} as a method",
             )
         called = getattr(instance, name)
         _check_kind(_called(called), full, method, yields=_may_yield(declared))
@@ -106,19 +109,19 @@ def _called(fn: Any) -> Any:
 def _check_kind(called: Any, name: str, method: str, *, yields: bool) -> None:
     if inspect.isasyncgenfunction(called):
         raise ProgramError(
-            f"{name} is an asynchronous generator, and {method}() takes a plain function",
-            hint="for asynchronous calls write .map_async(ask), with an `async def` that returns one "
+            f"{name} is an asynchronous generator, but {method}() takes a plain function",
+            hint="for asynchronous calls use .map_async(ask), with an `async def` that returns one "
             "record",
         )
     if inspect.iscoroutinefunction(called):
         raise ProgramError(
-            f"{name} is asynchronous, and {method}() takes a plain function",
+            f"{name} is asynchronous, but {method}() takes a plain function",
             hint=f"write .map_async({name})" if method == "map" else _ASYNC_HINT.format(name=name),
         )
     if not yields and inspect.isgeneratorfunction(called):
         raise ProgramError(
-            f"{name} yields, and {method}() takes a function that returns one value",
-            hint=f"return the value; to yield any number of records write .flat_map({name})",
+            f"{name} is a generator, but {method}() takes a function that returns one value",
+            hint=f"return the value; to yield any number of records use .flat_map({name})",
         )
 
 
@@ -136,5 +139,5 @@ def check_arguments(fn: Any, method: str, takes: Sequence[str], name: str | None
         raise ProgramError(
             f"{name or function_name(fn)}{signature} cannot be called by {method}(), which passes "
             f"{passed}: {error}",
-            hint="declare only these parameters; functools.partial can bind others",
+            hint="declare exactly these parameters; functools.partial can bind others",
         ) from None

@@ -181,8 +181,8 @@ class InternalError(RheosError):
 
 
 LESS_MEMORY = (
-    'keep state on disk (state="rocksdb"), bound it (ttl=, windows), spread it over more subtasks, or '
-    "allow the workers more memory"
+    'keep state on disk (state="rocksdb"), limit it (ttl=, windows), spread it over more '
+    "subtasks, or allow the workers more memory"
 )
 """Advice for who has run out of memory."""
 
@@ -200,7 +200,7 @@ def unexpected(error: BaseException) -> RheosError:
     """Return the error for an exception that no part of Rheos expects, with its traceback."""
     if is_out_of_memory(error):
         return OutOfMemoryError(
-            f"a process has no memory left: {named_error(error)}",
+            f"a process has run out of memory: {named_error(error)}",
             hint=LESS_MEMORY,
             detail=formatted_traceback(error),
         )

@@ -163,10 +163,10 @@ class PlugInRegistry(Generic[R]):
         if problem is None and others:
             problem = f"so does {_distribution(others[0])}"
         if problem is None and not (name.isidentifier() and name == name.lower()):
-            problem = "a name is a lower-case identifier"
+            problem = "a name must be a lower-case identifier"
         if problem is not None:
             raise ConfigurationError(
-                f"{_distribution(first)} registers a {self.what} by the name {name!r}: {problem}",
+                f"{_distribution(first)} registers a {self.what} named {name!r}: {problem}",
                 hint=f"uninstall it, or ask its author for another name in {self.group!r}",
             )
         return self._loaded(first)
@@ -174,7 +174,7 @@ class PlugInRegistry(Generic[R]):
     def _taken(self, name: str) -> str | None:
         """Return why a plug-in may not have the name; None if it may."""
         if name in self.built_in:
-            return f"Rheos has a {self.what} of this name"
+            return f"Rheos already has a {self.what} of this name"
         module, full = importlib.import_module(self.namespace), f"{self.namespace}.{name}"
         if name in getattr(module, "__all__", ()) or name in vars(module) or find_spec(full):
             return f"{full} is a name of Rheos itself"
@@ -189,7 +189,7 @@ class PlugInRegistry(Generic[R]):
         if not isinstance(loaded, self.kind):
             raise self._broken(found, f"is a {type(loaded).__name__}, not a {self.kind.__name__}")
         if loaded.name != found.name:
-            raise self._broken(found, f"calls itself {loaded.name!r}")
+            raise self._broken(found, f"is named {loaded.name!r}")
         return loaded
 
     def _broken(self, found: EntryPoint, problem: str) -> ConfigurationError:

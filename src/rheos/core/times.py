@@ -55,24 +55,24 @@ class TimeColumn:
         if self.unit is not None and (self.unit not in UNIT_NS or not is_number):
             raise SchemaError(
                 f"{column}, which does not fit unit={self.unit!r}",
-                hint='numbers have a unit: "s", "ms", "us" or "ns"; leave it out for other types',
+                hint='unit= ("s", "ms", "us" or "ns") is for numbers; leave it out for other types',
             )
         if self.format is not None and not (is_text and isinstance(self.format, str)):
             raise SchemaError(
                 f"{column}, which does not fit format={self.format!r}",
-                hint="strings have a format; leave it out for other types",
+                hint="format= is for strings; leave it out for other types",
             )
         if is_text and self.format is None:
-            raise SchemaError(column, hint='say its format, such as format="%Y-%m-%d %H:%M:%S"')
+            raise SchemaError(column, hint='pass its format, such as format="%Y-%m-%d %H:%M:%S"')
         if is_number and self.unit is None and not pa.types.is_int64(kind):
             raise SchemaError(
-                column, hint='say the unit of its numbers since the epoch, such as unit="s"'
+                column, hint='pass the unit of its numbers since the epoch, such as unit="s"'
             )
         if not (is_time or is_number or is_text):
             raise SchemaError(
                 column,
-                hint="name a timestamp, a date, an int64 of milliseconds since the epoch, other "
-                "numbers with their unit=, or text with its format=",
+                hint="use a timestamp, a date, an int64 of milliseconds since the epoch, other "
+                "numbers with unit=, or strings with format=",
             )
 
     def timestamps(self, column: pa.Array) -> pa.Array:
@@ -155,14 +155,14 @@ def _parsed(column: pa.Array, name: str, format: str, into: Literal["ms", "us"])
         times = text.str.to_datetime(format, time_unit=into, time_zone="UTC", strict=False)
     except pl.exceptions.PolarsError as error:
         raise InputError(
-            f"the times in column {name!r} cannot be read by the format {format!r}: {error}",
+            f"the times in column {name!r} do not match the format {format!r}: {error}",
             hint='use a format of chrono or strptime, such as "%Y-%m-%d %H:%M:%S"',
         ) from None
     unfit = times.is_null().to_numpy()
     return times.to_physical().fill_null(0).to_numpy(), unfit
 
 
-ONE_ZONE = "give all of them a zone: datetime(..., tzinfo=UTC). One without is UTC"
+ONE_ZONE = "give all of them a time zone: datetime(..., tzinfo=UTC). A datetime without one is UTC"
 """The hint where `mixed_zones` finds some."""
 
 

@@ -67,8 +67,8 @@ def arrow(*, rows_per_payload: int = 1000) -> ArrowFormat:
     """
     if not 1 <= rows_per_payload <= MAX_ROWS:
         raise ProgramError(
-            f"rows_per_payload={rows_per_payload} is no number of rows",
-            hint=f"give 1 or more, up to {MAX_ROWS}",
+            f"rows_per_payload must be at least 1, not {rows_per_payload}",
+            hint=f"pass 1 or more, up to {MAX_ROWS}",
         )
     return ArrowFormat(rows_per_payload)
 
@@ -86,8 +86,9 @@ class ArrowFormat(Format):
         for field in schema:
             if not _holds(field.type):
                 raise SchemaError(
-                    f"column {field.name!r} of type {field.type} is not taken from Arrow streams",
-                    hint="cast it to a number, text, bytes, a time, or to lists and records of these",
+                    f"column {field.name!r} of type {field.type} cannot be read from Arrow streams",
+                    hint="cast it to a number, a string, bytes, a time, or to lists and structs of "
+                    "these",
                 )
 
     def check_encodes(self, schema: pa.Schema) -> None:
@@ -145,7 +146,7 @@ class _ArrowDecoder(Decoder):
                 _check_size(read, payload.size)
                 batches = [self._fitted(batch) for batch in read]
         except (pa.ArrowException, OSError, ValueError, struct.error) as error:
-            raise RowsError(f"it is not a whole Arrow stream: {error}") from None
+            raise RowsError(f"it is not a complete Arrow stream: {error}") from None
         if source.tell() != payload.size:
             raise RowsError("it has bytes after the end of its Arrow stream")
         return batches
@@ -181,14 +182,14 @@ def _typed(column: pa.Array, field: pa.Field) -> pa.Array:
         for kinds in (texts, binaries)
     )
     if not related:
-        raise RowsError(f"column {field.name!r} is {column.type}, and the schema says {field.type}")
+        raise RowsError(f"column {field.name!r} is {column.type}, but the schema declares {field.type}")
     if _expanded_bytes(column) > MAX_PAYLOAD_BYTES:
         raise _too_long(field)
     return column.cast(wanted)
 
 
 def _too_long(field: pa.Field) -> RowsError:
-    return RowsError(f"column {field.name!r} has more than {MAX_PAYLOAD_BYTES} bytes, written out")
+    return RowsError(f"column {field.name!r} exceeds {MAX_PAYLOAD_BYTES} bytes when expanded")
 
 
 def _expanded_in_dictionaries(column: pa.Array) -> int:
@@ -255,7 +256,7 @@ def _check_uncompressed(payload: pa.Buffer) -> None:
         elif kind != _RECORD_BATCH:
             continue
         if batch is not None and _table(metadata, batch, 3) is not None:
-            raise RowsError("its buffers are compressed, which says nothing of how large they are")
+            raise RowsError("its buffers are compressed, so their size is unknown")
 
 
 # Flatbuffers, as far as the above needs them. Raise struct.error beyond the end.

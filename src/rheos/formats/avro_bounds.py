@@ -78,7 +78,7 @@ class AvroBounds:
         try:
             self._skip(self._schema)(payload, begin)
         except (_MalformedError, IndexError):
-            raise RowsError("it is no record of its Avro schema: it ends too early") from None
+            raise RowsError("it is not a record of its Avro schema: it ends too early") from None
         return MAX_VALUES - self._left
 
     # --- by schema ------------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ class AvroBounds:
             raise UnfitSchemaError(f"it is nested deeper than {MAX_DEPTH}")
         if isinstance(schema, str):
             if schema in around:
-                raise UnfitSchemaError(f"{schema} holds itself, which no row can")
+                raise UnfitSchemaError(f"{schema} contains itself, which no row can")
             if schema in self._costs:
                 return self._costs[schema]
             if schema in self._named:
@@ -111,7 +111,7 @@ class AvroBounds:
             case "array":
                 item = self._cost(schema["items"], around, depth + 1)
                 if not item.least_bytes:
-                    raise UnfitSchemaError("it has an array of values that take no bytes")
+                    raise UnfitSchemaError("it has an array of values that occupy no bytes")
                 self._per_byte = max(self._per_byte, item.free / item.least_bytes)
                 cost = _Cost(0, 1)
             case "map":
@@ -131,7 +131,7 @@ class AvroBounds:
                 cost = self._cost(inner, around, depth + 1)
         if cost.free > MAX_FREE_VALUES:
             raise UnfitSchemaError(
-                f"{name or 'a type'} holds more than {MAX_FREE_VALUES} values that take no bytes"
+                f"{name or 'a type'} contains more than {MAX_FREE_VALUES} values that occupy no bytes"
             )
         return cost
 
@@ -182,7 +182,7 @@ class AvroBounds:
         self._left -= 1
         if self._left < 0:
             raise RowsError(
-                f"it expands to more than {MAX_VALUES} values: write several payloads of it"
+                f"it expands to more than {MAX_VALUES} values: split it into several payloads"
             )
 
     def _record(self, fields: list[_Skip]) -> _Skip:

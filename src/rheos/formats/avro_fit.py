@@ -85,8 +85,8 @@ def _sample(kind: pa.DataType) -> Any:
 
 def _no_fit(column: pa.Field, field: Any) -> SchemaError:
     return SchemaError(
-        f"a column of type {column.type} cannot be the field {column.name} of the Avro schema, "
-        f"which is {_shown(field['type'])}",
+        f"a column of type {column.type} cannot be stored in the field {column.name} of the "
+        f"Avro schema, which is {_shown(field['type'])}",
         hint="correct the column's type, or cast it",
     )
 

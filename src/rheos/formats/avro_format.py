@@ -9,7 +9,7 @@ are then resolved to that schema by Avro's rules: fields by name and alias, defa
     >>> avro = formats.avro({"type": "record", "name": "R", "fields": fields})
     >>> decoded = avro.decoder(avro.own_schema()).decode(pa.array([b"\\x0e", b""]))
     >>> decoded.rows.to_pylist(), decoded.bad[0].error
-    ([{'n': 7}], 'it is no record of its Avro schema: EOFError')
+    ([{'n': 7}], 'it is not a record of its Avro schema: EOFError')
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ def avro(
     text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)
     if text is None and registry is None:
         raise ProgramError(
-            "bare Avro does not contain its schema", hint="pass the schema, or registry= with its URL"
+            "plain Avro payloads do not contain their schema",
+            hint="pass the schema, or registry= with its URL",
         )
     check_subject(registry, subject)
     if text is not None:
@@ -87,7 +88,7 @@ def _own_parsed(text: str) -> ParsedSchema:
     try:
         found = parsed(text)
     except UnfitSchemaError as error:
-        raise SchemaError(f"the Avro schema cannot be used: {error}", hint="correct it") from None
+        raise SchemaError(f"the Avro schema is not valid: {error}", hint="correct it") from None
     check_record(found.schema)
     return found
 
@@ -115,7 +116,7 @@ class AvroFormat(Format):
             for column in schema:
                 if column.name not in known and not column.nullable:
                     raise SchemaError(
-                        f"column {column.name!r} is no field of the Avro schema",
+                        f"the Avro schema has no field for column {column.name!r}",
                         hint=f"its fields are {', '.join(known)}",
                     )
             check_read(own, schema)
@@ -130,13 +131,13 @@ class AvroFormat(Format):
             for column in schema.names:
                 if column not in known:
                     raise SchemaError(
-                        f"column {column!r} is no field of the Avro schema, and would be lost",
-                        hint=f"its fields are {', '.join(known)}; select those",
+                        f"the Avro schema has no field for column {column!r}, which would be lost",
+                        hint=f"its fields are {', '.join(known)}; select only those",
                     )
             for each in fields:
                 if each["name"] not in schema.names and "default" not in each:
                     raise SchemaError(
-                        f"field {each['name']!r} of the Avro schema is no column",
+                        f"there is no column for field {each['name']!r} of the Avro schema",
                         hint=f"the columns are {', '.join(schema.names)}",
                     )
             check_written(own, schema)
@@ -185,13 +186,13 @@ class _AvroDecoder(Decoder):
             record = self._read(data, writer.schema, reader)
         except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
             said = f": {error}" if str(error) else ""
-            what = f"it is no record of its Avro schema: {type(error).__name__}{said}"
+            what = f"it is not a record of its Avro schema: {type(error).__name__}{said}"
             raise RowsError(f"{what}{self._hint(payload)}") from None
         if data.tell() != len(payload):
             left = len(payload) - data.tell()
             raise RowsError(f"{left} bytes follow its Avro record{self._hint(payload)}")
         if not isinstance(record, dict):
-            raise RowsError("its Avro schema is of no record")
+            raise RowsError("its Avro schema is not that of a record")
         return record, values
 
     def _hint(self, payload: bytes) -> str:
@@ -216,7 +217,7 @@ def _known(registry: SchemaRegistry, id: int) -> ParsedSchema:
     try:
         return parsed(schema.text, tuple(schema.refers_to.values()))
     except UnfitSchemaError as error:
-        what = f"schema {id} of the registry cannot be used: {error}"
+        what = f"schema {id} of the registry is not valid: {error}"
         raise UnfitSchemaError(what) from None
 
 
@@ -242,9 +243,9 @@ class _AvroEncoder(Encoder):
             self._write(out, self._schema, record)
         except Exception as error:  # fastavro raises whatever comes up.
             raise InputError(
-                f"a row has no form in its Avro schema: {named_error(error)}",
+                f"a row does not fit its Avro schema: {named_error(error)}",
                 record=str(record),
-                hint="change the row or the schema, so that it fits",
+                hint="change the row or the schema",
             ) from error
         return out.getvalue()
 

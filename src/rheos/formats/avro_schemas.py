@@ -78,10 +78,10 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
         try:
             found = fastavro().parse_schema(json.loads(text), named)
         except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
-            raise UnfitSchemaError(f"it is no Avro schema: {named_error(error)}") from None
+            raise UnfitSchemaError(f"it is not an Avro schema: {named_error(error)}") from None
         # Results for a type are not valid for another type of the same name.
         if any(named[name] is not known for name, known in before.items()):
-            raise UnfitSchemaError("it has a type again that it refers to")
+            raise UnfitSchemaError("it defines a type again that it also refers to")
         bounds = AvroBounds(found, named)
     return ParsedSchema(found, bounds)
 
@@ -129,8 +129,8 @@ def _type_of(kind: pa.DataType, place: str, column: pa.Field) -> Any:
     if pa.types.is_map(kind) and kind.key_type == pa.string():
         return {"type": "map", "values": _field_of(kind.item_field, f"{place}_value", column)["type"]}
     raise SchemaError(
-        f"column {column.name!r} of type {column.type} has no form in Avro",
-        hint="cast it to a number, text, a time of ms or us, or to a list or record of these",
+        f"column {column.name!r} of type {column.type} has no equivalent in Avro",
+        hint="cast it to a number, a string, a time in ms or us, or to a list or struct of these",
     )
 
 
@@ -191,6 +191,7 @@ def _arrow_type(name: str, schema: Any, named: Mapping[str, Any]) -> pa.DataType
         case {"type": "string"}:
             return pa.string()
     raise SchemaError(
-        f"field {name!r} of the Avro schema, {json.dumps(schema)}, is no column of its own",
-        hint="give schema=, a dataclass or a pyarrow.Schema of the columns that you want",
+        f"field {name!r} of the Avro schema, {json.dumps(schema)}, cannot be converted to a "
+        "single column",
+        hint="pass schema=, a dataclass or a pyarrow.Schema of the columns that you need",
     )

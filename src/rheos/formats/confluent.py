@@ -27,7 +27,9 @@ _MOST_INDEXES = 16
 _MOST_BYTES = 2
 """Maximum bytes of an index: a file has up to 8,192 types."""
 
-WITH_A_REGISTRY = "it begins with a zero byte, as payloads written with a registry do: give registry="
+WITH_A_REGISTRY = (
+    "it begins with a zero byte, like payloads written with a schema registry: pass registry="
+)
 
 
 def registry_at(url: str) -> SchemaRegistry:
@@ -49,8 +51,8 @@ def check_has_subject(registry: str | None, subject: str | None) -> None:
     """The same where rows are written: the registry is to know under what name."""
     if registry is not None and subject is None:
         raise ProgramError(
-            "to write by a schema registry, the schema needs a subject",
-            hint='write subject="orders-value", which is the topic\'s name and "-value"',
+            "writing with a schema registry needs a subject",
+            hint='pass subject="orders-value", which is the name of the topic and "-value"',
         )
 
 
@@ -73,7 +75,7 @@ def schema_prefix(id: int, path: Sequence[int] = ()) -> bytes:
 def id_before(payload: bytes) -> Prefix:
     """Raises RowsError where the payload does not begin so."""
     if len(payload) < _ID.size or payload[0]:
-        raise RowsError("it does not begin with a zero byte and the id of a schema")
+        raise RowsError("it does not begin with a zero byte and a schema id")
     return Prefix(_ID.unpack_from(payload)[1], (), _ID.size)
 
 

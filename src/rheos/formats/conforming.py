@@ -14,12 +14,12 @@ def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:
     """Return the error for a column whose values a text format cannot represent."""
     if pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         hint = (
-            f"write the bytes as a string: .with_columns({column.name}="
-            f'col("{column.name}").bin.encode("base64")); or leave it '
-            "out; or use Parquet or, in messages, rh.formats.arrow()"
+            "encode the bytes as a string: "
+            f'.with_columns({column.name}=col("{column.name}").bin.encode("base64")); or '
+            "drop the column; or use Parquet or, in messages, rh.formats.arrow()"
         )
     return SchemaError(
-        f"column {column.name!r} of type {column.type} has no form in {format}", hint=hint
+        f"column {column.name!r} of type {column.type} cannot be written as {format}", hint=hint
     )
 
 

@@ -9,7 +9,7 @@ in a non-nullable string column it is the empty string, as `""` always is. Times
     >>> decoder = formats.csv().decoder(pa.schema([("user", pa.int64()), ("page", pa.string())]))
     >>> decoded = decoder.decode(pa.array([b'7,"/a,b"', b"me,/"]))
     >>> decoded.rows.to_pylist(), decoded.bad[0].error
-    ([{'user': 7, 'page': '/a,b'}], "column 'user' must be int64, and is 'me'")
+    ([{'user': 7, 'page': '/a,b'}], "column 'user' must be int64, but is 'me'")
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
     """
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise ProgramError(
-            f"delimiter={delimiter!r} cannot separate fields",
+            f"delimiter={delimiter!r} is not a valid delimiter",
             hint='write one ASCII character, such as ";" or "\\t"',
         )
     return CsvFormat(header, delimiter)
@@ -105,15 +105,18 @@ class CsvFormat(Format):
         for field in schema:
             text = pa.types.is_dictionary(field.type) and field.type.value_type == pa.string()
             if not text and not any(is_a(field.type) for is_a in _HELD):
-                hint = "make it a number, a string or a time, or use a format with nested values: JSON"
+                hint = (
+                    "convert it to a number, a string or a time, or use a format with nested "
+                    "values: JSON"
+                )
                 raise no_form(field, "CSV", hint)
 
     def check_encodes(self, schema: pa.Schema) -> None:
         self.check_decodes(schema)
         if len(schema) == 1 and schema.field(0).nullable:
             raise SchemaError(
-                f"a null of the only column, {schema.names[0]!r}, would be an empty line",
-                hint="write a second column, or fill_null the column and declare it so",
+                f"a null in the only column, {schema.names[0]!r}, would be an empty line",
+                hint="add a second column, or use fill_null and declare the column as not nullable",
             )
 
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
@@ -136,7 +139,7 @@ class CsvFormat(Format):
             line.decode()
         except UnicodeDecodeError as error:
             raise InputError(
-                f"the header is not UTF-8 from byte {error.start} on", hint=NOT_UTF_8
+                f"the header is not valid UTF-8 from byte {error.start} on", hint=NOT_UTF_8
             ) from None
         try:
             names = pa_csv.read_csv(
@@ -149,7 +152,9 @@ class CsvFormat(Format):
             ) from None
         found: list[str] = names.names
         if len(set(found)) < len(found):
-            raise InputError("the header names a column twice", hint="rename one of the columns")
+            raise InputError(
+                "the header contains a column name twice", hint="rename one of the columns"
+            )
         return found
 
 
@@ -191,7 +196,7 @@ class _CsvDecoder(Decoder):
             if j - i > 1 and odd[i:j].any():
                 raise RowsError("some are decoded alone")
             if len(self._names) > 1 and payloads.starts[j] - payloads.starts[i] == 1:
-                raise RowsError(f"it is empty, where {len(self._names)} fields are expected")
+                raise RowsError(f"it is empty, but {len(self._names)} fields are expected")
             return self._read(payloads.part(i, j), j - i + 1).slice(0, j - i)
 
         def suspects() -> npt.NDArray[np.int64]:
@@ -208,7 +213,9 @@ class _CsvDecoder(Decoder):
         try:
             table = pa_csv.read_csv(pa.BufferReader(data), read_options=reading, **self._options)
             if table.num_rows != wanted:
-                raise RowsError("it is not one record: is a quote missing, or a line end too many?")
+                raise RowsError(
+                    "it is not a single record: check for a missing quote or an extra line end"
+                )
             columns = [_typed(table.column(field.name), field) for field in self.schema]
         except pa.ArrowInvalid as error:
             raise RowsError(self._said(str(error))) from None
@@ -217,11 +224,11 @@ class _CsvDecoder(Decoder):
 
     def _said(self, message: str) -> str:
         if fields := _FIELDS.search(message):
-            return f"it has {fields[2]} fields, where {fields[1]} are expected"
+            return f"it has {fields[2]} fields, but {fields[1]} are expected"
         if invalid := _INVALID.search(message):
             field = self.schema.field(self.schema.names.index(self._names[int(invalid[1])]))
             what = invalid[2].removeprefix("invalid value ")
-            return f"column {field.name!r} must be {field.type}, and is {what}"
+            return f"column {field.name!r} must be {field.type}, but is {what}"
         return message
 
 
@@ -252,7 +259,7 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     except pa.ArrowInvalid:
         # A single record is decoded together with an empty one after it.
         shown = f"is {column[0].as_py()!r}" if len(column) <= 2 else "is not"
-        raise RowsError(f"column {field.name!r} must be {field.type}, and {shown}") from None
+        raise RowsError(f"column {field.name!r} must be {field.type}, but {shown}") from None
 
 
 class _CsvEncoder(Encoder):

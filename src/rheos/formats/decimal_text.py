@@ -52,9 +52,9 @@ def unfit_decimal(text: str, type_: pa.DataType) -> str | None:
     if not number:
         return None
     if -_exponent(number) > type_.scale:
-        return f"has more digits after the point than {type_} holds"
+        return f"has more digits after the point than {type_} allows"
     if number.adjusted() >= type_.precision - type_.scale:
-        return f"has more digits before the point than {type_} holds"
+        return f"has more digits before the point than {type_} allows"
     return None
 
 

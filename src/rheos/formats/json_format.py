@@ -9,7 +9,7 @@ ISO strings. Fields that the schema does not name are ignored.
     >>> decoder = formats.json().decoder(pa.schema([("user", pa.int64())]))
     >>> decoded = decoder.decode(pa.array([b'{"user": 7}', b'{"user": "me"}']))
     >>> decoded.rows.to_pylist(), decoded.bad[0].error
-    ([{'user': 7}], "column 'user' must be a number, and is a string")
+    ([{'user': 7}], "column 'user' must be a number, but is a string")
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class _JsonDecoder(Decoder):
 
         def decode(i: int, j: int) -> Batch:
             if not shaped[i:j].all():
-                raise RowsError(unfit.get(i, "it is not one whole JSON object"))
+                raise RowsError(unfit.get(i, "it is not a single complete JSON object"))
             part = payloads.part(i, j)
             try:
                 rows = decode_objects(part, self._wire, self.schema)
@@ -154,7 +154,7 @@ class _JsonDecoder(Decoder):
                     raise
                 rows = decode_objects(self._raw.alone(part), self._wire, self.schema)
             if rows.num_rows != j - i:
-                raise RowsError("it holds more than one JSON object")
+                raise RowsError("it contains more than one JSON object")
             return rows
 
         def suspects() -> npt.NDArray[np.int64]:
@@ -190,7 +190,7 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
         raise RowsError(_said(str(error))) from None
     for field, column in zip(schema, columns, strict=True):
         if not _is_finite(column):
-            raise RowsError(f"column {field.name!r} holds NaN, an infinity or a number beyond its type")
+            raise RowsError(f"column {field.name!r} holds NaN, an infinity or a number out of range")
     nullable = pa.schema([field.with_nullable(True) for field in schema])
     return pa.RecordBatch.from_arrays(columns, schema=nullable)
 
@@ -215,8 +215,8 @@ def _said(message: str) -> str:
     if changed:
         name, wanted, found = changed.groups()
         if not name:
-            return f"it must hold a JSON object, and holds a {found}"
-        return f"column {name.lstrip('/')!r} must be a {wanted}, and is a {found}"
+            return f"it must be a JSON object, but is a {found}"
+        return f"column {name.lstrip('/')!r} must be a {wanted}, but is a {found}"
     said = message.removeprefix("JSON parse error: ")
     return re.sub(r" in row \d+$", "", said)
 
@@ -254,8 +254,8 @@ def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
     raise no_form(
         column,
         "JSON",
-        "use Parquet or, in messages, rh.formats.arrow(), or make it a number, a string, a list or a "
-        "nested record",
+        "use Parquet or, in messages, rh.formats.arrow(), or convert it to a number, a string, "
+        "a list or a nested struct",
     )
 
 

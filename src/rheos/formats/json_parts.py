@@ -38,7 +38,7 @@ class RawFields:
             return None  # The decoder reports missing fields, and payloads that are not objects.
         for i, column in enumerate(self._columns):
             if (what := _unfit(getattr(fields, f"f{i}"), column.type)) is not None:
-                return f"column {column.name!r} must be {column.type}, and {what}"
+                return f"column {column.name!r} must be {column.type}, but {what}"
         return None
 
     def _fields(self, payload: bytes | pa.Buffer) -> Any:
@@ -99,7 +99,7 @@ class ObjectBounds:
         if not self._width:
             return {}
         long = np.flatnonzero(np.diff(payloads.starts) > self._uncounted_bytes)
-        what = f"it holds more than {MAX_VALUES} values: write several objects of it"
+        what = f"it contains more than {MAX_VALUES} values: split it into several objects"
         return {at: what for at in long.tolist() if self._count(payloads[at]) > MAX_VALUES}
 
     def _count(self, payload: bytes) -> int:

@@ -40,7 +40,7 @@ class MessageBounds:
         try:
             return MAX_VALUES - self._walk(message, 0, len(message), self._type, MAX_VALUES, 0)[0]
         except IndexError:
-            raise RowsError(f"it is no {self._type.full_name}: it ends too early") from None
+            raise RowsError(f"it is not a {self._type.full_name}: it ends too early") from None
 
     def _heaviest(self, type_: Any, seen: set[str]) -> int:
         """Return the most values that an element of a repeated field, at any depth, becomes."""
@@ -108,11 +108,13 @@ class MessageBounds:
                 case 4:  # its end
                     return left, at
                 case _:
-                    raise RowsError(f"it is no {self._type.full_name}: a field of no known form")
+                    raise RowsError(
+                        f"it is not a {self._type.full_name}: a field has an unknown wire type"
+                    )
             left -= count
             if left < 0:
                 raise RowsError(
-                    f"it expands to more than {MAX_VALUES} values: write several messages of it"
+                    f"it expands to more than {MAX_VALUES} values: split it into several messages"
                 )
         if at != end:
             raise IndexError

@@ -10,7 +10,7 @@ than a column's unit are truncated.
     >>> protobuf = formats.protobuf(Int64Value)
     >>> decoded = protobuf.decoder(protobuf.own_schema()).decode(pa.array([b"\\x08\\x07", b"\\x08"]))
     >>> decoded.rows.to_pylist(), decoded.bad[0].error
-    ([{'value': 7}], 'it is no google.protobuf.Int64Value: Error parsing message')
+    ([{'value': 7}], 'it is not a google.protobuf.Int64Value: Error parsing message')
 """
 
 from __future__ import annotations
@@ -74,12 +74,14 @@ def protobuf(
     if descriptors is None:
         if not isinstance(message, type) or not hasattr(message, "DESCRIPTOR"):
             raise ProgramError(
-                f"{message!r} is not a class of a Protobuf message",
+                f"{message!r} is not a Protobuf message class",
                 hint="pass the class that protoc has generated, or its name and descriptors=",
             )
         return ProtobufFormat(message.DESCRIPTOR.full_name, descriptors_of(message), registry, subject)
     if not isinstance(message, str):
-        raise ProgramError(f"{message!r} is no name of a message type", hint='such as "shop.Order"')
+        raise ProgramError(
+            f"{message!r} is not the name of a message type", hint='pass a name such as "shop.Order"'
+        )
     message_class(descriptors, message)
     return ProtobufFormat(message, descriptors, registry, subject)
 
@@ -149,7 +151,7 @@ class _ProtobufDecoder(Decoder):
             said = str(error).partition(" with type")[0]
             # No field has the number 0, so no bare message begins so.
             hint = f"; {WITH_A_REGISTRY}" if message is payload and payload[:1] == b"\0" else ""
-            raise RowsError(f"it is no {self._name}: {said}{hint}") from None
+            raise RowsError(f"it is not a {self._name}: {said}{hint}") from None
 
     def _columns(self, messages: Sequence[Any]) -> Sequence[pa.Array]:
         try:
@@ -230,9 +232,9 @@ class _ProtobufEncoder(Encoder):
             data: bytes = message.SerializeToString(deterministic=True)
         except Exception as error:  # ValueError, TypeError, EncodeError, as it comes up.
             raise InputError(
-                f"a row has no form as {self._type.DESCRIPTOR.full_name}: {error}",
+                f"a row cannot be encoded as {self._type.DESCRIPTOR.full_name}: {error}",
                 record=str(record),
-                hint="change the row or the message type, so that it fits",
+                hint="change the row or the message type",
             ) from error
         return data
 

@@ -104,7 +104,7 @@ def _type_at(schema: KnownSchema, prefix: Prefix) -> Any:
         path = ", ".join(map(str, prefix.path))
         raise UnfitSchemaError(f"{what} has no message type at [{path}]") from None
     except Exception as error:  # TypeError, KeyError, as it comes up.
-        raise UnfitSchemaError(f"{what} cannot be used: {error}") from None
+        raise UnfitSchemaError(f"{what} is not valid: {error}") from None
 
 
 def _file(text: str, what: str) -> Any:
@@ -113,14 +113,15 @@ def _file(text: str, what: str) -> Any:
         file.ParseFromString(base64.b64decode(text, validate=True))
     except Exception:  # binascii.Error, DecodeError.
         raise UnfitSchemaError(
-            f"{what}: it does not come as a file's descriptor, asked for by ?format=serialized"
+            f"{what}: the registry does not return it as a file descriptor when asked with "
+            "?format=serialized"
         ) from None
     return file
 
 
 def _check(written: Any, read: Any) -> None:
     if written.full_name != read.full_name:
-        raise UnfitSchemaError(f"it is a {written.full_name}, and no {read.full_name}")
+        raise UnfitSchemaError(f"it is a {written.full_name}, not a {read.full_name}")
     _check_fields(written, read, set())
 
 
@@ -138,8 +139,8 @@ def _check_fields(written: Any, read: Any, seen: set[tuple[str, str]]) -> None:
             now, frozenset()
         ) | {now}:
             raise UnfitSchemaError(
-                f"field {field.number} of {read.full_name} was written as {_shown(before, was)}, and "
-                f"cannot be read as {_shown(field, now)}"
+                f"field {field.number} of {read.full_name} was written as "
+                f"{_shown(before, was)}, which cannot be read as {_shown(field, now)}"
             )
         if field.message_type is not None and before.message_type is not None:
             _check_fields(before.message_type, field.message_type, seen)

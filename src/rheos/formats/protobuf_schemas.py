@@ -62,8 +62,8 @@ def message_class(descriptors: bytes, name: str) -> Any:
     ) as error:  # The library raises DecodeError, TypeError and KeyError, as it comes up.
         raise ProgramError(
             f"the descriptors have no message type {name!r}: {error}",
-            hint="write them with protoc --include_imports --descriptor_set_out=FILE, and name the "
-            'message with its package, such as "shop.Order"',
+            hint="create them with protoc --include_imports --descriptor_set_out=FILE, and include "
+            'the package in the name, such as "shop.Order"',
         ) from None
     return protobuf_module("message_factory").GetMessageClass(found)
 
@@ -130,8 +130,8 @@ def value_type(field: Any, depth: int = 0) -> pa.DataType:
         return scalar_type(message.fields_by_name["value"])
     if message.full_name in _UNFIT or not message.fields or depth > _DEEP:
         raise SchemaError(
-            f"field {field.name!r}, a {message.full_name}, has no column type",
-            hint="give schema=, a dataclass or a pyarrow.Schema of the columns that you want",
+            f"field {field.name!r}, a {message.full_name}, cannot be converted to a column",
+            hint="pass schema=, a dataclass or a pyarrow.Schema of the columns that you need",
         )
     return pa.struct([arrow_field(each, depth + 1) for each in message.fields])
 
@@ -147,8 +147,8 @@ def check_columns(message: Any, columns: Any, place: str, *, writes: bool) -> No
             )
         if writes and column.nullable and not field.has_presence:
             raise SchemaError(
-                f"column {column.name!r} may be null, and the field cannot be absent",
-                hint="declare the field optional, or the column as one that holds no null",
+                f"column {column.name!r} is nullable, but the field cannot be absent",
+                hint="declare the field as optional, or the column as not nullable",
             )
         _check_type(field, column.type, f"{place}{column.name}", writes=writes)
 
@@ -205,6 +205,6 @@ def _no_fit(field: Any, kind: pa.DataType, place: str) -> SchemaError:
     except SchemaError:
         wanted = ""
     return SchemaError(
-        f"a column of type {kind} cannot be the field {place}{wanted}",
+        f"a column of type {kind} cannot be stored in the field {place}{wanted}",
         hint="correct the column's type, or cast it",
     )

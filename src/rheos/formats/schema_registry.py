@@ -26,10 +26,11 @@ from rheos.formats.avro_bounds import UnfitSchemaError
 
 REQUEST = OutsideCall(
     server="schema registry",
-    call="a schema is asked for, or registered",
+    call="requesting or registering a schema",
     limit_s=15.0,
-    limit="10 s for the request as a whole; 15 s if looking up the name of its host takes longer",
-    then="the attempt fails, and restarts by its strategy; nothing was decoded or written meanwhile",
+    limit="10 s for the whole request; 15 s if resolving the host name takes longer",
+    then="the attempt fails, and restarts by its restart strategy; nothing was decoded or written "
+    "in the meantime",
 )
 TIMEOUT_S = 10.0
 """Time for a whole request, up to the last byte of its answer."""
@@ -95,7 +96,7 @@ class SchemaRegistry:
         parts = urlsplit(url if isinstance(url, str) else "")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ProgramError(
-                f"registry={redacted(repr(url))} is no URL of a schema registry",
+                f"registry={redacted(repr(url))} is not the URL of a schema registry",
                 hint='write "http://localhost:8081"',
             )
         host = parts.netloc.rpartition("@")[2]
@@ -128,7 +129,7 @@ class SchemaRegistry:
         found: _Found = self._asked(f"{path}{form}", None, _Found, what)
         if found.schema_type != kind:
             raise UnfitSchemaError(
-                f"{what} of the registry is of {found.schema_type}, not {kind.capitalize()}"
+                f"{what} of the registry has the type {found.schema_type}, not {kind.capitalize()}"
             )
         return found
 
@@ -140,7 +141,7 @@ class SchemaRegistry:
         for reference in of.references:
             name = reference.name
             if asked.setdefault(name, reference) != reference:
-                raise UnfitSchemaError(f"{what} refers to two schemas by one name, {name!r}")
+                raise UnfitSchemaError(f"{what} refers to two schemas by the same name, {name!r}")
             if asked[name] is not reference:
                 continue
             if len(asked) > MAX_REFERENCES:
@@ -151,7 +152,7 @@ class SchemaRegistry:
             needed[name] = found.schema
             if sum(map(len, needed.values())) > MAX_ANSWER_BYTES:
                 raise UnfitSchemaError(
-                    f"the schemas that {what} refers to are longer than {MAX_ANSWER_BYTES} bytes"
+                    f"the schemas that {what} refers to exceed {MAX_ANSWER_BYTES} bytes"
                 )
 
     def registered(
@@ -176,13 +177,14 @@ class SchemaRegistry:
             return self._asked(path, msgspec.json.encode(asked), kind, f"subject {subject!r}")
         except UnfitSchemaError as error:
             raise ConfigurationError(
-                f"the schema cannot be registered: {error}", hint="is it a schema registry?"
+                f"the schema cannot be registered: {error}",
+                hint="check that the URL belongs to a schema registry",
             ) from error
 
     def _asked(self, path: str, body: bytes | None, kind: type[Any], what: str) -> Any:
         try:
             return self._calls.run(
-                f"the schema registry {self._url} is asked for {what}",
+                f"requesting {what} from the schema registry {self._url}",
                 REQUEST.limit_s,
                 lambda progressed: self._ask(path, body, kind, what),
             )
@@ -201,30 +203,31 @@ class SchemaRegistry:
             reason = getattr(error, "reason", error)
             raise TransportError(
                 f"the schema registry {self._url} cannot be reached: {reason}",
-                hint="does it run, and does the URL lead to it from every worker?",
+                hint="check that it is running, and reachable from every worker at this URL",
             ) from error
         if len(data) > MAX_ANSWER_BYTES:
-            raise UnfitSchemaError(f"{what} of the registry is longer than {MAX_ANSWER_BYTES} bytes")
+            raise UnfitSchemaError(f"{what} of the registry exceeds {MAX_ANSWER_BYTES} bytes")
         try:
             return msgspec.json.decode(data, type=kind)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
             raise ConfigurationError(
-                f"{self._url} does not answer as a schema registry does: {error}",
-                hint="does the URL lead to a schema registry?",
+                f"{self._url} does not respond like a schema registry: {error}",
+                hint="check that the URL belongs to a schema registry",
             ) from None
 
     def _refused(self, error: urllib.error.HTTPError, what: str) -> Exception:
         said = error.read(500).decode(errors="replace")
         if error.code == 404:
-            return UnfitSchemaError(f"{what} is not in the schema registry {self._url}")
+            return UnfitSchemaError(f"the schema registry {self._url} does not have {what}")
         if error.code == 429 or error.code >= 500:
             return TransportError(
-                f"the schema registry {self._url} is in trouble: {error.code} {said}",
-                hint="it may pass; the registry's log says more",
+                f"the schema registry {self._url} failed: {error.code} {said}",
+                hint="this may be temporary; see the registry's log",
             )
         return ConfigurationError(
-            f"the schema registry {self._url} refuses {what}: {error.code} {said}",
-            hint='use a login as in "https://user:password@host", or a schema that it accepts',
+            f"the schema registry {self._url} rejects {what}: {error.code} {said}",
+            hint='pass a user as in "https://user:password@host", or a schema that the registry '
+            "accepts",
         )
 
 

@@ -35,7 +35,7 @@ class SingleColumnFormat(Format):
             return
         columns = ", ".join(f"{field.name}: {field.type}" for field in schema)
         raise SchemaError(
-            f"the format {self.name} has one column, of {self.what}, and the schema is "
+            f"the format {self.name} needs a single column, of {self.what}, but the schema is "
             f"{columns or 'empty'}",
             hint=f"select one column of {self.what}, or use a format with fields, such as "
             "rh.formats.json()",

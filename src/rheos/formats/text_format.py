@@ -5,7 +5,7 @@
 >>> text = formats.text()
 >>> decoded = text.decoder(text.own_schema()).decode(pa.array([b"caf\\xc3\\xa9", b"caf\\xe9"]))
 >>> decoded.rows.to_pylist(), decoded.bad[0].error
-([{'value': 'café'}], 'it is not UTF-8 from byte 3 on')
+([{'value': 'café'}], 'it is not valid UTF-8 from byte 3 on')
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class _TextDecoder(Decoder):
             try:
                 column = payloads.slice(i, j - i).cast(nullable.field(0).type)
             except pa.ArrowInvalid:
-                raise RowsError("it is not UTF-8") from None
+                raise RowsError("it is not valid UTF-8") from None
             return pa.RecordBatch.from_arrays([column], schema=nullable)
 
         rows, good, bad = sift(len(payloads), decode, self.schema)
@@ -59,7 +59,7 @@ def _not_text(index: int, payload: bytes) -> BadPayload:
     try:
         payload.decode()
     except UnicodeDecodeError as error:
-        return BadPayload(index, payload, f"it is not UTF-8 from byte {error.start} on")
+        return BadPayload(index, payload, f"it is not valid UTF-8 from byte {error.start} on")
     raise AssertionError("Arrow and Python agree on what UTF-8 is")
 
 

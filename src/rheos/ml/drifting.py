@@ -90,8 +90,8 @@ def drift(stream: KeyedStream, make: Callable[[], Detector] = PageHinkley, *, on
         made = make()
         if not (hasattr(made, "update") and hasattr(made, "drift_detected")):
             raise ProgramError(
-                f"{type(made).__name__} is no detector of drift",
-                hint="take rh.ml.PageHinkley, or a detector of River: it has update(x) and "
+                f"{type(made).__name__} is not a drift detector",
+                hint="use rh.ml.PageHinkley, or a River detector, which has update(x) and "
                 "drift_detected",
             )
     columns = tuple(stream.schema.names)

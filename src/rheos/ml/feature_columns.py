@@ -16,7 +16,7 @@ def check_features(schema: pa.Schema, features: Sequence[str], method: str) -> t
     """Raises SchemaError where a column is not there, or no number, text or truth value."""
     if isinstance(features, str) or not features:
         raise SchemaError(
-            f"{method}() takes the columns that a model looks at, not {features!r}",
+            f"features of {method}() must be the columns that the model reads, not {features!r}",
             hint=f'name them: {method}(..., features=["price", "n"])',
         )
     for name in features:
@@ -34,7 +34,7 @@ def with_result(schema: pa.Schema, results: dict[str, Any], method: str) -> pa.S
     for name in results:
         if name in schema.names:
             raise SchemaError(
-                f"the rows have a column {name!r} already",
+                f"the stream already has a column {name!r}",
                 hint=f'rename the result: {method}(..., name="score")',
             )
     made = [pa.field(name, arrow_type(kind)) for name, kind in results.items()]

@@ -53,13 +53,13 @@ def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
         return RiverLearner()
     if not (hasattr(model, "partial_fit") and hasattr(model, "predict")):
         raise ProgramError(
-            f"{type(model).__name__} does not learn row by row",
-            hint="take a model of River (learn_one, predict_one), or one of scikit-learn that has "
+            f"{type(model).__name__} cannot learn row by row",
+            hint="use a River model (learn_one, predict_one), or a scikit-learn model with "
             "partial_fit, such as SGDClassifier",
         )
     if classes is None and hasattr(model, "predict_proba"):
         raise ProgramError(
-            f"{type(model).__name__} is a classifier, which needs all classes at its first row",
+            f"{type(model).__name__} is a classifier, which must know all classes before its first row",
             hint="list them: rh.ml.learn(..., classes=[0, 1])",
         )
     return PartialFitLearner(classes)

@@ -54,7 +54,7 @@ def _session(model: bytes) -> Any:
         import onnxruntime
     except ImportError:
         raise ConfigurationError(
-            "models in ONNX need the package onnxruntime", hint="pip install 'rheos[ml]'"
+            "ONNX models need the package onnxruntime", hint="pip install 'rheos[ml]'"
         ) from None
     options = onnxruntime.SessionOptions()
     # A subtask has a core.

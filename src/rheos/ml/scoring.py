@@ -60,7 +60,7 @@ def score(
         if not callable(predictor):
             raise ProgramError(
                 f"score() takes a predictor, not {predictor!r}",
-                hint="give rh.ml.Onnx.of_file(...), or a function such as model.predict",
+                hint="pass rh.ml.Onnx.of_file(...), or a function such as model.predict",
             )
         checked = check_features(stream.schema, features, "score")
         returns = with_result(stream.schema, {name: predicts}, "score")

@@ -95,8 +95,10 @@ def serve(
     with located(call_site(), "serve"):
         if load in _PROGRAMS:
             raise ProgramError(
-                "serve() does not unpickle models that come as rows: a pickle is a program",
-                hint="export the models as ONNX; or load what is only data, such as weights in JSON",
+                "serve() does not unpickle models that arrive as rows, because a pickle can "
+                "run any code",
+                hint="export the models as ONNX; or pass a loader for plain data, such as weights "
+                "in JSON",
             )
         for column, kind in (("version", "int64"), ("model", "binary")):
             found = (
@@ -104,7 +106,7 @@ def serve(
             )
             if found != kind:
                 raise SchemaError(
-                    "models come as rows of version (int64) and model (binary), and "
+                    "rows with models need the columns version (int64) and model (binary), but "
                     f"{column} is {found}",
                     hint=f'models.select("model", version=...) with {column} as {kind}',
                 )

@@ -51,7 +51,7 @@ class ScalingBounds:
     """None: as many as there are slots."""
 
     def __str__(self) -> str:
-        return f"{self.least} to {self.most if self.most is not None else 'as many as there are slots'}"
+        return f"{self.least} to {self.most if self.most is not None else 'all available slots'}"
 
 
 class AlertConfig:

@@ -60,7 +60,7 @@ class JobHandle(JobMethods, ABC):
 
 
 def _warn_of_renaming(old: str, new: str) -> None:
-    what = f"JobHandle.{old}() is called JobHandle.{new}() now"
+    what = f"JobHandle.{old}() has been renamed to JobHandle.{new}()"
     warnings.warn(what, DeprecationWarning, stacklevel=3)
 
 

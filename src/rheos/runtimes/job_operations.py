@@ -163,7 +163,7 @@ class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
 _Folder = Annotated[
     str,
     Argument(
-        "Where to make the savepoint's folder: a path or an fsspec URL.",
+        "Directory in which to create the savepoint's folder: a path or an fsspec URL.",
         Meaning.SAVEPOINT_FOLDER,
         positional="DIR",
         default="below the job's checkpoint directory",
@@ -204,7 +204,7 @@ class StopJob(DriverOperation[SavepointAnswer], frozen=True):
     directory: _Folder | None = None
     drain: Annotated[
         bool,
-        Argument("End the input first, so that all windows fire: for a job that will not go on."),
+        Argument("End the input first, so that all windows fire; for a job that will not be resumed."),
     ] = False
 
     def carry_out(self, job: DrivenJob) -> SavepointAnswer:
@@ -231,7 +231,7 @@ class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
     timeout = "10m"
     parallelism: Annotated[
         int,
-        Argument("How many subtasks each operator is to have.", bounds={"ge": 1, "lt": 1 << 31}),
+        Argument("Number of subtasks of each operator.", bounds={"ge": 1, "lt": 1 << 31}),
     ]
 
     def carry_out(self, job: DrivenJob) -> DoneAnswer:
@@ -240,7 +240,7 @@ class RescaleJob(DriverOperation[DoneAnswer], frozen=True):
 
     def refusal(self) -> ConfigurationError:
         return ConfigurationError(
-            "this job cannot be rescaled: it runs to its end and takes no checkpoints",
+            "this job cannot be rescaled: a batch job takes no checkpoints",
             hint='run it with runtime="continuous", or start it again with another parallelism',
         )
 
@@ -255,9 +255,14 @@ class ProfileSubtask(DriverOperation["StackProfile"], frozen=True):
     name = "profile"
     role = Role.OPERATE
     timeout = None
-    subtask: Annotated[int, Argument("Which, from 0.", bounds={"ge": 0, "lt": 1 << 31})] = 0
+    subtask: Annotated[
+        int, Argument("Number of the subtask, from 0.", bounds={"ge": 0, "lt": 1 << 31})
+    ] = 0
     seconds: Annotated[
-        float, Argument("How long to look.", bounds={"gt": 0, "le": 3600}, option="--for", seconds=True)
+        float,
+        Argument(
+            "Duration of the profile.", bounds={"gt": 0, "le": 3600}, option="--for", seconds=True
+        ),
     ] = 10.0
 
     @property
@@ -267,12 +272,12 @@ class ProfileSubtask(DriverOperation["StackProfile"], frozen=True):
     def carry_out(self, job: DrivenJob) -> StackProfile:
         job.check_sampled()
         answer = job.master.request_profile(self.subtask, round(self.seconds * 1000))
-        return job.answered(answer, "no subtask was sampled")
+        return job.answered(answer, "no subtask was profiled")
 
     def refusal(self) -> ConfigurationError:
         return ConfigurationError(
-            "this job has no subtasks that run on: Spark runs it in tasks of its own",
-            hint='run it with runtime="continuous"; or profile its functions by themselves',
+            "this job has no long-running subtasks: Spark runs it as separate tasks",
+            hint='run it with runtime="continuous"; or profile its functions on their own',
         )
 
     def text(self, answer: StackProfile) -> str:
@@ -300,7 +305,7 @@ class CancelJob(JobOperation[DoneAnswer], frozen=True):
 
 def _no_savepoints() -> ConfigurationError:
     return ConfigurationError(
-        "this job takes no savepoints: it runs to its end and keeps no state",
+        "this job takes no savepoints: a batch job stores no state",
         hint='run it with runtime="continuous", or cancel it',
     )
 

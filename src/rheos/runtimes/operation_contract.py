@@ -183,7 +183,7 @@ class DriverOperation(JobOperation[T], frozen=True):
     def refusal(self) -> ConfigurationError:
         """Return the error of a job that runs to its end without checkpoints."""
         return ConfigurationError(
-            f"this job cannot be asked for its {self.name}: it runs to its end, as Spark runs it",
+            f"this job does not support {self.name}: it is a batch job of Spark",
             hint='run it with runtime="continuous"',
         )
 

@@ -121,7 +121,7 @@ def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | N
 def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) -> Aggregated:
     if len(node.expressions) != 1:
         raise compiler.sql.error(
-            f"{kind(node)} takes 1 argument, and has {len(node.expressions)}", node, "name one column"
+            f"{kind(node)} takes 1 argument, but has {len(node.expressions)}", node, "name one column"
         )
     value = compiler.compile(node.expressions[0])
     name = value.node.sql(dialect="spark")
@@ -150,7 +150,7 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
             raise compiler.sql.error(
                 "COUNT(DISTINCT ...) of several columns is not computed yet",
                 node,
-                "make one of them: COUNT(DISTINCT CONCAT(a, ' ', b))",
+                "combine them: COUNT(DISTINCT CONCAT(a, ' ', b))",
             )
         value = _where(compiler.compile(of.expressions[0]), condition)
         return Aggregated(value, agg.count_distinct, types.BIGINT)
@@ -222,7 +222,9 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         if isinstance(value.type, pl.List | pl.Struct):
-            raise compiler.wrong_type(f"{kind(node)} takes single values", value, "name a part of it")
+            raise compiler.wrong_type(
+                f"{kind(node)} cannot take nested values", value, "select a field or element of it"
+            )
         if value.type == types.NULL:
             raise compiler.sql.wrong_type(
                 f"{kind(node)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
@@ -266,7 +268,7 @@ def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
 def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
     share = compiler.compile(node.args["quantile"]).constant
     if share is None or not 0 <= float(share) <= 1:
-        raise compiler.sql.error("PERCENTILE takes a constant share from 0 to 1", node, "write 0.95")
+        raise compiler.sql.error("PERCENTILE takes a constant from 0 to 1", node, "write 0.95")
     value = compiler.cast(_number(compiler, node, value), types.DOUBLE)
     return Aggregated(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
 

@@ -37,7 +37,9 @@ class WithOptions:
         """Return the source of the table. Raises ProgramError."""
         functions = self.connector.functions
         if not {"source", "changes"} & {*functions}:
-            raise sql.error("this connector is written to, and not read", self.at, _known())
+            raise sql.error(
+                "this connector has no source, so its tables are write-only", self.at, _known()
+            )
         what = "source" if "source" in functions else "changes"
         made = self._called(sql, what, {"schema": schema})
         if not isinstance(made, Source):
@@ -47,7 +49,9 @@ class WithOptions:
     def sink(self, sql: SqlText) -> Sink:
         """Return the sink of the table. Raises ProgramError."""
         if "sink" not in self.connector.functions:
-            raise sql.error("this connector is read, and not written to", self.at, _known())
+            raise sql.error(
+                "this connector has no sink, so its tables are read-only", self.at, _known()
+            )
         made = self._called(sql, "sink", {})
         if not isinstance(made, Sink):
             raise sql.error(f"the connector made a {type(made).__name__}, not a sink", self.at)
@@ -71,17 +75,17 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
     properties = node.args.get("properties")
     hint = "write CREATE TABLE t (...) WITH ('connector' = 'files', 'path' = 'data/*.jsonl')"
     if properties is None:
-        raise sql.error("CREATE TABLE has no WITH, which names the connector", node.this, hint)
+        raise sql.error("CREATE TABLE needs WITH (...), which names the connector", node.this, hint)
     options: dict[str, exp.Expr] = {}
     for each in properties.expressions:
         if not isinstance(each, exp.Property) or not isinstance(each.args["value"], exp.Literal):
-            raise sql.error("the value of an option is a string", each, hint)
+            raise sql.error("the value of an option must be a string", each, hint)
         if each.name.lower() in options:
-            raise sql.error(f"the option {each.name!r} is given twice", each, "leave one of them out")
+            raise sql.error(f"the option {each.name!r} is set twice", each, "leave out one of them")
         options[each.name.lower()] = each.args["value"]
     named = options.pop("connector", None)
     if named is None:
-        raise sql.error("WITH names no connector", properties, hint)
+        raise sql.error("WITH does not name a connector", properties, hint)
     try:
         connector = CONNECTORS.find(named.name.lower())
     except RheosError as error:

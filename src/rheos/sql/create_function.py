@@ -25,12 +25,12 @@ def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None
     for each in properties.expressions if properties is not None else []:
         if isinstance(each, exp.LanguageProperty):
             if each.name.upper() != "PYTHON":
-                raise sql.error(f"functions are in Python, not in {each.name}", each, _EXAMPLE)
+                raise sql.error(f"functions must be in Python, not in {each.name}", each, _EXAMPLE)
         elif not isinstance(each, exp.TemporaryProperty):
             raise sql.not_computed(each)
     path = node.expression
     if not isinstance(node.this, exp.Table) or not isinstance(path, exp.Literal) or not path.is_string:
-        raise sql.error("a function is in a module of Python", node, _EXAMPLE)
+        raise sql.error("a function must be in a Python module", node, _EXAMPLE)
     fn = _imported(sql, path)
     if isinstance(fn, type) and issubclass(fn, AggregateFunction | RichFunction):
         fn = fn()
@@ -43,7 +43,7 @@ def create_function(sql: SqlText, session: SqlSession, node: exp.Create) -> None
 def _imported(sql: SqlText, path: exp.Literal) -> Any:
     module, _, name = path.name.rpartition(".")
     if not module:
-        raise sql.error(f"{path.name!r} names no module", path, _EXAMPLE)
+        raise sql.error(f"{path.name!r} does not contain a module name", path, _EXAMPLE)
     try:
         found = importlib.import_module(module)
     except ImportError as error:

@@ -144,7 +144,7 @@ class _Parser(MatchParser):
     ) -> exp.Expr | None:
         kind: exp.Expr | None = super()._parse_types(check_func, schema, *args, **kwargs)
         if kind is None and schema and self._curr.token_type == TokenType.VAR:
-            self.raise_error(f"there is no type {self._curr.text}")
+            self.raise_error(f"unknown type {self._curr.text}")
         return kind
 
     def _parse_statement(self) -> exp.Expr | None:
@@ -169,7 +169,7 @@ class _Parser(MatchParser):
 
     def _parse_as_command(self, start: Any) -> NoReturn:
         raise _UnreadableError(
-            f"{start.text.upper()} is not known here", Span(start.start, start.end + 1)
+            f"{start.text.upper()} is not supported here", Span(start.start, start.end + 1)
         )
 
     def raise_error(self, message: str, token: Any = None) -> None:
@@ -199,7 +199,7 @@ only a few dozen of them."""
 MOST_LEVELS = 50
 """Maximum depth of an expression. Polars reads no serialised expression of more than 128 levels, and a
 level of SQL takes at least two."""
-_IN_STEPS = "say a part of it in WITH name AS (...), or compute it in a query in FROM"
+_IN_STEPS = "move a part of it to WITH name AS (...), or compute it in a subquery in FROM"
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
 _SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
@@ -214,10 +214,10 @@ def parse(sql: SqlText) -> list[exp.Expr]:
     except _UnreadableError as error:
         raise unreadable(sql, str(error), error.span) from None
     except TokenError as error:
-        raise unfinished(sql) or sql.error(f"this is no SQL: {error}", None, READ_AS) from None
+        raise unfinished(sql) or sql.error(f"this is not valid SQL: {error}", None, READ_AS) from None
     except ParseError as error:
         what = str(error).strip().splitlines()[0]
-        raise sql.error(f"this is no SQL: {what}", None, READ_AS) from None
+        raise sql.error(f"this is not valid SQL: {what}", None, READ_AS) from None
     except RecursionError:
         raise sql.error(
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS

@@ -50,7 +50,7 @@ def _number(planner: Planner, clause: exp.Expr) -> int:
     number = clause.args.get("expression")
     if not isinstance(number, exp.Literal) or not str(number.this).isdigit():
         raise planner.sql.error(
-            f"{clause.key.upper()} takes a whole number written in the SQL",
+            f"{clause.key.upper()} takes a constant integer",
             clause,
             "write LIMIT 10",
         )

@@ -83,7 +83,7 @@ def in_order(statements: Sequence[FolderStatement]) -> list[FolderStatement]:
             continue
         if (other := by_name.setdefault(each.defines, each)) is not each:
             raise each.sql.error(
-                f"there is a table {each.defines!r} already, in {other.sql.file}",
+                f"the table {each.defines!r} already exists, in {other.sql.file}",
                 each.node,
                 "choose another name",
             )
@@ -111,5 +111,5 @@ def in_order(statements: Sequence[FolderStatement]) -> list[FolderStatement]:
 
 def _cycle(statement: FolderStatement, names: Sequence[str], at: exp.Expr) -> ProgramError:
     return statement.sql.error(
-        f"a table is made of itself: {' reads '.join(names)}", at, "leave one of these out"
+        f"a table depends on itself: {' reads '.join(names)}", at, "leave one of these out"
     )

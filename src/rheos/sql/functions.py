@@ -87,9 +87,10 @@ class UserFunction:
                 str(least) if least == most else f"{least} to {most}" if most else f"{least} or more"
             )
             raise compiler.sql.error(
-                f"{kind(node)} takes {counted} arguments, and has {len(given)}",
+                f"{kind(node)} takes {counted} arguments, but has {len(given)}",
                 node,
-                f"it is {function_name(self.fn)}({', '.join(each.name for each in self.takes)})",
+                "its signature is "
+                f"{function_name(self.fn)}({', '.join(each.name for each in self.takes)})",
             )
         return [
             _fitted(compiler, compiler.compile(each), self.parameter(place), node)
@@ -98,7 +99,7 @@ class UserFunction:
 
     def parameter(self, place: int) -> SqlParameter:
         found = self.takes[place] if place < len(self.takes) else self.further
-        assert found is not None, "the call has at most as many arguments as there are parameters"
+        assert found is not None, "the call has no more arguments than the function has parameters"
         return found
 
 
@@ -131,10 +132,10 @@ class UserCall(OwnCall):
                 "returns a table",
                 f"write FROM t, LATERAL TABLE({of.name}(...)) AS f, or LATERAL VIEW {of.name}(...) f",
             ),
-            FunctionKind.AGGREGATE: ("is an aggregate", "aggregate in SELECT or in HAVING"),
+            FunctionKind.AGGREGATE: ("is an aggregate", "aggregate in the SELECT list or in HAVING"),
         }
         what, hint = hints.get(
-            of.kind, ("is not called here", "call it in a query within, and name what it gives")
+            of.kind, ("cannot be called here", "call it in a subquery, and give its result a name")
         )
         raise compiler.sql.error(f"{kind(self)} {what}", self, hint)
 
@@ -162,7 +163,7 @@ def _inlined(compiler: Compiler, node: UserCall) -> Typed:
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         said = str(error).strip().splitlines()[0]
         raise compiler.sql.wrong_type(
-            f"{function_name(of.fn)} does not fit its arguments: {said}", node, CAST
+            f"{function_name(of.fn)} does not accept its arguments: {said}", node, CAST
         ) from None
     return Typed(made, given_type, node)
 
@@ -186,7 +187,7 @@ def called(name: str, fn: Any, returns: Any) -> type[UserCall]:
     upper = name.upper()
     if upper in SparkParser.FUNCTIONS or name.casefold() in NAMED or upper in (*WINDOWS, "TABLE"):
         raise ProgramError(
-            f"SQL has a function {upper} of its own", hint="register the function by another name"
+            f"SQL already has a function {upper}", hint="register the function with another name"
         )
     of = _aggregate(name, fn) if isinstance(fn, AggregateFunction) else _function(name, fn, returns)
     base = UserAggregateCall if of.kind is FunctionKind.AGGREGATE else UserCall
@@ -212,16 +213,16 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
         if column in annotations:
             if returns is None:
                 raise SchemaError(
-                    f"{function_name(fn)} does not say the type of the values in the "
-                    f"{column.__name__} that it gives",
+                    f"{function_name(fn)} does not declare the type of the values in the "
+                    f"{column.__name__} that it returns",
                     hint=f"write env.register_function({name!r}, {function_name(fn)}, returns=float)",
                 )
             gives = _type(returns, fn)
             return UserFunction(name, fn, FunctionKind.SCALAR, form, takes, further, gives)
     if said in (UNSAID, Any, None, type(None)):
         raise SchemaError(
-            f"{function_name(fn)} does not say the type of what it gives",
-            hint="annotate its result, as in `-> float`, or write "
+            f"{function_name(fn)} does not declare its return type",
+            hint="annotate its return type, as in `-> float`, or write "
             f"env.register_function({name!r}, {function_name(fn)}, returns=float)",
         )
     of = without_none(said)[0]
@@ -229,8 +230,8 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
         element = (*typing.get_args(of), UNSAID)[0]
         if element in (UNSAID, Any):
             raise SchemaError(
-                f"{function_name(fn)} does not say the type of the rows that it gives",
-                hint="annotate its result as `-> Iterator[Word]`, where Word is a dataclass",
+                f"{function_name(fn)} does not declare the type of the rows that it returns",
+                hint="annotate its return type as `-> Iterator[Word]`, where Word is a dataclass",
             )
         gives = _type(element, fn)
         return UserFunction(name, fn, FunctionKind.TABLE, CallForm.MANY, takes, further, gives)
@@ -245,7 +246,7 @@ def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
     add, result = Signature(fn.add), Signature(fn.get_result).result
     if result in (UNSAID, Any):
         raise SchemaError(
-            f"{type(fn).__name__} does not say the type of what it gives",
+            f"{type(fn).__name__} does not declare its return type",
             hint="annotate its method: `def get_result(self, accumulator: Range) -> float`",
         )
     gives = _type(result, fn)
@@ -268,8 +269,8 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
         named = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         raise SchemaError(
-            f"{function_name(fn)} does not say what it takes",
-            hint="write a function around it: def name(value: float) -> float",
+            f"{function_name(fn)} does not declare the types of its parameters",
+            hint="wrap it in a function: def name(value: float) -> float",
         ) from None
     for said, each in zip(signature.parameters, named, strict=True):
         if each.kind is inspect.Parameter.VAR_KEYWORD or (
@@ -278,9 +279,9 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
             continue
         if each.kind is inspect.Parameter.KEYWORD_ONLY:
             raise SchemaError(
-                f"{function_name(fn)} takes {each.name!r} by its name, and SQL gives arguments by "
-                "their places",
-                hint="take the * out of its parameters",
+                f"{function_name(fn)} has the keyword-only parameter {each.name!r}, but SQL "
+                "passes arguments by position",
+                hint="remove the * from its parameters",
             )
         annotation, null = without_none(said)
         made = SqlParameter(

@@ -134,7 +134,7 @@ class Ranked(PlanNode):
         return _origins_with_rank(self)
 
     def lowered(self, lowering: Lowering) -> DataStream:
-        raise AssertionError("numbers of rows are bounded: check_result")
+        raise AssertionError("row numbers have a limit: check_result")
 
 
 @dataclass(frozen=True, eq=False)

@@ -83,14 +83,14 @@ class Grouped:
         raise self.sql.error(
             f"{node.sql('spark')!r} is neither in GROUP BY nor in an aggregate",
             node,
-            f"group by it, or say which of its values: MAX({node.sql('spark')})",
+            f"group by it, or aggregate it: MAX({node.sql('spark')})",
         )
 
     def named(self, node: exp.Column) -> Named | None:
         return self.keys.get(spelled(self.scope, node))
 
     def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
-        raise self.sql.error("* is not allowed with GROUP BY", node, "name the columns of GROUP BY")
+        raise self.sql.error("* is not allowed with GROUP BY", node, "list the columns of GROUP BY")
 
 
 def spelled(scope: NameScope, node: exp.Expr) -> str:
@@ -156,7 +156,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
             continue
         value = compiler.compile(key) if sets is None else sets.keys[place]
         if not is_key_type(from_polars(pl.Schema({"key": value.type})).types[0]):
-            raise sql.wrong_type(f"rows are not grouped by {types.name(value.type)}", key, "CAST it")
+            raise sql.wrong_type(f"{types.name(value.type)} cannot be a GROUP BY key", key, "CAST it")
         name = work.computed(named.name if named is not None else text, value)
         keys.append(name)
         found[text] = Typed(pl.col(name), value.type, key)
@@ -196,7 +196,7 @@ def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
             )
             of = next((item.unalias() for item in aliases), key)
         if next(calls_in(of), None) is not None:
-            raise sql.error("rows are not grouped by an aggregate", key, "group by columns")
+            raise sql.error("an aggregate cannot be a GROUP BY key", key, "group by columns")
         return of
 
     group = node.args.get("group")
@@ -218,7 +218,7 @@ def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
             of_windows.add(place)
             if not all(place in some for some in said.sets):
                 raise work.sql.error(
-                    "a window must be in every grouping set",
+                    "every grouping set must include the window",
                     key,
                     "write GROUP BY window_start, window_end, ROLLUP(...)",
                 )
@@ -243,8 +243,7 @@ def _groupings(
     for call in groupings(parts):
         if sets is None:
             raise sql.error(
-                f"{kind(call)} names the keys that a grouping set leaves out, but there is a single "
-                f"set",
+                f"{kind(call)} needs several grouping sets, but there is a single one",
                 call,
                 "write GROUP BY ROLLUP(a, b), CUBE(a, b) or GROUPING SETS ((a, b), (a))",
             )
@@ -280,7 +279,7 @@ def _window(
         return None, plan, keys
     if len(in_window) < 2:
         raise sql.error(
-            "a window is known by its start and its end",
+            "a window must be grouped by both its start and its end",
             next(iter(in_window.values())),
             "write GROUP BY window_start, window_end",
         )
@@ -294,14 +293,14 @@ def _window(
     source = without_windows(plan)
     if source is None:
         raise sql.error(
-            "the columns of a window are known when it is over, and are read before GROUP BY",
+            "the columns of a window are known only when it ends, so WHERE cannot read them",
             next(iter(in_window.values())),
-            "say it in HAVING, or in a query around this one",
+            "use HAVING, or a query around this one",
         )
     if isinstance(call.window, Session) and {*call.keys} != {*keys}:
         raise sql.error(
-            f"the sessions are by {', '.join(call.keys) or 'no key'}, and the groups by "
-            f"{', '.join(keys) or 'no key'}",
+            f"the sessions are partitioned by {', '.join(call.keys) or 'no key'}, but GROUP BY "
+            f"has {', '.join(keys) or 'no key'}",
             written[0],
             "write SESSION(TABLE bids PARTITION BY ..., ...) with the keys of GROUP BY",
         )
@@ -335,7 +334,7 @@ def _planned(
     if source.changes is not None:
         if window is not None:
             raise sql.error(
-                "windows are of rows that stay, and these change: some of them are taken back",
+                "windows need append-only rows, but these are updated",
                 calls[0] if calls else None,
                 "group without a window; or window the rows before they are aggregated",
             )
@@ -381,17 +380,17 @@ def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, chang
     of = call.this if isinstance(call, exp.Filter) else call
     if not (isinstance(made, Agg) and can_be_kept(made)):
         raise sql.error(
-            f"{kind(of)} keeps all values, and without a window they are kept for ever",
+            f"{kind(of)} keeps all values, and without a window it would keep them forever",
             call,
             "group by a window: FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... "
             "GROUP BY window_start, window_end",
         )
     if changing and not isinstance(made, SIGNED):
         raise sql.error(
-            f"{kind(of)} cannot take a row back, and the rows change",
+            f"{kind(of)} cannot retract a row, but the rows are updated",
             call,
-            "of rows that change there are COUNT, SUM, AVG, MIN and MAX; or take the first by "
-            "ROW_NUMBER()",
+            "updated rows support COUNT, SUM, AVG, MIN and MAX; or keep only the first rows "
+            "with ROW_NUMBER()",
         )
 
 

@@ -59,7 +59,7 @@ def group_by(
     sets: list[frozenset[int]] = []
     for chosen in product(*parts):
         if len(sets) == MOST_SETS:
-            raise sql.error(f"these are more than {MOST_SETS:,} sets of keys", group, "name fewer")
+            raise sql.error(f"there are more than {MOST_SETS:,} grouping sets", group, "name fewer")
         found = set()
         for key in (key for some in chosen for key in some):
             of = resolve(key)
@@ -68,7 +68,7 @@ def group_by(
             found.add([*keys].index(text))
         sets.append(frozenset(found))
     if len(keys) > MOST_KEYS:
-        raise sql.error(f"these are more than {MOST_KEYS} keys", group, "name fewer")
+        raise sql.error(f"there are more than {MOST_KEYS} keys", group, "name fewer")
     of_sets = bool(behind) or len(plain) < len(group.expressions)
     return GroupBy([*keys.values()], sets if of_sets else None)
 
@@ -175,7 +175,9 @@ def asked(
     for each in call.expressions:
         if spell(each) not in texts:
             raise sql.error(
-                f"{each.sql('spark')!r} is no key of GROUP BY", each, f"the keys are {', '.join(texts)}"
+                f"{each.sql('spark')!r} is not a key of GROUP BY",
+                each,
+                f"the keys are {', '.join(texts)}",
             )
         places.append(texts.index(spell(each)))
     return places

@@ -98,7 +98,7 @@ class _Reader:
             return "("
         on, off, end = flags[1], flags[2] or "", flags[3]
         if unknown := {*on, *off} - {*"imsux"}:
-            raise UnknownPatternError(f"the flag {min(unknown)} is not known")
+            raise UnknownPatternError(f"unknown flag {min(unknown)}")
         self.many_lines |= "m" in on
         self.at = flags.end()
         if end == ")":
@@ -117,7 +117,7 @@ class _Reader:
             return ""
         self.at = found.end()
         if self.pattern.startswith("+", self.at):
-            raise UnknownPatternError("possessive quantifiers are not known")
+            raise UnknownPatternError("possessive quantifiers are not supported")
         if self.pattern.startswith("?", self.at):
             self.at += 1
             return f"{found[0]}?"
@@ -180,7 +180,7 @@ class _Reader:
     def _numbered(self, digits: str, base: int) -> str:
         found = re.compile(digits).match(self.pattern, self.at)
         if found is None:
-            raise UnknownPatternError("a character is \\u and four digits, or \\0 and its octal number")
+            raise UnknownPatternError("expected \\u and four digits, or \\0 and an octal number")
         self.at = found.end()
         return f"\\x{{{int(found[0], base):x}}}"
 
@@ -215,7 +215,9 @@ def rust_replacement(text: str, groups: tuple[str, ...]) -> str:
         elif char == "$":
             found = re.compile(r"([0-9]+)|\{([a-zA-Z]\w*)\}", re.ASCII).match(text, at)
             if found is None:
-                raise UnknownPatternError("a number or {name} is missing after $: \\$ is a dollar")
+                raise UnknownPatternError(
+                    "$ must be followed by a number or {name}; write \\$ for a dollar sign"
+                )
             # As many digits as there are groups for.
             name, at = found[1] or found[2], found.end()
             while found[1] and len(name) > 1 and int(name) > len(groups):

@@ -34,8 +34,8 @@ How = Literal["inner", "left", "right", "full"]
 _SIDES: dict[str, How] = {"": "inner", "LEFT": "left", "RIGHT": "right", "FULL": "full"}
 
 FOR_EVER = (
-    'say how long: env.sql(..., state_ttl="7d"), or "forever"; or say how far the rows lie apart in '
-    "event time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
+    'limit it: env.sql(..., state_ttl="7d"), or "forever"; or limit the distance in event '
+    "time: AND b.ts BETWEEN a.ts AND a.ts + INTERVAL '1' HOUR"
 )
 
 
@@ -78,7 +78,7 @@ class Joining:
         using = self.node.args.get("using") or []
         if using and self.how in ("right", "full"):
             raise self.sql.error(
-                f"USING is for an inner or a LEFT JOIN, and this is a {self.how.upper()} JOIN",
+                f"USING needs an inner or a LEFT JOIN, but this is a {self.how.upper()} JOIN",
                 using[0],
                 "write ON a.id = b.id",
             )
@@ -110,9 +110,9 @@ class Joining:
         refused += found.of_right if kept_right else []
         if refused:
             raise self.sql.error(
-                f"a {self.how.upper()} JOIN is by what is equal on both sides, and not by this",
+                f"a {self.how.upper()} JOIN supports only equality conditions between the two sides",
                 refused[0],
-                "say it in WHERE, or in a query for the side that it is of",
+                "move it to WHERE, or to a subquery for its side",
             )
         for each in [] if kept_left else found.of_left:
             left = filtered(left, compiler.condition(each, "ON").expr)
@@ -162,7 +162,7 @@ class Joining:
             )
         if self.how not in ("inner", "left") or found.in_time or not found.equal:
             raise self.sql.error(
-                "FOR SYSTEM_TIME AS OF is an inner or a LEFT JOIN by what is equal on both sides",
+                "FOR SYSTEM_TIME AS OF needs an inner or a LEFT JOIN with equality conditions",
                 self.node.this,
                 "write LEFT JOIN rates FOR SYSTEM_TIME AS OF o.ts AS r ON o.currency = r.currency",
             )
@@ -187,20 +187,20 @@ class Joining:
     def _all_rows(self, found: JoinCondition) -> AllRows:
         if not found.equal:
             raise self.sql.error(
-                "every row would be a pair with every other: nothing is equal on both sides",
+                "every row would be joined with every other: the join has no equality condition",
                 self.node.args.get("on") or self.node.this,
                 "write ON a.id = b.id",
             )
         if self.ttl is None:
             raise self.sql.error(
-                "the join would keep the rows of both sides for ever", self.node.this, FOR_EVER
+                "the join would keep the rows of both sides forever", self.node.this, FOR_EVER
             )
         return AllRows(self.ttl)
 
     def _stay(self, left: PlanNode, right: PlanNode, what: str) -> None:
         if left.changes is not None or right.changes is not None:
             raise self.sql.error(
-                f"a join by {what} is of rows that stay, and these change",
+                f"a join by {what} needs append-only rows, but these are updated",
                 self.node.this,
                 "join them before they are aggregated",
             )
@@ -212,16 +212,16 @@ class Joining:
             return side
         if not changes.key:
             raise self.sql.error(
-                "a side of the join changes, and it is not known by what its rows are known",
+                "a side of the join is updated, but its rows have no key",
                 self.node.this,
-                "keep the columns of GROUP BY in the query within",
+                "keep the columns of GROUP BY in the subquery",
             )
         return side if {*keys} <= {*changes.key} else retracting(side)
 
     def _in_window(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> JoinPlan:
         if len(found.windows) < 2:
             raise self.sql.error(
-                "a window is known by its start and its end",
+                "windows must be joined by both their start and their end",
                 self.node.this,
                 "write a.window_start = b.window_start AND a.window_end = b.window_end",
             )
@@ -241,9 +241,9 @@ class Joining:
         ]
         if sides[0] is None or sides[1] is None or calls[0].window != calls[1].window:  # type: ignore[union-attr]
             raise self.sql.error(
-                "both sides of a join in windows have the same windows",
+                "both sides of a window join must have the same windows",
                 self.node.this,
-                "write the same window function for both",
+                "use the same window function on both",
             )
         assert calls[0] is not None
         left, right, keys = _keyed(sides[0], sides[1], found.equal)
@@ -318,7 +318,9 @@ def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
     version = table.args.get("version") if isinstance(table, exp.Table) else None
     if version is not None:
         if version.name != "TIMESTAMP" or version.args.get("kind") != "AS OF":
-            raise sql.error("versions are by time", version, "write FOR SYSTEM_TIME AS OF o.ts")
+            raise sql.error(
+                "a versioned join needs a time", version, "write FOR SYSTEM_TIME AS OF o.ts"
+            )
         as_of = version.expression
     return Joining(sql, node, _SIDES[side], ttl, as_of)
 

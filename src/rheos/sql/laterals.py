@@ -22,9 +22,9 @@ def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation
     sql.only(node, ("this", "on", "side", "kind"), " of LATERAL")
     side, on = str(node.args.get("side") or ""), node.args.get("on")
     if side not in ("", "LEFT"):
-        raise sql.error(f"there is no {side} JOIN with LATERAL", node.this, "write JOIN or LEFT JOIN")
+        raise sql.error(f"LATERAL does not support {side} JOIN", node.this, "write JOIN or LEFT JOIN")
     if on is not None and not (isinstance(on, exp.Boolean) and on.this):
-        raise sql.error("what is made of a row is joined with it ON TRUE", on, "say it in WHERE")
+        raise sql.error("LATERAL must be joined ON TRUE", on, "move the condition to WHERE")
     return lateral(sql, left, node.this, outer=side == "LEFT")
 
 
@@ -41,7 +41,7 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
         fields = True
     kinds = dict(inner.to_schema()) if fields and isinstance(inner, pl.Struct) else {names: inner}
     if said and len(said) != len(kinds):
-        raise sql.error(f"there are {len(kinds)} columns, and {len(said)} names for them", alias)
+        raise sql.error(f"there are {len(kinds)} columns, but {len(said)} names for them", alias)
     plan, element = exploded(plan, values, outer=outer)
     whole = pl.col(element)
     exprs = [pl.col(column.name) for column in plan.columns if column.name != element]

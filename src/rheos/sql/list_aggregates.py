@@ -39,7 +39,7 @@ def _of_lists(
 ) -> pl.Series:
     [lists] = columns
     make = agg.frame(schema)
-    assert make is not None, "checked where the expression is made"
+    assert make is not None, "checked when the expression is created"
     results: list[Any] = []
     for values in lists.to_list():
         state = make()

@@ -31,12 +31,17 @@ class LookupJoin:
         sql.only(table, ("this", "alias"), " of a lookup")
         if self.how not in ("inner", "left"):
             raise sql.error(
-                f"rows are looked up for those that come: there is no {self.how.upper()} JOIN",
+                f"a lookup join keeps only rows of the left side: {self.how.upper()} JOIN is "
+                "not possible",
                 table,
                 "write JOIN or LEFT JOIN",
             )
         if left.plan.changes is not None:
-            raise sql.error("rows that change are not looked up", table, "look them up before")
+            raise sql.error(
+                "updated rows cannot be looked up",
+                table,
+                "join with the lookup before the rows are aggregated",
+            )
         keys, rest = self._keys(left, conditions)
         plan, on = with_keys(left.plan, keys, "lookup")
         alias = table.alias_or_name
@@ -50,7 +55,11 @@ class LookupJoin:
         compiler = Compiler(sql, NameScope(sql, tables))
         for each in rest:
             if self.how == "left":
-                raise sql.error("a LEFT JOIN is by the keys of the lookup", each, "say it in WHERE")
+                raise sql.error(
+                    "a LEFT JOIN with a lookup supports only conditions on its keys",
+                    each,
+                    "move the condition to WHERE",
+                )
             made = filtered(made, compiler.condition(each, "ON").expr)
         return SqlRelation(made, tables)
 
@@ -73,7 +82,8 @@ class LookupJoin:
         if missing:
             alias = self.node.this.alias_or_name
             raise self.sql.error(
-                f"{alias} is looked up by {', '.join(self.lookup.keys)}, but {missing[0]!r} is missing",
+                f"the key of {alias} is {', '.join(self.lookup.keys)}, but there is no "
+                f"condition for {missing[0]!r}",
                 self.node.args.get("on") or self.node.this,
                 f"write ON a.id = {alias}.{missing[0]}",
             )

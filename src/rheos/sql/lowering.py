@@ -133,7 +133,7 @@ class Lowering:
             case _:
                 assert isinstance(window, Session)
                 raise ProgramError(
-                    "sessions are known when they are over: SESSION is computed with GROUP BY",
+                    "sessions are known only when they end: SESSION needs GROUP BY",
                     hint="group by window_start, window_end and the keys of the sessions",
                 )
         names = [column.name for column in WINDOW_COLUMNS]

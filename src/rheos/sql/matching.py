@@ -51,11 +51,13 @@ class _Matching:
         sql, node = self.sql, self.node
         if self.relation.plan.changes is not None:
             raise sql.error(
-                "patterns are of rows that stay, and these change", node.this, "look before"
+                "MATCH_RECOGNIZE needs append-only rows, but these are updated",
+                node.this,
+                "look before",
             )
         rows = node.args.get("all_rows")
         if rows is not None and rows.args["unmatched"]:
-            raise sql.error("rows that are in no match are not given", rows, "leave out WITH UNMATCHED")
+            raise sql.error("unmatched rows cannot be returned", rows, "leave out WITH UNMATCHED")
         time = self._time()
         pattern = RowPattern.of(sql, node.args["pattern"], node.args.get("subsets") or [])
         keys = self._keys()
@@ -82,7 +84,9 @@ class _Matching:
         measures = [self._measure(navigation, each) for each in node.args.get("measures") or []]
         if rows is None:
             if not measures:
-                raise sql.error("a match has MEASURES", node, "write MEASURES LAST(A.price) AS price")
+                raise sql.error(
+                    "MATCH_RECOGNIZE needs MEASURES", node, "write MEASURES LAST(A.price) AS price"
+                )
             return self._planned(tree, keys, [], measures, [])
         of_rows = self._columns_of_rows(navigation, keys)
         first = [each for each in of_rows if each[1].name == time]
@@ -98,13 +102,13 @@ class _Matching:
     def _time(self) -> str:
         """The event time, by which rows are in order."""
         order = self.node.args.get("order")
-        hint = "write ORDER BY the event time, which the table has by its watermark"
+        hint = "write ORDER BY the event time, which is the column of the table's watermark"
         if order is None:
-            raise self.sql.error("a pattern is of rows in their order", self.node, hint)
+            raise self.sql.error("MATCH_RECOGNIZE needs ORDER BY", self.node, hint)
         first = order.expressions[0]
         named = self._scope.named(first.this) if isinstance(first.this, exp.Column) else None
         if named is None or named.column.role != ColumnRole.EVENT_TIME or first.args.get("desc"):
-            raise self.sql.error("rows are in the order of event time, the first ahead", first, hint)
+            raise self.sql.error("rows must be in ascending order of event time", first, hint)
         return named.name
 
     def _keys(self) -> tuple[str, ...]:
@@ -113,7 +117,7 @@ class _Matching:
             value = Compiler(self.sql, self._scope).compile(each)
             name = each.name if isinstance(each, exp.Column) else each.sql(dialect="spark")
             if name in keys:
-                raise self.sql.error(f"{name!r} is twice in PARTITION BY", each)
+                raise self.sql.error(f"PARTITION BY names {name!r} twice", each)
             keys.append(self.computed.name(value, name))
         if not keys:
             one = pl.lit(0, dtype=types.BIGINT)
@@ -145,10 +149,10 @@ class _Matching:
         is_whole = types.is_integer(kind) or kind in (types.DATE, types.BOOLEAN)
         if not (is_whole or types.is_timestamp(kind)):
             raise self.sql.wrong_type(
-                "further columns are descending where they are whole numbers or times, and this is "
-                f"{types.name(kind)}",
+                "only integers and times can be in descending order after the first column, "
+                f"but this is {types.name(kind)}",
                 value.node,
-                "leave DESC out, or CAST it to BIGINT",
+                "leave out DESC, or CAST it to BIGINT",
             )
         return Typed(-1 - value.expr.to_physical().cast(types.BIGINT), types.BIGINT, value.node)
 
@@ -161,7 +165,9 @@ class _Matching:
             variable = pattern.variable(each.args["alias"])
             if variable in defined:
                 raise self.sql.error(
-                    f"{variable} is defined twice", each.args["alias"], "join them by AND"
+                    f"{variable} is defined twice",
+                    each.args["alias"],
+                    "combine the conditions with AND",
                 )
             defined.add(variable)
             for part in parts_of(each.this):
@@ -189,7 +195,7 @@ class _Matching:
         if endless is not None:
             name = endless.this.name
             raise self.sql.error(
-                f"{name} matches every row, so that no match ever ends",
+                f"{name} matches every row, so no match would ever end",
                 endless,
                 f"DEFINE {name}, write WITHIN an interval after the pattern, or use a reluctant "
                 f"quantifier: {name}+?",
@@ -219,7 +225,8 @@ class _Matching:
                 variable = pattern.variable(node.this)
                 if to == "TO FIRST" and pattern.begins() == {variable}:
                     raise self.sql.error(
-                        f"{variable} takes the first row of each match, which would be found again",
+                        f"{variable} takes the first row of each match, so the same match would "
+                        "be found again",
                         node.this,
                         "write AFTER MATCH SKIP TO NEXT ROW",
                     )

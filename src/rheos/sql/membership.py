@@ -65,7 +65,7 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
     """The rows of which it is true. Raises ProgramError, SchemaError."""
     sql = planner.sql
     if planner.ttl is None:
-        raise sql.error("the rows of both queries would be kept for ever", of.node, FOR_EVER)
+        raise sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
     scope = NameScope(sql, relation.tables)
     outer, inner = _sides(planner, scope, of)
     compiler = Compiler(sql, scope)
@@ -83,7 +83,7 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
             "the rows are updated and have no key: combined with append-only rows, only one NOT IN "
             "or NOT EXISTS is supported",
             of.node,
-            "combine both queries in one, with UNION",
+            "combine both queries with UNION",
         )
     left = known_by_key(sql, of.node, left, [*keys])
     if of.absent and of.values:
@@ -148,7 +148,8 @@ def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typ
     inner = planner.query(query)
     if len(inner.columns) != len(outer):
         raise sql.error(
-            f"IN takes a query of as many columns, and this has {len(inner.columns) - len(pairs)}",
+            "IN needs a query with one column for each value, but this has "
+            f"{len(inner.columns) - len(pairs)}",
             of.query,
             "write WHERE x IN (SELECT y FROM ...)",
         )
@@ -176,9 +177,9 @@ def _correlated(
         apart = len(reads) == 2 and {*reads} == {(True, False), (False, True)}
         if not apart or is_grouped(query):
             raise sql.error(
-                "a query within another is bound to it by what is equal, and not by this",
+                "a correlated subquery supports only equality conditions with the outer query",
                 part,
-                "write WHERE its column = a column around it; or write it as a join",
+                "write WHERE its column = an outer column; or use a join",
             )
         here, there = sides if reads[0] == (False, True) else sides[::-1]
         pairs.append((here, there))
@@ -227,8 +228,8 @@ def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: Pl
         if all(each.unalias().sql() in known for each in query.expressions[: len(of.values)]):
             return
     raise planner.sql.error(
-        "NOT IN is true of no row once the query has a null",
+        "NOT IN is true for no row once the query returns a null",
         of.query,
-        "leave nulls out in it: WHERE y IS NOT NULL; or write NOT EXISTS (SELECT 1 FROM u "
-        "WHERE u.y = x)",
+        "filter out nulls in the subquery: WHERE y IS NOT NULL; or write NOT EXISTS (SELECT 1 "
+        "FROM u WHERE u.y = x)",
     )

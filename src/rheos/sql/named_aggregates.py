@@ -23,7 +23,7 @@ class NamedAggregate(OwnCall, exp.AggFunc):
 
     def typed(self, compiler: Compiler) -> Typed:
         raise compiler.sql.error(
-            f"{kind(self)} is an aggregate", self, "aggregate in SELECT or in HAVING"
+            f"{kind(self)} is an aggregate", self, "aggregate in the SELECT list or in HAVING"
         )
 
 

@@ -95,7 +95,7 @@ def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[
             try:
                 return number(text)
             except ValueError:
-                what = "a whole number" if number is int else "a number"
+                what = "an integer" if number is int else "a number"
                 raise sql.error(f"{text!r} is not {what}", node) from None
     if bytes in kinds:
         try:
@@ -105,7 +105,7 @@ def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[
     if any(get_origin(kind) is Sequence for kind in map(_abstract, kinds)):
         return tuple(part.strip() for part in text.split(","))
     if any(get_origin(kind) is Mapping for kind in map(_abstract, kinds)):
-        raise sql.error("this option cannot be written as a string", node, "read the table in Python")
+        raise sql.error("this option cannot be set as a string", node, "read the table in Python")
     return text
 
 
@@ -121,7 +121,7 @@ def _format(
     own = {option.partition(".")[2]: each for option, each in options.items()}
     made: Format = call_with_options(sql, found.make(), own, node, given={}, spelled={})
     if not isinstance(made, Format):
-        raise sql.error(f"the format {name!r} made a {type(made).__name__}", node)
+        raise sql.error(f"the format {name!r} created a {type(made).__name__}", node)
     return made
 
 

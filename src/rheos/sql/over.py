@@ -66,9 +66,9 @@ def with_over(
     for place, calls in enumerate(in_order, 1):
         if is_behind_time(plan):
             raise sql.error(
-                "one frame reaches forward already, and its rows have no event time more",
+                "one frame reads following rows, and its output has no event time",
                 calls[0].node,
-                "say both of the same PARTITION BY and ORDER BY",
+                "use the same PARTITION BY and ORDER BY for both",
             )
         plan, values = _over(sql, compiler, calls, plan, place)
         found |= {id(call.node): value for call, value in zip(calls, values, strict=True)}
@@ -146,7 +146,7 @@ def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at
     by_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in known
     if not by_time or orders[0].desc:
         raise sql.error(
-            "OVER on append-only rows needs the order of their event time",
+            "OVER on append-only rows needs ORDER BY the event time",
             at,
             f"write ORDER BY {known[0]}"
             if known
@@ -175,7 +175,7 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> 
         ):
             at = end if isinstance(end, exp.Expr) else spec
             raise sql.error(
-                "a frame ends at the current row, or, for ROWS n PRECEDING, at n FOLLOWING",
+                "a frame must end at CURRENT ROW, or, for ROWS n PRECEDING, at n FOLLOWING",
                 at,
                 "write ROWS BETWEEN 3 PRECEDING AND 3 FOLLOWING",
             )
@@ -189,7 +189,7 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> 
     length = interval_of(sql, start) if isinstance(start, exp.Interval) else None
     if not isinstance(length, timedelta) or len(orders) > 1 or not _is_time(orders[0].value.type):
         raise sql.error(
-            "RANGE takes an interval of days or less, before the time by which rows are ordered",
+            "RANGE takes an interval of days or less, before the time of ORDER BY",
             start,
             "write RANGE BETWEEN INTERVAL '1' HOUR PRECEDING AND CURRENT ROW",
         )
@@ -198,7 +198,7 @@ def _frame(sql: SqlText, spec: exp.Expr | None, orders: Sequence[OrderTerm]) -> 
 
 def _whole(sql: SqlText, rows: exp.Expr | None) -> int:
     if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
-        raise sql.error("ROWS takes a whole number of rows", rows, _EXAMPLE)
+        raise sql.error("ROWS takes an integer number of rows", rows, _EXAMPLE)
     return int(rows.this)
 
 
@@ -255,7 +255,7 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
     sql.only(window, ("this", "partition_by", "order", "spec", "over", "alias"), " of OVER")
     order = window.args.get("order")
     if order is None:
-        raise sql.error("the rows OVER which it is have an order", call, _EXAMPLE)
+        raise sql.error("OVER needs ORDER BY for this function", call, _EXAMPLE)
     orders = [OrderTerm.of(sql, compiler, each) for each in order.expressions]
     frame = _frame(sql, window.args.get("spec"), orders)
     position, made = _function(sql, compiler, call)
@@ -288,8 +288,8 @@ def _function(
         raise sql.error(
             f"{kind(of.this if isinstance(of, exp.Filter) else of)} is not computed OVER rows yet",
             call,
-            "there are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, LAST_VALUE, LAG, "
-            "LEAD, RANK, DENSE_RANK and ROW_NUMBER",
+            "supported are COUNT, SUM, AVG, MIN, MAX, STDDEV, VARIANCE, FIRST_VALUE, "
+            "LAST_VALUE, LAG, LEAD, RANK, DENSE_RANK and ROW_NUMBER",
         )
     return None, made
 
@@ -300,5 +300,7 @@ def _rows(sql: SqlText, of: exp.Lag | exp.Lead) -> int:
     if rows is None:
         return 1
     if not isinstance(rows, exp.Literal) or not str(rows.this).isdigit():
-        raise sql.error(f"{kind(of)} takes a whole number of rows", rows, f"write {kind(of)}(price, 1)")
+        raise sql.error(
+            f"{kind(of)} takes an integer number of rows", rows, f"write {kind(of)}(price, 1)"
+        )
     return int(rows.this)

@@ -328,7 +328,7 @@ class Retract(PlanNode):
     changes: Changes
 
     def summary(self) -> str:
-        return "say what rows were"
+        return "keep the previous versions of rows"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.changes.key)]

@@ -77,7 +77,7 @@ class Planner:
                 return planner.query(node.this)
             case exp.Values():
                 return value_rows(self.sql, node)
-        raise self.sql.error("this is no query", node, "write SELECT ... FROM ...")
+        raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")
 
     def _with(self, node: exp.Expr) -> Planner:
         """A planner that knows what WITH names."""
@@ -108,8 +108,8 @@ class Planner:
                 raise self.sql.error(
                     f"{NO_END}: {clause.key.upper()} is not computed",
                     clause,
-                    "for the first rows of each key write ROW_NUMBER() OVER (PARTITION BY ... ORDER BY "
-                    "...) and filter by it",
+                    "for the first rows of each key, write ROW_NUMBER() OVER (PARTITION BY ... "
+                    "ORDER BY ...) and filter by it",
                 )
         self.sql.only(
             node,
@@ -147,11 +147,13 @@ class Planner:
             compiler, plan = sight.compiler, sight.plan
         if (having := node.args.get("having")) is not None:
             if sight is scope:
-                raise self.sql.error("HAVING is of groups", having, "write WHERE, or GROUP BY")
+                raise self.sql.error("HAVING needs GROUP BY", having, "write WHERE, or GROUP BY")
             plan = filtered(plan, compiler.condition(having.this, "HAVING").expr)
         ranks = ranks_in(node)
         if len(ranks) > 1:
-            raise self.sql.error("rows are numbered in one order", ranks[1], "use a subquery for each")
+            raise self.sql.error(
+                "ROW_NUMBER() supports only one order per query", ranks[1], "use a subquery for each"
+            )
         if ranks:
             plan, rank = ranked(self.sql, compiler, ranks[0], plan)
             written, before = ranks[0].unalias(), compiler.instead
@@ -204,7 +206,7 @@ class Planner:
                 self._check_name(name, columns, item)
                 if typed.type == types.NULL:
                     raise self.sql.wrong_type(
-                        f"the column {name!r} is NULL alone, and of no type",
+                        f"the column {name!r} is always NULL, so it has no type",
                         item,
                         "write CAST(NULL AS STRING)",
                     )
@@ -242,11 +244,13 @@ class Planner:
     def _check_name(self, name: str, columns: list[SqlColumn], at: exp.Expr) -> None:
         if any(column.name == name for column in columns):
             raise self.sql.error(
-                f"there are two columns named {name!r}", at, "rename one of them: ... AS other"
+                f"two columns are named {name!r}", at, "rename one of them: ... AS other"
             )
         if name.startswith(HIDDEN_PREFIX):
             raise self.sql.error(
-                f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos", at, "choose another name"
+                f"names that begin with {HIDDEN_PREFIX!r} are reserved for Rheos",
+                at,
+                "choose another name",
             )
 
     def from_of(self, node: exp.Select) -> SqlRelation:
@@ -304,7 +308,7 @@ class Planner:
         for table in right.tables:
             if table.alias is not None and table.alias.casefold() in names:
                 raise self.sql.error(
-                    f"two tables here are called {table.alias!r}",
+                    f"two tables here are named {table.alias!r}",
                     at,
                     f"rename one of them: {table.alias} AS other",
                 )
@@ -340,13 +344,13 @@ class Planner:
         if plan is None:
             if self._lookup(node) is not None:
                 raise self.sql.error(
-                    f"{name} is looked up by key, and has no rows of its own",
+                    f"{name} is a lookup table, which can only be joined by key",
                     node.this,
                     f"write FROM a stream AS s JOIN {name} ON s.id = {name}.id",
                 )
             known = [*self.ctes, *self.catalog.names.values()]
             error = self.sql.unknown("table", name, node.this, known, "the tables here are")
-            error.hint = f"{error.hint}; make one known by env.register({name!r}, stream)"
+            error.hint = f"{error.hint}; register one with env.register({name!r}, stream)"
             raise error
         return self._aliased(plan, node, name)
 
@@ -363,7 +367,9 @@ class Planner:
         time = scope.named(call.time)
         if plan.changes is not None:
             raise self.sql.error(
-                "windows are of rows that stay, and these change", call.table, "window them before"
+                "windows need append-only rows, but these are updated",
+                call.table,
+                "apply the window before the aggregation",
             )
         window = call.window
         if time is not None and time.column.role == ColumnRole.PROCESSING_TIME:
@@ -397,7 +403,7 @@ class Planner:
             return plan
         if len(names) != len(plan.columns):
             raise self.sql.error(
-                f"there are {len(plan.columns)} columns, and {len(names)} names for them", at
+                f"there are {len(plan.columns)} columns, but {len(names)} names for them", at
             )
         return renamed(plan, tuple(each.name for each in names))
 

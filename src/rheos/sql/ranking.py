@@ -53,7 +53,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
     sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
     order = node.args.get("order")
     if order is None:
-        raise sql.error("rows are numbered in an order", node, _EXAMPLE)
+        raise sql.error("ROW_NUMBER() needs ORDER BY", node, _EXAMPLE)
     exprs = [pl.col(column.name) for column in plan.columns]
     columns = [*plan.columns]
     keys, in_window = [], set()
@@ -124,9 +124,9 @@ def _in_window(
     source = without_windows(plan)
     if source is None:
         raise sql.error(
-            "the columns of a window are known when it is over, and are read before ROW_NUMBER",
+            "the columns of a window are known only when it ends, so ROW_NUMBER cannot read them",
             node,
-            "say it in a query around this one",
+            "use a query around this one",
         )
     kept = [
         (expr, column)
@@ -147,9 +147,9 @@ def known_by_key(sql: SqlText, node: exp.Expr, plan: PlanNode, keys: list[str]) 
         return plan
     if not changes.key:
         raise sql.error(
-            "the rows change, and it is not known by what they are known",
+            "the rows are updated, but have no key",
             node,
-            "keep the columns of GROUP BY in the query within",
+            "keep the columns of GROUP BY in the subquery",
         )
     return plan if {*keys} <= {*changes.key} else retracting(plan)
 
@@ -209,7 +209,7 @@ def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
     if kind == types.TEXT:
         return (pl.lit("x") + value).fill_null("" if first.null_is_least else "y")
     raise sql.error(
-        f"rows are not ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
+        f"rows cannot be ordered by {types.name(kind)}", first.value.node, "CAST it to DOUBLE"
     )
 
 
@@ -233,7 +233,7 @@ def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
         return _from_nine(text) if flipped else text
     if number is None:
         raise sql.error(
-            f"ORDER BY of several takes whole numbers, decimals and times, and this is "
+            "ORDER BY with several columns supports integers, decimals and times, but this is "
             f"{types.name(order.value.type)}",
             order.value.node,
             "order by one column, or CAST it to BIGINT",
@@ -317,7 +317,7 @@ def _with_ranked(plan: PlanNode, made: Callable[[Ranked], PlanNode]) -> PlanNode
             if not isinstance(plan, Project):
                 return replace(plan, input=inner, columns=columns, changes=inner.changes)
             return projected(inner, plan.exprs, columns)
-    raise AssertionError("numbers are those of ROW_NUMBER, with columns computed and rows left out")
+    raise AssertionError("row numbers are those of ROW_NUMBER, possibly after filters and projections")
 
 
 def _counted(plan: Ranked) -> PlanNode:
@@ -357,13 +357,13 @@ def check_result(sql: SqlText, plan: PlanNode) -> None:
     for column in plan.columns:
         if column.role is ColumnRole.PROCESSING_TIME:
             raise sql.error(
-                f"{column.name} is the time of the clock, and has no value that stays",
+                f"{column.name} is the processing time, which has no fixed value",
                 None,
-                "windows are made of it alone; leave it out of what the query gives",
+                "it can only be used in windows; leave it out of the result of the query",
             )
     for each in _all(plan):
         if isinstance(each, Ranked):
-            raise sql.error("every row would be numbered again with each that comes", each.at, _EXAMPLE)
+            raise sql.error("each new row would change the numbers of all rows", each.at, _EXAMPLE)
 
 
 def _all(plan: PlanNode) -> Iterator[PlanNode]:

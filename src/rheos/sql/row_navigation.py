@@ -185,7 +185,7 @@ class RowNavigation:
             raise self.sql.error(
                 f"{word} is allowed in MEASURES only",
                 node,
-                "DEFINE cannot see later rows: leave it out",
+                "DEFINE cannot read later rows: leave it out",
             )
         return replace(self, final=node.args["final"]).compiler.compile(call)
 
@@ -193,7 +193,7 @@ class RowNavigation:
         """Compile a function about the match itself."""
         if node.expressions:
             raise self.sql.error(
-                f"{name.upper()} takes no argument", node.expressions[0], "leave it out"
+                f"{name.upper()} takes no argument", node.expressions[0], "leave out the argument"
             )
         if name == "match_rowtime":
             time = exp.column(exp.to_identifier(self.time, quoted=True))
@@ -216,9 +216,9 @@ class RowNavigation:
             return self._of_match(node, name)
         if name == "match_proctime":
             raise self.sql.error(
-                "there is no processing time in a query",
+                "a query cannot read the processing time",
                 node,
-                "MATCH_ROWTIME() is the time of the last row",
+                "MATCH_ROWTIME() returns the time of the last row",
             )
         if not 1 <= len(node.expressions) <= 2:
             raise self.sql.error(f"{name.upper()} takes a value and a number", node)
@@ -226,7 +226,7 @@ class RowNavigation:
         n = 1 if name in ("prev", "next") else 0
         if far:
             if not isinstance(far[0], exp.Literal) or not far[0].name.isdigit():
-                raise self.sql.error(f"{name.upper()} takes a whole number written in the SQL", far[0])
+                raise self.sql.error(f"{name.upper()} takes a constant integer", far[0])
             n = int(far[0].name)
         if name in ("first", "last"):
             return self._offset(node, name == "first", value, n)
@@ -239,21 +239,22 @@ class RowNavigation:
     def _before(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
         """PREV: a row of the match, as rows of a match follow each other."""
         if name == "next":
-            raise self.sql.error("rows that come later are not known: NEXT is not computed", node)
+            raise self.sql.error("NEXT is not supported, because it would read later rows", node)
         if self.own is None:
             raise self.sql.error("PREV is allowed in DEFINE only", node, "write LAST(A.price, 1)")
         variable, typed = self._of_one_row(value)
         if variable not in (None, (self.own,)):
             raise self.sql.error(
-                f"PREV is of the row that is asked, and {' and '.join(variable)} may have taken others",
+                f"PREV reads the row before the current one, which {' and '.join(variable)} may "
+                "not have matched",
                 node,
                 f"write LAST({variable[0]}.price, 1)",
             )
         if self.pattern.rows_before(self.own) < n:
             raise self.sql.error(
-                f"PREV may look at a row before the match: {self.own} can be its first row",
+                f"PREV would read a row before the match: {self.own} can match its first row",
                 node,
-                "begin the pattern with a variable that any row is: PATTERN (before "
+                "begin the pattern with a variable that matches any row: PATTERN (before "
                 f"{self.own} ...); or write LAST(..., {n}), which is null there",
             )
         return self._read(node, None, typed, -1 - n)
@@ -278,7 +279,7 @@ class RowNavigation:
             raise self.sql.error(
                 f"{kind(call)} is not computed in MATCH_RECOGNIZE",
                 node,
-                "there are COUNT, SUM, AVG, MIN, MAX, STDDEV and VARIANCE",
+                "supported are COUNT, SUM, AVG, MIN, MAX, STDDEV and VARIANCE",
             )
         return Typed(made.result(result), made.type, node)
 
@@ -314,9 +315,9 @@ class RowNavigation:
             of.setdefault(self._variable(each), each)
         if len(of) > 1:
             raise self.sql.error(
-                "a value of one row is of one variable, and this is of several",
+                "a value of a single row must use a single variable",
                 [*of.values()][1],
-                "name the same variable before each column",
+                "put the same variable before each column",
             )
         return next(iter(of), None), Compiler(self.sql, _OneRow(self))
 

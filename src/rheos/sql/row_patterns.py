@@ -50,26 +50,28 @@ class RowPattern:
                 for one in each.expressions:
                     if _least(one) == 0:
                         raise sql.error(
-                            "an alternative may match no row at all",
+                            "an alternative could match no row at all",
                             one,
-                            "say of all of them that they may be left out: (A | B)?",
+                            "make the whole group optional: (A | B)?",
                         )
             if isinstance(each, RowVariable):
                 # Each place has the spelling of the first.
                 name = names.setdefault(each.this.name.casefold(), each.this.name)
                 each.this.set("this", name)
             if isinstance(each, RowRepeated) and each.args.get("most") == 0:
-                raise sql.error("a part that is taken at most 0 times", each, "leave it out")
+                raise sql.error(
+                    "a part that occurs at most 0 times has no effect", each, "leave it out"
+                )
             if (
                 isinstance(each, RowRepeated)
                 and (each.args.get("most") or each.args["least"]) < (each.args["least"])
             ):
-                raise sql.error("this ends before it begins", each, "write {2,3}")
+                raise sql.error("the maximum is less than the minimum", each, "write {2,3}")
         if _least(node) == 0:
             raise sql.error(
-                "the pattern may match no row at all",
+                "the pattern could match no row at all",
                 node,
-                "let one of its variables be taken at least once",
+                "require at least one of its variables",
             )
         pattern = RowPattern(sql, node, tuple(names.values()), {})
         return replace(pattern, subsets=pattern._subsets(subsets))
@@ -80,7 +82,7 @@ class RowPattern:
         for each in nodes:
             name = each.this.name
             if name.casefold() in known:
-                raise self.sql.error(f"{name} is a variable, or a SUBSET, before", each.this)
+                raise self.sql.error(f"{name} is already a variable or a SUBSET", each.this)
             known.add(name.casefold())
             found[name] = tuple(map(self.variable, each.expressions))
         return found

@@ -65,7 +65,7 @@ def _beside(
             "write (SELECT MAX(price) FROM bids): an aggregate without GROUP BY",
         )
     if planner.ttl is None:
-        raise sql.error("every row would be kept for ever, along with the value", node, FOR_EVER)
+        raise sql.error("every row would be kept forever, along with the value", node, FOR_EVER)
     found = planner.query(query)
     value = found.columns[0]
     left, keys = with_keys(relation.plan, [Typed(pl.lit(0, dtype=types.INT), types.INT, node)], "one")

@@ -77,10 +77,10 @@ class NameScope:
             node.parent, exp.Select | exp.Alias
         ):
             raise self.sql.error(
-                f"{found.name} is the time of the clock, and has no value that stays",
+                f"{found.name} is the processing time, which has no fixed value",
                 node,
-                "name it in a window: TABLE(TUMBLE(TABLE t, DESCRIPTOR("
-                f"{found.name}), INTERVAL '10' SECONDS))",
+                f"use it in a window: TABLE(TUMBLE(TABLE t, DESCRIPTOR({found.name}), INTERVAL "
+                "'10' SECONDS))",
             )
         typed = Typed(pl.col(found.column.name), found.column.type, node)
         for name in rest:
@@ -122,7 +122,9 @@ class NameScope:
             of = [table.alias for table in self.tables if {*table.columns} & {*found} and table.alias]
             wanted = " or ".join(f"{alias}.{name}" for alias in dict.fromkeys(of))
             raise self.sql.error(
-                f"{name!r} may be {len(found)} columns", node, f"write {wanted or 'which one it is'}"
+                f"{name!r} is ambiguous: it matches {len(found)} columns",
+                node,
+                f"write {wanted or 'the table before it'}",
             )
         if not found:
             hidden = {each for table in self.tables if table.hidden for each in table.columns}
@@ -138,7 +140,7 @@ class NameScope:
         return found[0]
 
     def _unknown(self, node: exp.Column) -> Exception:
-        return self.sql.error(f"{node.sql('spark')} is no column", node)
+        return self.sql.error(f"{node.sql('spark')} is not a column", node)
 
     def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
         """All columns, or those of a table."""

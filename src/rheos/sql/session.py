@@ -66,11 +66,12 @@ class SqlSession:
         """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ProgramError(
-                f"the name of a table is a word, not {name!r}", hint='write env.register("bids", bids)'
+                f"the name of a table must be a single word, not {name!r}",
+                hint='write env.register("bids", bids)',
             )
         if self.catalog.knows(name):
             raise ProgramError(
-                f"there is a table {name!r} already", hint="register the stream by another name"
+                f"the table {name!r} already exists", hint="register the stream with another name"
             )
         if isinstance(table, Lookup):
             self.catalog.add_lookup(name, table)
@@ -81,12 +82,12 @@ class SqlSession:
         """Makes a Python function known to queries. Raises ProgramError, SchemaError."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ProgramError(
-                f"the name of a function is a word, not {name!r}",
+                f"the name of a function must be a single word, not {name!r}",
                 hint='write env.register_function("dollars", dollars)',
             )
         if name.casefold() in self.catalog.functions:
             raise ProgramError(
-                f"there is a function {name!r} already", hint="register it by another name"
+                f"the function {name!r} already exists", hint="register it with another name"
             )
         self.catalog.functions[name.casefold()] = called(name, fn, returns)
 
@@ -94,9 +95,9 @@ class SqlSession:
         """The rows of a table that is declared."""
         if table.key:
             raise table.sql.error(
-                f"{table.name} has a PRIMARY KEY, and such a table is written to alone",
+                f"{table.name} has a PRIMARY KEY, so it can only be written",
                 None,
-                "read the changes of a table by rh.postgres.changes(...).upserts(key=...)",
+                "read the changes of a table with rh.postgres.changes(...).upserts(key=...)",
             )
         source = table.options.source(table.sql, table.schema)
         stream = self._env.from_source(source, watermark=table.watermark, name=table.name)
@@ -142,7 +143,7 @@ class SqlSession:
         site = sql.site_of(query) or call_site()
         with done_for(site), located(site), _shown(sql, query):
             if self.catalog.knows(name):
-                raise sql.error(f"there is a table {name!r} already", query, "call the file otherwise")
+                raise sql.error(f"the table {name!r} already exists", query, "rename the file")
             self.catalog.add(name, self.planned(sql, query))
 
     def stream(self, sql: SqlText, query: exp.Expr) -> DataStream:
@@ -184,14 +185,14 @@ class SqlSession:
         """Return the plan of a string that contains one query."""
         statements = parse(sql)
         if not statements:
-            raise sql.error("there is no query in this text", None, "write SELECT ... FROM ...")
+            raise sql.error("this SQL contains no query", None, "write SELECT ... FROM ...")
         if len(statements) != 1:
             raise sql.error(
-                "sql() takes one query", statements[1], "write each by itself: env.sql(...)"
+                "sql() takes one query", statements[1], "use a separate env.sql(...) for each"
             )
         [statement] = statements
         if not isinstance(statement, exp.Query | exp.Values):
-            hint = "write SELECT ... FROM ...; other statements are for env.sql_script(...)"
+            hint = "write SELECT ... FROM ...; for other statements use env.sql_script(...)"
             raise sql.error("sql() takes a query", statement, hint)
         return self._pushed(sql, statement, ttl)
 

@@ -21,7 +21,7 @@ from rheos.sql.windows import settled
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
 
-NO_END = "a stream has no end to sort or to count rows to"
+NO_END = "a stream has no end, so its rows cannot be sorted or counted"
 _ROWS = " rows"
 """Name of the rows that INTERSECT and EXCEPT group: no query can contain it."""
 
@@ -46,8 +46,8 @@ def _sides(planner: Planner, node: exp.SetOperation) -> list[PlanNode]:
     widths = [len(side.columns) for side in sides]
     if len(set(widths)) > 1:
         raise planner.sql.error(
-            f"{node.key.upper()} takes queries of as many columns, and these have {widths[0]} and "
-            f"{widths[1]}",
+            f"{node.key.upper()} needs queries with the same number of columns, but these have "
+            f"{widths[0]} and {widths[1]}",
             node.expression,
         )
     return sides
@@ -135,7 +135,7 @@ def _united(planner: Planner, sides: list[PlanNode], node: exp.SetOperation) -> 
             kind = None if kind is None else types.common(kind, other.type)
         if kind is None:
             raise planner.sql.wrong_type(
-                f"column {of[0].name!r} is {types.name(of[0].type)} in one query and "
+                f"column {of[0].name!r} is {types.name(of[0].type)} in one query, but "
                 f"{types.name(of[1].type)} in the other",
                 node.expression,
                 CAST,
@@ -163,8 +163,8 @@ def _fitted(
         return Project(side, tuple(exprs), columns, None)
     if side.changes is None:
         raise ProgramError(
-            "a table that changes and a stream of rows are not put together",
-            hint="GROUP BY all columns makes a table of a stream; write both as tables that change",
+            "an updating table cannot be combined with append-only rows",
+            hint="make both updating tables: GROUP BY all columns turns a stream into one",
             detail=planner.sql.text,
         )
     return Project(retracting(side), tuple(exprs), columns, Changes((), retracts=True))

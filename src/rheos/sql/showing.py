@@ -18,7 +18,7 @@ def tables_shown(catalog: Catalog) -> str:
     names = catalog.names.values()
     width = max(map(len, names), default=0)
     lines = [f"{name.ljust(width)}  {_kind(catalog, name)}" for name in names]
-    return "\n".join(lines) or "no tables are known"
+    return "\n".join(lines) or "no tables are registered"
 
 
 def _kind(catalog: Catalog, name: str) -> str:
@@ -38,7 +38,7 @@ def described(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
     columns = [*_columns(catalog, node.name)]
     width = max((len(name) for name, _ in columns), default=0)
     return "\n".join(f"{name.ljust(width)}  {what}" for name, what in columns) or (
-        "what is looked up says its columns when it is asked"
+        "the columns of a lookup are known only when it is used"
     )
 
 

@@ -36,15 +36,16 @@ if TYPE_CHECKING:
 
 
 _ROWS_THAT_STAY = (
-    "group by a window, so that rows stay: FROM TABLE(TUMBLE(TABLE t, DESCRIPTOR(ts), "
-    "INTERVAL '1' HOUR)) ... GROUP BY window_start, window_end; or write to a table by its key: one of "
-    "postgres, redis, opensearch or cassandra, or of kafka with the option 'key'"
+    "group by a window, so that rows are append-only: FROM TABLE(TUMBLE(TABLE t, "
+    "DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... GROUP BY window_start, window_end; or write to a "
+    "table with a key: of postgres, redis, opensearch or cassandra, or of kafka with the "
+    "option 'key'"
 )
 
 
 _STATEMENTS = (
-    "there are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, SHOW TABLES and "
-    "DESCRIBE"
+    "the statements are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, "
+    "SHOW TABLES and DESCRIBE"
 )
 
 
@@ -116,21 +117,21 @@ class ScriptStatements:
                 self.session.say(described(self.sql, self.session.catalog, node.this))
             case exp.Query():
                 raise self.sql.error(
-                    "nothing is made of the rows of this query",
+                    "the rows of this query are not used",
                     node,
-                    "write INSERT INTO a table, or CREATE VIEW name AS SELECT ...",
+                    "write INSERT INTO a table SELECT ..., or CREATE VIEW name AS SELECT ...",
                 )
             case exp.DDL() | exp.DML() | exp.Drop() | exp.Command():
                 raise self.sql.not_computed(node, _STATEMENTS)
             case _:
-                raise self.sql.error("this is no statement", node, _STATEMENTS)
+                raise self.sql.error("this is not a statement", node, _STATEMENTS)
 
     def _name(self, node: exp.Expr) -> str:
         if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
             raise self.sql.not_computed(node)
         self.sql.only(node, ("this",), " of a table's name")
         if self.session.catalog.knows(node.name):
-            raise self.sql.error(f"there is a table {node.name!r} already", node, "choose another name")
+            raise self.sql.error(f"the table {node.name!r} already exists", node, "choose another name")
         return node.name
 
     def _view(self, node: exp.Create) -> None:
@@ -143,13 +144,13 @@ class ScriptStatements:
         name = self._name(named.this if isinstance(named, exp.Schema) else named)
         if node.expression is None:
             raise self.sql.error(
-                "a view has a query", named, f"write CREATE VIEW {name} AS SELECT ... FROM ..."
+                "CREATE VIEW needs a query", named, f"write CREATE VIEW {name} AS SELECT ... FROM ..."
             )
         plan = self.session.planned(self.sql, node.expression)
         if columns:
             if len(columns) != len(plan.columns):
                 raise self.sql.error(
-                    f"the query has {len(plan.columns)} columns, and {len(columns)} are named",
+                    f"the query has {len(plan.columns)} columns, but {len(columns)} names are listed",
                     named,
                     f"they are {', '.join(column.name for column in plan.columns)}",
                 )
@@ -162,7 +163,7 @@ class ScriptStatements:
         self.sql.only(node, ("this", "kind", "properties"), " of CREATE TABLE")
         if not isinstance(node.this, exp.Schema):
             raise self.sql.error(
-                "a table has columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
+                "CREATE TABLE needs columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
             )
         name = self._name(node.this.this)
         kinds: dict[str, pl.DataType] = {}
@@ -175,7 +176,7 @@ class ScriptStatements:
                     kind, nullable = self._column(each)
                     if any(each.name.casefold() == known.casefold() for known in kinds):
                         raise self.sql.error(
-                            f"two columns have the name {each.name!r}", each, "choose another name"
+                            f"two columns are named {each.name!r}", each, "choose another name"
                         )
                     kinds[each.name] = kind
                     made = from_polars(pl.Schema({each.name: kind})).field(0)
@@ -186,16 +187,16 @@ class ScriptStatements:
                     for part in each.expressions:
                         if part.name not in kinds:
                             raise self.sql.unknown(
-                                "column", part.name, part, kinds, "the columns before it are"
+                                "column", part.name, part, kinds, "the earlier columns are"
                             )
                     key = tuple(part.name for part in each.expressions)
                 case exp.Identifier():
-                    raise self.sql.error("a column has a type", each, f"write {each.name} BIGINT")
+                    raise self.sql.error("a column needs a type", each, f"write {each.name} BIGINT")
                 case _:
                     raise self.sql.not_computed(each)
         if not kinds:
             raise self.sql.error(
-                "a table has columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
+                "CREATE TABLE needs columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
             )
         options = with_options(self.sql, node)
         self.session.catalog.declare(
@@ -212,18 +213,18 @@ class ScriptStatements:
                 case exp.CommentColumnConstraint():
                     pass
                 case _:
-                    raise self.sql.error("a column is of a type, and NOT NULL", node)
+                    raise self.sql.error("the only constraint of a column is NOT NULL", node)
         if not isinstance(node.args.get("kind"), exp.DataType):
-            raise self.sql.error("a column has a type", node, "write id BIGINT")
+            raise self.sql.error("a column needs a type", node, "write id BIGINT")
         return named_type(self.sql, node.args["kind"]), nullable
 
     def _watermark(self, node: WatermarkFor, kinds: dict[str, pl.DataType]) -> Watermark:
         name = node.this.name
         if name not in kinds:
-            raise self.sql.unknown("column", name, node.this, kinds, "the columns before it are")
+            raise self.sql.unknown("column", name, node.this, kinds, "the earlier columns are")
         if not types.is_timestamp(kinds[name]):
             raise self.sql.wrong_type(
-                f"a watermark is of a TIMESTAMP, and {name!r} is {types.name(kinds[name])}",
+                f"a watermark needs a TIMESTAMP, but {name!r} is {types.name(kinds[name])}",
                 node.this,
                 "declare the column as TIMESTAMP(3)",
             )
@@ -234,7 +235,7 @@ class ScriptStatements:
                 of, bound = of.this, length
         if not isinstance(of, exp.Column) or of.name != name:
             raise self.sql.error(
-                "a watermark is the time, or the time less an interval",
+                "a watermark must be the time, or the time minus an interval",
                 node.expression,
                 f"write WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND",
             )
@@ -248,13 +249,15 @@ class ScriptStatements:
         target = self.session.catalog.declared(named.name)
         if not named.name or node.expression is None:
             raise self.sql.error(
-                "INSERT INTO names a table, and has a query",
+                "INSERT INTO needs a table and a query",
                 node,
                 "write INSERT INTO t SELECT ... FROM ...",
             )
         if target is None:
             known = self.session.catalog.declarations
-            raise self.sql.unknown("table", named.name, named, known, "the tables to write to are")
+            raise self.sql.unknown(
+                "table", named.name, named, known, "the tables that can be written are"
+            )
         names = [*target.kinds]
         if isinstance(node.this, exp.Schema):
             names = [each.name for each in node.this.expressions]
@@ -262,11 +265,11 @@ class ScriptStatements:
                 if each.name not in target.kinds:
                     raise self.sql.unknown("column", each.name, each, target.kinds, "the columns are")
                 if each.name in names[:place]:
-                    raise self.sql.error(f"{each.name!r} is named twice", each, "leave it out")
+                    raise self.sql.error(f"{each.name!r} is listed twice", each, "remove one of them")
         plan = self.session.planned(self.sql, node.expression)
         if len(plan.columns) != len(names):
             raise self.sql.error(
-                f"the query has {len(plan.columns)} columns, and {target.name} takes {len(names)}",
+                f"the query has {len(plan.columns)} columns, but {target.name} takes {len(names)}",
                 named,
                 f"they are {', '.join(names)}",
             )
@@ -274,9 +277,9 @@ class ScriptStatements:
         if target.key and (plan.changes is None or plan.changes.key != target.key):
             found = "none" if plan.changes is None else ", ".join(plan.changes.key) or "none"
             raise self.sql.error(
-                f"the table is by the key {', '.join(target.key)}, and the rows are by {found}",
+                f"the key of the table is {', '.join(target.key)}, but the key of the rows is {found}",
                 named,
-                "group by the columns of the key",
+                "group by the columns of the table's key",
             )
         check_result(self.sql, plan)
         sink = target.options.sink(self.sql)
@@ -297,7 +300,7 @@ class ScriptStatements:
                 item = written[name]
                 of = given.name if item is None else item.unalias().sql("spark")
                 raise self.sql.wrong_type(
-                    f"{name!r} of {target.name} is {types.name(kind)}, and the query gives "
+                    f"{name!r} of {target.name} is {types.name(kind)}, but the query returns "
                     f"{types.name(given.type)}",
                     node.this if item is None else item,
                     f"write CAST({of} AS {types.name(kind)})",
@@ -319,9 +322,9 @@ class ScriptStatements:
             name = pair.this.name if isinstance(pair, exp.EQ) else ""
             if name != "state_ttl" or not isinstance(pair.expression, exp.Literal):
                 raise self.sql.error(
-                    f"{name or item.sql('spark')!r} is no setting of a query",
+                    f"{name or item.sql('spark')!r} is not a setting of a query",
                     item,
-                    "there is SET state_ttl = '7d'; settings of the job are given to rheos run",
+                    "the only one is SET state_ttl = '7d'; pass settings of the job to rheos run",
                 )
             said = pair.expression.name
             try:

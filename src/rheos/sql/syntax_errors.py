@@ -13,10 +13,10 @@ from rheos.sql.text import Span, SqlText
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 """The functions that give a table with windows."""
 
-READ_AS = "it is read as Spark's SQL"
+READ_AS = "the SQL dialect is Spark's"
 NOTHING_BEHIND_COMMA = "expected an item after this comma"
 NO_COLUMNS = "SELECT has no columns"
-NOTHING_BEHIND = "something is missing after this"
+NOTHING_BEHIND = "the SQL ends too early after this"
 
 _PIECE = re.compile(
     r"""--[^\n]*|/\*.*?\*/|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*"|`[^`]*`""", re.DOTALL
@@ -40,9 +40,9 @@ def unfinished(sql: SqlText) -> ProgramError | None:
         return None
     span = Span(found.start(), len(sql.text.rstrip()))
     if found[0] == "/*":
-        return sql.error("the comment that begins here does not end", span, "write */ after it")
+        return sql.error("the comment that starts here is not closed", span, "write */ after it")
     return sql.error(
-        f"the {found[0]} that begins here is not closed", span, f"write {found[0]} after it"
+        f"the {found[0]} that starts here is not closed", span, f"write {found[0]} after it"
     )
 
 
@@ -50,7 +50,7 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     """The error for what the parser has said of a place."""
     bare, word = _bare(sql.text), sql.text[span.start : span.stop]
     if message == NOTHING_BEHIND_COMMA:
-        return sql.error(message, span, "leave the comma out, or write the next item")
+        return sql.error(message, span, "remove the comma, or add the next item")
     if message == NO_COLUMNS:
         return sql.error(message, span, "write SELECT * FROM ...")
     called = re.search(r"(\w+)\s*\(\s*TABLE\s+$", bare[: span.start], re.IGNORECASE)
@@ -63,33 +63,33 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
         if call is not None and issubclass(getattr(exp, missing[1], exp.Expr), exp.Func):
             name = _name(sql, call)
             return sql.error(
-                f"{name}() lacks an argument", call, f"write {name}(...) with what it takes"
+                f"{name}() is missing an argument", call, f"write {name}(...) with all of its arguments"
             )
         return sql.error(NOTHING_BEHIND, span, READ_AS)
     if message == NOTHING_BEHIND:
         return sql.error(message, span, READ_AS)
     if (count := _TOO_MANY.match(message)) is not None:
         call = _call(bare, span.start) or span
-        what = f"{_name(sql, call)}() takes {count[2]} argument{'s' * (count[2] != '1')} at the most"
-        return sql.error(f"{what}, and has {count[1]}", call, "leave the others out")
+        what = f"{_name(sql, call)}() takes at most {count[2]} argument{'s' * (count[2] != '1')}"
+        return sql.error(f"{what}, but has {count[1]}", call, "remove the others")
     if message.startswith("Expecting )"):
         return _not_closed(sql, bare, span)
     if message.startswith("Expecting"):
         # What is wanted stands ahead of the word at which it was missed.
-        return sql.error(f"this is no SQL: {message.lower()} here, or before it", span, READ_AS)
+        return sql.error(f"this is not valid SQL: {message.lower()} here, or before it", span, READ_AS)
     if message.endswith("is not computed in PATTERN"):
-        return sql.error(message, span, "a pattern has variables, groups and how often they are taken")
-    if message.startswith(("there is no type", "Expected TYPE after CAST")):
+        return sql.error(message, span, "a pattern consists of variables, groups and quantifiers")
+    if message.startswith(("unknown type", "Expected TYPE after CAST")):
         return sql.error(
-            f"there is no type {word}",
+            f"unknown type {word}",
             span,
-            "types are those of Spark's SQL: STRING, BIGINT, TIMESTAMP(3), ...",
+            "use the types of Spark SQL: STRING, BIGINT, TIMESTAMP(3), ...",
         )
     if message.startswith("Expected END after CASE"):
         return sql.error(
-            "CASE lacks its WHEN or its END here", span, "write CASE WHEN a > 0 THEN 1 ELSE 0 END"
+            "CASE is missing its WHEN or its END here", span, "write CASE WHEN a > 0 THEN 1 ELSE 0 END"
         )
-    if message.endswith("is not known here"):
+    if message.endswith("is not supported here"):
         return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
     return _from_here_on(sql, bare, span)
 
@@ -127,12 +127,12 @@ def _not_closed(sql: SqlText, bare: str, span: Span) -> ProgramError:
         elif char == ")" and opened:
             opened.pop()
     if not opened:
-        return sql.error("this is no SQL: expecting ) here, or before it", span, READ_AS)
+        return sql.error("this is not valid SQL: expecting ) here, or before it", span, READ_AS)
     begin = opened[-1]
     inside = Span(begin, begin + len(sql.text[begin:stop].rstrip()))
-    where = "at the end" if last else f"ahead of {sql.text[span.start : span.stop]!r}"
+    where = "at the end" if last else f"before {sql.text[span.start : span.stop]!r}"
     return sql.error(
-        "the bracket that is opened here is not closed", inside, f"write ) {where}, or before"
+        "the parenthesis that is opened here is not closed", inside, f"write ) {where}, or earlier"
     )
 
 
@@ -141,11 +141,11 @@ def _from_here_on(sql: SqlText, bare: str, span: Span) -> ProgramError:
     before = bare[: span.start]
     if word == ")" and before.count("(") <= before.count(")"):
         return sql.error(
-            "this bracket closes none", span, "leave it out, or write the ( that it belongs to"
+            "this closing parenthesis has no opening one", span, "remove it, or add the missing ("
         )
     if word.upper() in _GOES_ON and not bare[span.stop :].strip(" \n\t;"):
         return sql.error(NOTHING_BEHIND, span, READ_AS)
-    return sql.error("this is no SQL: it cannot be read from here on", span, _meant(before) or READ_AS)
+    return sql.error("this is not valid SQL from here on", span, _meant(before) or READ_AS)
 
 
 def _meant(before: str) -> str | None:

@@ -102,15 +102,18 @@ def check_sizes(sizes: pl.Series, written: str) -> None:
     most = cast("int | None", sizes.max()) or 0
     if most > MOST_TEXT_BYTES:
         raise refusal(
-            f"{written} would make a string of {most:,} bytes, and the most is {MOST_TEXT_BYTES:,}",
-            "limit the argument that makes it too long, as with LEAST(n, 1000) or LEFT(s, 1000)",
+            f"{written} would create a string of {most:,} bytes, but the maximum is "
+            f"{MOST_TEXT_BYTES:,}",
+            "limit the argument that makes it too long, for example with LEAST(n, 1000) or "
+            "LEFT(s, 1000)",
         )
     total = int(sizes.sum())
     if total > MOST_BATCH_BYTES:
         raise refusal(
-            f"{written} would make {total:,} bytes for the {len(sizes):,} rows of a batch, and the "
-            f"most is {MOST_BATCH_BYTES:,}",
-            "lower batch_rows, or make shorter strings, as by LEAST(n, 1000) or LEFT(s, 1000)",
+            f"{written} would create {total:,} bytes for the {len(sizes):,} rows of a batch, "
+            f"but the maximum is {MOST_BATCH_BYTES:,}",
+            "lower batch_rows, or create shorter strings, for example with LEAST(n, 1000) or "
+            "LEFT(s, 1000)",
         )
 
 

@@ -21,8 +21,8 @@ def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
     for row, given in zip(rows, node.expressions, strict=True):
         if len(row) != len(rows[0]):
             raise sql.error(
-                f"the rows of VALUES have as many columns, and this one has {len(row)}, not "
-                f"{len(rows[0])}",
+                "all rows of VALUES need the same number of columns, but this one has "
+                f"{len(row)}, not {len(rows[0])}",
                 given,
             )
     series = []
@@ -30,7 +30,7 @@ def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
         values, kind = compiler.common([compiler.compile(row[place]) for row in rows], "VALUES")
         if kind == types.NULL:
             raise sql.wrong_type(
-                "a column of NULL alone has no type", rows[0][place], "write CAST(NULL AS STRING)"
+                "a column that is always NULL has no type", rows[0][place], "write CAST(NULL AS STRING)"
             )
         cells = [types.constant(value.expr.cast(kind)) for value in values]
         series.append(pl.concat(cells).alias(f"col{place + 1}"))

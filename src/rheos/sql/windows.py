@@ -67,7 +67,7 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     table, keys = given["DATA"], ()
     if isinstance(table, exp.PartitionedByProperty):
         if name != "SESSION":
-            raise sql.error("PARTITION BY is for SESSION alone", node, "group by the keys")
+            raise sql.error("PARTITION BY can only be used with SESSION", node, "group by the keys")
         table, keys = table.this, tuple(table.expressions)
     if not isinstance(table, exp.Table):
         raise sql.error(f"{name} takes a table", table, _EXAMPLE)
@@ -82,7 +82,7 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     }
     zone = given.get("ZONE")
     if zone is not None and not (isinstance(zone, exp.Literal) and zone.is_string):
-        raise sql.error("ZONE is the name of a time zone", zone, "write ZONE => 'Europe/Berlin'")
+        raise sql.error("ZONE must be the name of a time zone", zone, "write ZONE => 'Europe/Berlin'")
     try:
         window = _window(name, lengths, None if zone is None else zone.name)
         window.check()
@@ -115,13 +115,13 @@ def _given(sql: SqlText, node: exp.Anonymous, names: tuple[str, ...]) -> Mapping
         given[name] = value
     for name in names:
         if name not in given and name not in _OPTIONAL:
-            raise sql.error(f"{node.name.upper()} lacks {name}", node, _EXAMPLE)
+            raise sql.error(f"{node.name.upper()} is missing {name}", node, _EXAMPLE)
     return given
 
 
 def _length(sql: SqlText, node: exp.Expr) -> Duration:
     if not isinstance(node, exp.Interval):
-        raise sql.error("the length of a window is an interval", node, "write INTERVAL '1' HOUR")
+        raise sql.error("the length of a window must be an interval", node, "write INTERVAL '1' HOUR")
     length = interval_of(sql, node)
     return f"{length}mo" if isinstance(length, int) else length
 

@@ -210,8 +210,8 @@ def _same(
         counted = Counter(_settled(got.get(output, ()), last_by))
         expected = Counter(_settled(wanted.get(output, ()), last_by))
         assert counted == expected, (
-            f"{name}: output {output!r} lacks {list((expected - counted).elements())} "
-            f"and has {list((counted - expected).elements())} too many"
+            f"{name}: output {output!r} lacks {list((expected - counted).elements())} and has "
+            f"the extra rows {list((counted - expected).elements())}"
         )
 
 
@@ -300,7 +300,7 @@ class _Run:
         if not isinstance(op, AsyncOperator):
             return op.on_batch(port, batch)
         begun = op.begin(port, batch)
-        assert begun.ready(), "an example's I/O is done at once"
+        assert begun.ready(), "the I/O of an example completes immediately"
         return begun.finish(batch)
 
     def _drive(self, calls: list[Iterator[Out]]) -> None:
@@ -316,7 +316,7 @@ class _Run:
 
     def _take(self, out: Out) -> None:
         declared = self._planned.outputs.get(out.tag)
-        assert declared is not None, f"rows for {out.tag!r}, which nobody reads"
+        assert declared is not None, f"rows for {out.tag!r}, which no operator reads"
         assert out.batch.schema == declared.schema, f"{out.batch.schema} is not {declared.schema}"
         self.rows[self._names[out.tag]] += out.batch.to_pylist()
 

@@ -68,7 +68,7 @@ class MemoryTable:
         if name in self.staged:
             self.committed[name] = self.staged.pop(name)
         elif name not in self.committed:
-            self.violations.append(f"{name} was to be committed, and is not staged")
+            self.violations.append(f"{name} was to be committed, but is not staged")
         self._strike("after", name)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[StagedRows]) -> None:
@@ -109,7 +109,7 @@ class MemorySink(Sink):
 
     def __reduce__(self) -> NoReturn:
         raise ProgramError(
-            "a MemorySink holds its rows in one process, and cannot be sent to another",
+            "a MemorySink stores its rows in one process, and cannot be sent to another",
             hint='use runtime="simulated", or stream.collect(name)',
         )
 

@@ -74,8 +74,8 @@ def pieces(text: str, ends: Callable[[str], bool]) -> Iterator[str]:
         piece += char
     if quoted or depth:
         raise ProgramError(
-            f"{text!r} has a {'quote' if quoted else 'bracket'} that is not closed",
-            hint='write a string with such characters in quotes: "a [b"',
+            f"{text!r} has an unclosed {'quote' if quoted else 'bracket'}",
+            hint='put a string with such characters in quotes: "a [b"',
         )
     yield piece
 
@@ -98,7 +98,7 @@ def row_of(text: str, schema: pa.Schema, start: datetime) -> dict[str, Any]:
     values = list(pieces(text, lambda char: char == ","))
     if len(values) != len(schema):
         raise ProgramError(
-            f"{text!r} has {len(values)} values, and the row has {len(schema)} columns",
+            f"{text!r} has {len(values)} values, but the row has {len(schema)} columns",
             hint=f"write a value for each of {', '.join(schema.names) or 'its columns'}",
         )
     return {
@@ -119,7 +119,7 @@ def _value(text: str, field: pa.Field, start: datetime) -> Any:
     except (ValueError, ArithmeticError, ProgramError) as error:
         raise ProgramError(
             f"{text!r} is not a value of the column {field.name!r}, which is {field.type}",
-            hint="a timestamp is a distance from the start (10s), write a string with special "
+            hint="write a timestamp as a distance from the start (10s), a string with special "
             "characters in quotes, and a missing value as null",
         ) from error
 

@@ -18,7 +18,7 @@ def named_outputs(made: Any) -> Mapping[str, DataStream]:
     for stream in outputs.values():
         if not isinstance(stream, DataStream):
             raise ProgramError(
-                f"the program returns {stream!r}, and not a stream",
-                hint='return the stream whose rows are wanted, or several by name: {"late": late}',
+                f"the program returns {stream!r}, which is not a stream",
+                hint='return the stream whose rows you need, or several by name: {"late": late}',
             )
     return outputs

@@ -149,7 +149,7 @@ class Harness:
         """The rows that have come out since they were taken last, in their order."""
         if output not in self._rows:
             raise ProgramError(
-                f"the program has no output {output!r}", hint=f"it has {', '.join(self._rows)}"
+                f"the program has no output {output!r}", hint=f"its outputs are {', '.join(self._rows)}"
             )
         return self._rows[output].take()
 
@@ -177,8 +177,8 @@ class Harness:
             names = [self._input(of)] if of else list(self._times)
             if not names or not set(names) <= set(self._times):
                 raise ProgramError(
-                    "the input has no event time, and so no watermark",
-                    hint='say which column it is: event_time="at"',
+                    "the input has no event time, so it has no watermark",
+                    hint='name the event-time column: event_time="at"',
                 )
             for name in names:
                 self._watermarks[name] = max(at_ms, self._watermarks[name])
@@ -189,7 +189,7 @@ class Harness:
         with located(call_site()):
             by_ms = _ms(by)
             if by_ms < 0:
-                raise ProgramError(f"the clock does not go back: {by!r}")
+                raise ProgramError(f"the clock cannot go back: {by!r}")
             until_ms = self._clock.now_ms() + by_ms
             while (due_ms := self._driver.next_timer_ms()) is not None and due_ms <= until_ms:
                 self._clock.advance(max(0, due_ms - self._clock.now_ms()) * 1000)
@@ -231,10 +231,10 @@ class Harness:
             return names[0]
         if name not in names:
             raise ProgramError(
-                "the program has several inputs, and none is named"
+                "the program has several inputs, so one must be named"
                 if name is None
                 else f"the program has no input {name!r}",
-                hint=f"it has {', '.join(names)}",
+                hint=f"its inputs are {', '.join(names)}",
             )
         return name
 
@@ -345,10 +345,10 @@ def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
     for planned in operators:
         if planned.ports and planned.spec.stamps is not None:
             raise ProgramError(
-                "a harness says itself how far event time has come",
+                "the harness controls event time itself",
                 site=planned.site,
                 operator=planned.name,
-                hint="leave with_event_time(...) out of what is tested, and name the column: "
+                hint="leave out with_event_time(...) in the tested program, and name the column: "
                 'event_time="at"',
             )
 
@@ -375,12 +375,12 @@ def _times(
         if not found:
             raise ProgramError(
                 f"event_time= names the column {event_time!r}, which no input has",
-                hint=f"there are {', '.join(there)}",
+                hint=f"the columns are {', '.join(there)}",
             )
         return found
     for name, column in event_time.items():
         if name not in inputs or column not in inputs[name].names:
-            raise ProgramError(f"event_time= names {name!r} and {column!r}, and there is no such input")
+            raise ProgramError(f"event_time= names {name!r} and {column!r}, but there is no such input")
     return event_time
 
 

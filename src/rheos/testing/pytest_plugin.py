@@ -26,7 +26,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="SEEDS",
         default=_USUAL,
         type=_seeds,
-        help=f"the seeds of the fixture rheos_seeds: 17, 3,5 or 0-99 (default: {_USUAL})",
+        help=f"seeds of the fixture rheos_seeds: 17, 3,5 or 0-99 (default: {_USUAL})",
     )
 
 
@@ -100,4 +100,4 @@ def installed(server: Server) -> None:
     try:
         server.install()
     except ConfigurationError as error:
-        pytest.skip(f"there is no {server.name}: {error.what}")
+        pytest.skip(f"{server.name} is not available: {error.what}")

@@ -40,8 +40,8 @@ class Agreement:
         if self.expected is not None:
             if self.expected.keys() != wanted.keys():
                 raise ProgramError(
-                    f"rows are expected of {', '.join(self.expected)}, and the program gives "
-                    f"{', '.join(wanted)}"
+                    f"rows are expected from {', '.join(self.expected)}, but the program "
+                    f"returns {', '.join(wanted)}"
                 )
             found = self._difference(self.expected, quiet)
             if found:
@@ -75,9 +75,9 @@ class Agreement:
         raise AssertionError(
             "\n".join(
                 [
-                    f"seed {drawn.seed}: the rows are not those of a run in which nothing goes wrong",
+                    f"seed {drawn.seed}: the rows differ from those of a run without faults",
                     *found,
-                    f"the least that shows it: {drawn}",
+                    f"smallest case that shows it: {drawn}",
                     _again(drawn.seed),
                 ]
             )
@@ -91,7 +91,9 @@ class Agreement:
             expected = Counter(self._settled(_as_rows(rows, table.schema)))
             got = Counter(self._settled(table.to_pylist()))
             if expected != got:
-                lines.append(f"output {name!r}: {len(rows)} rows are right, and {table.num_rows} came")
+                lines.append(
+                    f"output {name!r}: {len(rows)} rows are expected, but {table.num_rows} arrived"
+                )
                 lines += _some("missing:      ", expected - got)
                 lines += _some("not expected: ", got - expected)
         return lines
@@ -114,10 +116,10 @@ def _as_rows(rows: Sequence[Any], schema: pa.Schema) -> list[dict[str, Any]]:
     for row in shown:
         if set(row) != set(schema.names):
             raise ProgramError(
-                f"a row is expected with the columns {', '.join(row) or 'none'}, and the output has "
-                f"{', '.join(schema.names)}",
+                f"a row is expected with the columns {', '.join(row) or 'none'}, but the output "
+                f"has {', '.join(schema.names)}",
                 record=repr(dict(row)),
-                hint="give all of them, and no others",
+                hint="use exactly these columns",
             )
     found: list[dict[str, Any]] = pa.Table.from_pylist(list(map(dict, shown)), schema).to_pylist()
     return found
@@ -147,4 +149,4 @@ def _some(what: str, rows: Counter[str]) -> list[str]:
 
 
 def _again(seed: int) -> str:
-    return f"again: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"
+    return f"to repeat: simulate(..., seeds=[{seed}]); or pytest --rheos-seeds={seed}, with the fixture"

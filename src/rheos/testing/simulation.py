@@ -164,7 +164,7 @@ def simulate(
         if drawn_too := [name for name, value in said.items() if value is not None]:
             raise ProgramError(
                 f"{drawn_too[0]}= is set, but seeds= draws it at random",
-                hint="use seed= for one world whose settings you choose yourself",
+                hint="use seed= for a single world with your own settings",
             )
 
         def run(drawn: DrawnSettings | None) -> Simulated:

@@ -138,8 +138,8 @@ def _line(number: int, steps: list[str], wanted: list[str], harness: Harness) ->
     with _in_line(number):
         if not steps:
             raise ProgramError(
-                f"nothing leads to {' '.join(wanted) or 'what it gives'}",
-                hint="write what comes in ahead of the >",
+                f"no input leads to {' '.join(wanted) or 'the output'}",
+                hint="write the input before the >",
             )
         return _Line(
             number,
@@ -180,8 +180,8 @@ def _stream(text: str, known: Mapping[str, pa.Schema], main: str) -> tuple[str, 
     if main in known:
         return main, text
     raise ProgramError(
-        f"{text!r} does not say which stream it is of",
-        hint=f"write its name ahead: {next(iter(known))}:{text}; there are {', '.join(known)}",
+        f"{text!r} does not name its stream",
+        hint=f"put the name before it: {next(iter(known))}:{text}; the streams are {', '.join(known)}",
     )
 
 
@@ -190,7 +190,9 @@ def _row(text: str, schema: pa.Schema, on: str | None, start: datetime) -> dict[
         return row_of(text, schema, start)
     said, at, time = text.rpartition("@")
     if not at:
-        raise ProgramError(f"{text!r} has no event time", hint=f"add it after an @: {text}@10s")
+        raise ProgramError(
+            f"{text!r} has no event time", hint=f"add the event time after an @: {text}@10s"
+        )
     shown = pa.schema([field for field in schema if field.name != on])
     only = pa.schema([schema.field(on)])
     values = row_of(said, shown, start) if shown.names else {}
@@ -261,7 +263,7 @@ def _compare(lines: Sequence[_Line], given: Sequence[Sequence[str]], how: str) -
         raise AssertionError(
             "\n".join(
                 [
-                    f"the program gave other rows than the timeline says{how}",
+                    f"the program returned other rows than the timeline specifies{how}",
                     *wrong,
                     "",
                     "as it ran:",

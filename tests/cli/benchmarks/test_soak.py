@@ -62,7 +62,7 @@ def test_what_else_the_machine_does_is_not_held_against_the_job() -> None:
 
 def test_wrong_windows_are_said() -> None:
     (said,) = problems(minutes(), PublishedWindows(3, 3, 1, 2))
-    assert said == "1 of 3 windows have other rows than were made, and 2 keys came twice"
+    assert said == "1 of 3 windows have other rows than were generated, and 2 keys were published twice"
 
 
 def test_published_windows_are_counted(tmp_path: Path) -> None:

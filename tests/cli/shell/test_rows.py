@@ -49,7 +49,7 @@ def test_of_rows_that_stay_the_last_are_kept_and_all_counted() -> None:
     rows.add(pa.table({"n": range(5)}))
     rows.add(pa.table({"n": [5]}))
     assert ([*rows], rows.count) == ([(3,), (4,), (5,)], 6)
-    assert drawn(rows, height=2)[-3:] == ["4", "5", "(6 rows, the last 2 of them)"]
+    assert drawn(rows, height=2)[-3:] == ["4", "5", "(6 rows, the last 2 shown)"]
 
 
 def test_a_table_that_grows_too_large_says_what_to_do() -> None:

@@ -130,8 +130,8 @@ def test_what_is_typed_wrong_is_underlined_and_the_shell_goes_on() -> None:
 def test_commands(tmp_path: Path) -> None:
     shell = Shell()
     assert "Statements end with a semicolon" in "\n".join(shell.said(".help"))
-    assert shell.said(".jobs") == ["no jobs run"]
-    with pytest.raises(rh.ConfigurationError, match=r"no command \.halp"):
+    assert shell.said(".jobs") == ["no jobs are running"]
+    with pytest.raises(rh.ConfigurationError, match=r"unknown command \.halp"):
         shell.said(".halp")
     with pytest.raises(rh.ConfigurationError, match="cannot be read"):
         shell.said(f".read {tmp_path}/nothing.sql")

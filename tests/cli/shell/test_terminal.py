@@ -97,8 +97,8 @@ def test_a_job_that_fails_is_told_while_nothing_is_typed(terminal: Terminal, tmp
     terminal.types("CREATE TABLE seen (page STRING) WITH ('connector' = 'print');\r")
     terminal.shows("sql>")
     terminal.types("INSERT INTO seen SELECT page FROM views;\r")
-    terminal.shows("sql-insert-1 has failed:")
-    terminal.shows("column 'page' must be a string, and is a number")
+    terminal.shows("sql-insert-1 failed")
+    terminal.shows("column 'page' must be a string, but is a number")
     terminal.types("SELECT 1 AS one;\r")
     terminal.shows("(1 row)")
 

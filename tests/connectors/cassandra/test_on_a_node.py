@@ -103,9 +103,9 @@ def test_tables_that_are_not_there_or_do_not_fit(cassandra_node: CassandraNode, 
         sink = rh.cassandra.sink(table, hosts=cassandra_node.address)
         return sink.prepared(SCHEMA, ("job", "sink"))
 
-    with pytest.raises(ConfigurationError, match="there is no keyspace 'shop'"):
+    with pytest.raises(ConfigurationError, match="the keyspace 'shop' does not exist at"):
         prepared("shop.counts")
-    with pytest.raises(ConfigurationError, match=r"there is no table kit\.counts"):
+    with pytest.raises(ConfigurationError, match=r"the table kit\.counts does not exist at"):
         prepared("kit.counts")
     with pytest.raises(SchemaError, match="column 'id' is string, and int in kit"):
         prepared("kit.narrow")

@@ -149,7 +149,7 @@ def test_one_subtask_listens_in_a_job_of_several() -> None:
     env = rh.Environment(parallelism=4, runtime="simulated")
     rows = env.from_source(rh.collection([{"n": n} for n in range(10)]))
     rows.sink_to(rh.http.sink(port=0), name="shown")
-    with pytest.raises(ProgramError, match="no more than 1 subtask"):
+    with pytest.raises(ProgramError, match="allows at most 1 writing subtask\\(s\\), not"):
         rows.sink_to(rh.http.sink(port=0), parallelism=2)
     assert env.execute().status.operators[-1].records_in == 10
     # The others have writers, too, which would take the port.
@@ -163,10 +163,10 @@ def test_one_subtask_listens_in_a_job_of_several() -> None:
     ("given", "says"),
     [
         ({"host": "0.0.0.0"}, "accepts requests from everyone in the network"),
-        ({"path": "/"}, "the page is at /"),
-        ({"path": "events"}, "is no path"),
+        ({"path": "/"}, "the path / is reserved for the page"),
+        ({"path": "events"}, "is not a path"),
         ({"keep": -1}, "is not between"),
-        ({"cors": "a\nb"}, "is no origin"),
+        ({"cors": "a\nb"}, "is not an origin"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any], says: str) -> None:

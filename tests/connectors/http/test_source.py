@@ -165,7 +165,7 @@ def test_a_body_with_a_bad_record_is_refused_whole() -> None:
         answer = ask(job.address, "/rows", '{"n": 1}\n{"n": "me"}\n')
         assert (answer.status, answer.content) == (
             400,
-            {"error": "record 2 of 2: column 'n' must be a number, and is a string"},
+            {"error": "record 2 of 2: column 'n' must be a number, but is a string"},
         )
         assert ask(job.address, "/rows", '{"n": 5}').status == 202
         assert job.rows(1) == [5]
@@ -279,7 +279,7 @@ def test_a_port_that_somebody_else_has_is_an_error(monkeypatch: pytest.MonkeyPat
                 return error
             return None
 
-        assert "nothing can listen at 127.0.0.1:" in wait_for(failed).what
+        assert "cannot listen at 127.0.0.1" in wait_for(failed).what
         client.close()
 
 
@@ -319,15 +319,15 @@ def test_the_records_of_a_body(body: bytes, format: Any, payloads: list[bytes]) 
     ("given", "says"),
     [
         ({"host": "0.0.0.0"}, "accepts requests from everyone in the network"),
-        ({"port": 70_000}, "is no port"),
+        ({"port": 70_000}, "is not a port"),
         ({"token": ""}, "token="),
         ({"token": "open\n"}, "token= must consist of printable ASCII characters"),
         ({"max_connections": 0}, "is not between 1 and 1024"),
         ({"max_connections": 1025}, "is not between 1 and 1024"),
-        ({"path": "rows"}, "is no path"),
+        ({"path": "rows"}, "is not a path"),
         ({"acknowledge": "maybe"}, "is not known"),
         ({"max_body_bytes": 0}, "is not between 1 and"),
-        ({"format": rh.formats.csv()}, "no line that names the columns"),
+        ({"format": rh.formats.csv()}, "request bodies have no CSV header line"),
     ],
 )
 def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any], says: str) -> None:

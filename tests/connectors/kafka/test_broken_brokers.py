@@ -95,7 +95,7 @@ def test_a_full_disk_is_said_and_the_epoch_is_written_when_there_is_room(
         resource.prlimit(java_of(broker), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
         with pytest.raises(UnavailableError) as raised:
             _commit(writer, staged)
-        assert "are their disks not full" in " ".join(str(raised.value.hint).split())
+        assert "check that the brokers are up at that" in " ".join(str(raised.value.hint).split())
         broker.kill()
         broker.start()
         monkeypatch.undo()

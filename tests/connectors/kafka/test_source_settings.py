@@ -60,24 +60,24 @@ def test_metadata_fills_columns_of_the_schema_or_further_ones() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "words"),
     [
-        ({"metadata": ["colour"]}, ProgramError, "has no 'colour'"),
-        ({"metadata": {"key": "a", "topic": "a"}}, ProgramError, "go to one column"),
-        ({"metadata": {"offset": "user"}}, SchemaError, "the offset of a message is int64"),
+        ({"metadata": ["colour"]}, ProgramError, "has no field 'colour'"),
+        ({"metadata": {"key": "a", "topic": "a"}}, ProgramError, "maps two fields to one column"),
+        ({"metadata": {"offset": "user"}}, SchemaError, "but the offset of a message is int64"),
         ({"format": "json"}, ProgramError, "is not a format"),
-        ({"schema": None}, SchemaError, "does not say which columns"),
+        ({"schema": None}, SchemaError, "does not define the columns of its rows"),
         ({"isolation": "dirty"}, ProgramError, "isolation='dirty'"),
         ({"on_error": "ignore"}, ProgramError, "on_error='ignore'"),
-        ({"start": "group"}, ProgramError, "without group="),
-        ({"start": -1}, ProgramError, "start=-1 is no place"),
+        ({"start": "group"}, ProgramError, 'start="group" needs group='),
+        ({"start": -1}, ProgramError, "start=-1 is not a position in a topic"),
         ({"start": 2000, "end": 1000}, ProgramError, "end= is before start=: 1000 ms"),
         (
             {"start": {"orders": {0: 1, 1: 9}}, "end": {"orders": {0: 5, 1: 5}}},
             ProgramError,
             "end= is before start=: in orders[1], 5 is less than 9",
         ),
-        ({"group": ""}, ProgramError, "group='' names no group"),
-        ({"group": 5, "start": "group"}, ProgramError, "group=5 names no group"),
-        ({"brokers": ""}, ProgramError, "names no broker"),
+        ({"group": ""}, ProgramError, "group='' is not a group name"),
+        ({"group": 5, "start": "group"}, ProgramError, "group=5 is not a group name"),
+        ({"brokers": ""}, ProgramError, "brokers="),
         ({"options": {"group.id": "g"}}, ProgramError, "'group.id' is set by Rheos"),
     ],
 )
@@ -90,5 +90,5 @@ def test_what_is_wrong_is_found_at_the_users_line(given: Any, error: Any, words:
 
 @pytest.mark.parametrize("topics", ["", [], [""], [3], None, 3, "orders-*"])
 def test_no_topic(topics: Any) -> None:
-    with pytest.raises(ProgramError, match="names no topic"):
+    with pytest.raises(ProgramError, match="does not name a topic"):
         rh.kafka.source(topics, brokers="localhost:9092")

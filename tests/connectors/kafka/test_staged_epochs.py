@@ -88,9 +88,9 @@ def test_a_file_that_was_changed_is_not_read(tmp_path: Path, damage: str) -> Non
 def test_a_committable_that_names_what_we_would_not_is_refused(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
-    with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+    with pytest.raises(UnrestorableError, match="the checkpoint's list of staged rows is damaged"):
         decode_epoch(msgspec.structs.replace(stage(tmp_path), **change).encoded())
-    with pytest.raises(UnrestorableError, match="not as Rheos writes it"):
+    with pytest.raises(UnrestorableError, match="the checkpoint's list of staged rows is damaged"):
         decode_epoch(b"\xc1")
 
 

@@ -127,7 +127,7 @@ def test_health_is_answered_where_all_places_are_taken(run: Running) -> None:
         each.start()
     wait_for(lambda: run.listener.counts().admitted == 2)
     status, why = run.known()
-    assert (status, why) == (503, b'{"error": "there are too many connections"}\n')
+    assert (status, why) == (503, b'{"error": "too many connections"}\n')
     assert run.ask("/healthz") == (200, b'{"healthy": true}\n')
     run.served.may_answer.set()
     for each in waiting:

@@ -160,7 +160,7 @@ def test_sql_reads_and_writes_by_it_with_its_options_and_format(ledger: Path) ->
     ("options", "error"),
     [
         ("'connector' = 'ledgers'", "unknown connector 'ledgers'"),
-        ("'connector' = 'ledger', 'file' = 'x', 'times' = 'many'", "'many' is not a whole number"),
+        ("'connector' = 'ledger', 'file' = 'x', 'times' = 'many'", "'many' is not an integer"),
         ("'connector' = 'ledger', 'file' = 'x', 'tims' = '2'", "unknown option 'tims'"),
         ("'connector' = 'ledger'", "the option 'path' is missing"),
         ("'connector' = 'ledger', 'file' = 'x', 'csv.header' = 'true'", "no format of this table has"),
@@ -232,11 +232,11 @@ BROKEN = {
     "leaves": ("raise SystemExit(3)", "cannot be loaded: SystemExit: 3"),
     "nothing": ("", "cannot be loaded: AttributeError"),
     "a_number": ("CONNECTOR = 7", "is a int, not a ConnectorRegistration"),
-    "misnamed": (OTHER.format(name="another"), "calls itself 'another'"),
+    "misnamed": (OTHER.format(name="another"), "is named 'another'"),
     "without_module": (OTHER.format(name="without_module"), "cannot be used: ModuleNotFoundError"),
     "agg": (OTHER.format(name="agg"), "rheos.agg is a name of Rheos itself"),
     "sql": (OTHER.format(name="sql"), "rheos.sql is a name of Rheos itself"),
-    "Capital": (OTHER.format(name="Capital"), "a name is a lower-case identifier"),
+    "Capital": (OTHER.format(name="Capital"), "a name must be a lower-case identifier"),
 }
 
 
@@ -283,7 +283,7 @@ def test_the_command_lists_what_is_broken(broken: Path, capsys: pytest.CaptureFi
     assert shown.out.count("cannot be used") == len(
         BROKEN
     )  # `without_module` is found when it is used.
-    assert "Rheos has a connector of this name" in shown.err
+    assert "Rheos already has a connector of this name" in shown.err
 
 
 def test_two_distributions_with_one_name_are_both_named(tmp_path: Path) -> None:

@@ -293,13 +293,13 @@ def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) ->
         reader.client.completed({"rheos_kept": reader.position})
         wait_for(lambda: confirmed(database) == reader.lsn)
     with (
-        pytest.raises(InputError, match="the changes between are gone"),
+        pytest.raises(InputError, match="the changes in between are lost\\. Check whether the slot"),
         reading(source, in_checkpoint) as r,
     ):
         r.take(1)
     database.run("SELECT pg_drop_replication_slot('rheos_kept')")
     later = ChangesPosition(in_snapshot=False, lsn=second["lsn"]).encode()
-    with pytest.raises(InputError, match="the changes between are gone"), reading(source, later) as r:
+    with pytest.raises(InputError, match="the changes in between are"), reading(source, later) as r:
         r.take(1)
     with reading(source) as reader:
         assert len(reader.take(3)) == 3
@@ -330,7 +330,7 @@ def test_a_server_in_a_new_timeline_is_read_on_where_it_has_all_that_was_read(
         assert ChangesPosition.decode(reader.position).timeline == position.timeline + 1
     ahead = msgspec.structs.replace(position, lsn=rows[0]["lsn"])
     with (
-        pytest.raises(InputError, match="did a standby take its place"),
+        pytest.raises(InputError, match="\\. Check whether this is another server, one restored"),
         reading(source, ahead.encode()) as reader,
     ):
         reader.take(1)
@@ -354,7 +354,7 @@ def test_a_slot_that_is_dropped_under_the_job_is_an_error(database: Database) ->
             return True
 
         wait_for(drop)
-        with pytest.raises(InputError, match="rheos_dropped is not there any more"):
+        with pytest.raises(InputError, match="rheos_dropped no longer exists"):
             reader.take(1)
 
 
@@ -369,11 +369,11 @@ def test_a_table_that_is_changed_under_the_job_is_an_error(database: Database) -
         reader.take(1)
         other.take(1)
         database.run("ALTER TABLE altered ADD b text", "INSERT INTO altered VALUES (2, 'b', 'c')")
-        with pytest.raises(InputError, match=r"public\.altered was changed .* new column 'b'"):
+        with pytest.raises(InputError, match=r"public\.altered was altered .* new column 'b'"):
             reader.take(1)
         assert other.take(1) == [{"id": 2, "op": "insert"}]
         database.run("ALTER TABLE altered ALTER id TYPE text", "INSERT INTO altered VALUES ('x')")
-        with pytest.raises(InputError, match="'id' is of another type"):
+        with pytest.raises(InputError, match="the column 'id' has another type"):
             other.take(1)
 
 
@@ -441,13 +441,13 @@ def test_generated_columns_are_left_out_and_identities_are_not(database: Databas
         rows += reader.take(1)
     assert rows == [{"id": 1, "n": 1, "op": "snapshot"}, {"id": 2, "n": 2, "op": "insert"}]
     named = pa.schema({"id": pa.int64(), "twice": pa.int64()})
-    with pytest.raises(SchemaError, match=r"'twice' of public\.computed is generated"):
+    with pytest.raises(SchemaError, match=r"the column 'twice' of public\.computed is generated"):
         rh.postgres.changes("computed", url=database.url, schema=named)
 
 
 def test_a_table_that_others_inherit_from_is_refused(database: Database) -> None:
     database.run("CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child () INHERITS (parent)")
-    with pytest.raises(ConfigurationError, match=r"inherit from public\.parent"):
+    with pytest.raises(ConfigurationError, match=r"other tables inherit from public\.parent, and"):
         rh.postgres.changes("parent", url=database.url)
 
 
@@ -460,16 +460,16 @@ def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
         return rh.postgres.changes(table, url=database.url, **more)
 
     wrong: list[tuple[Any, type[RheosError], str]] = [
-        (lambda: change("nowhere"), ConfigurationError, "no table nowhere"),
+        (lambda: change("nowhere"), ConfigurationError, "the table nowhere does not exist"),
         (lambda: change("keyless"), ConfigurationError, "no primary key"),
-        (lambda: change(), SchemaError, "two columns 'op'"),
+        (lambda: change(), SchemaError, "two columns are named 'op': one of the table, and one from"),
         (lambda: change(metadata=["when"]), ProgramError, "'when'"),
         (lambda: change(metadata=(), slot="No"), ProgramError, "slot='No'"),
         (lambda: change(metadata=(), end="then"), ProgramError, "end='then'"),
         (
             lambda: change(metadata=(), schema=pa.schema({"id": pa.date32()})),
             SchemaError,
-            "'id' .* is integer, and schema= has date32",
+            "is integer, but schema= has date32",
         ),
         (
             lambda: change(metadata=(), schema=pa.schema({"ident": pa.int64()})),
@@ -488,7 +488,7 @@ def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
     assert database.password not in shown
     assert pickle.loads(pickle.dumps(source)) == source
     database.run("CREATE PUBLICATION rheos_plain FOR TABLE keyless")
-    with pytest.raises(ConfigurationError, match=r"does not have the table public\.plain"):
+    with pytest.raises(ConfigurationError, match=r"exists, but does not contain the table"):
         source.splits()
 
 

@@ -174,8 +174,8 @@ def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_named() ->
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ([("id", m.INTEGER)], "no column 'a'"),
-        ([("id", m.INTEGER), ("a", m.INTEGER)], "'a' is of another type"),
+        ([("id", m.INTEGER)], "no longer has the column 'a'"),
+        ([("id", m.INTEGER), ("a", m.INTEGER)], "the column 'a' has another type"),
         ([("id", m.INTEGER), ("a", m.TEXT), ("b", m.TEXT)], "new column 'b'"),
     ],
 )

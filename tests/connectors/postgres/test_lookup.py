@@ -95,13 +95,21 @@ def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
     database.run("CREATE TABLE right_one (id int PRIMARY KEY, a text)")
     url = database.url
     wrong: list[tuple[Any, type[RheosError], str]] = [
-        (lambda: rh.postgres.lookup("nowhere", url=url, key="id"), ConfigurationError, "no table"),
+        (
+            lambda: rh.postgres.lookup("nowhere", url=url, key="id"),
+            ConfigurationError,
+            "does not exist",
+        ),
         (lambda: rh.postgres.lookup("right_one", url=url, key="no"), SchemaError, "no column 'no'"),
-        (lambda: rh.postgres.lookup("right_one", url=url, key=[]), ProgramError, "names no columns"),
+        (
+            lambda: rh.postgres.lookup("right_one", url=url, key=[]),
+            ProgramError,
+            "does not name columns",
+        ),
         (
             lambda: rh.postgres.lookup("right_one", url=url, key=["id", "a"]),
             ProgramError,
-            "no column is looked up",
+            "no column to look up is named",
         ),
     ]
     for build, kind, message in wrong:
@@ -110,6 +118,6 @@ def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
         assert raised.value.site is not None
         assert raised.value.site.file == __file__
     lookup = rh.postgres.lookup("right_one", url=url, key="id")
-    with pytest.raises(SchemaError, match=r"'id' .* is integer, and it is asked for string"):
+    with pytest.raises(SchemaError, match=r"is integer, but the stream's column is string"):
         lookup.validate(pa.schema({"user": pa.string()}))
     assert database.password not in f"{lookup!r} {lookup.describe()}"

@@ -190,7 +190,7 @@ def test_files_of_former_attempts_go_but_for_those_in_the_log(
     assert committer is not None
     committer.abort_stale(JOB, Attempt(2), in_log)
     committer.commit(in_log)
-    with pytest.raises(UnrestorableError, match=r"2 rows .* is not there"):
+    with pytest.raises(UnrestorableError, match=r"2 rows .* does not exist"):
         committer.commit(gone)
     assert database.rows("SELECT n FROM tidy ORDER BY n") == [(0,), (1,)]
 
@@ -223,7 +223,7 @@ def test_a_database_that_has_lost_what_was_published_is_no_success(
     database.run(done)
     with pytest.raises(UnrestorableError, match=said) as raised:
         committer.commit(staged)
-    assert "set up anew, restored" in str(raised.value)
+    assert "check whether the database was recreated, restored from a copy, or" in str(raised.value)
     writer.close()
     database.run("CREATE SCHEMA IF NOT EXISTS public")
 

@@ -55,19 +55,19 @@ def test_what_ends_early_or_late_is_refused(data: bytes) -> None:
     for end in range(len(data)):
         with pytest.raises(MalformedMessageError):
             decode(data[:end])
-    with pytest.raises(MalformedMessageError, match="1 bytes too many"):
+    with pytest.raises(MalformedMessageError, match="has 1 extra bytes"):
         decode(data + b"\0")
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"S\0", "messages 'S' are not known"),
-        (b"I\0\0\0\x07X", "'X' instead of 'N'"),
+        (b"S\0", "unknown message kind 'S'"),
+        (b"I\0\0\0\x07X", "expected the part 'N', found 'X'"),
         (b"I\0\0\0\x07N\0\x01b\0", "kind 'b'"),
         (b"I\0\0\0\x07N\xff\xff", "65535 columns"),
         (b"I\0\0\0\x07N\0\x01t\xff\xff\xff\xff", "4294967295 bytes ends early"),
-        (b"I\0\0\0\x07N\0\x01t\0\0\0\x01\xff", "no UTF-8"),
+        (b"I\0\0\0\x07N\0\x01t\0\0\0\x01\xff", "invalid UTF-8"),
         (b"T\xff\xff\xff\xff\0", "4294967295 tables"),
     ],
 )

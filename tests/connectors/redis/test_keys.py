@@ -66,21 +66,21 @@ def test_one_column_holds_anything_and_nulls_stay_nulls() -> None:
 
 
 def test_a_row_that_could_meet_another_is_told_with_what_to_do() -> None:
-    with pytest.raises(InputError, match="the value of 'a' holds ':'") as caught:
+    with pytest.raises(InputError, match="the value of 'a' contains ':', which also") as caught:
         KeyPattern.of("v:{a}:{b}").keys(rows(("x", "y"), ("de:a", "b")))
     assert caught.value.record == "{'a': 'de:a', 'b': 'b'}"
     assert caught.value.hint is not None
     assert 'separators="keep"' in caught.value.hint
     numbers = pa.record_batch({"a": [112, -1], "b": [3, 4]})
-    with pytest.raises(InputError, match="the value of 'a' holds '1'"):
+    with pytest.raises(InputError, match="the value of 'a' contains '1', which also separates it"):
         KeyPattern.of("{a}1{b}").keys(numbers)
 
 
 @pytest.mark.parametrize(
     ("pattern", "separators", "what"),
     [
-        ("{a}{b}", "refuse", "has nothing between 'a' and 'b'"),
-        ("{a}{b}", "escape", "has nothing between 'a' and 'b'"),
+        ("{a}{b}", "refuse", "has no text between 'a' and 'b': different rows could get the same"),
+        ("{a}{b}", "escape", "has no text between 'a' and 'b': different rows could get the same"),
         ("{a}2{b}", "escape", "has '2' after 'a'"),
         ("{a}:{b}", "drop", "separators='drop' is not known"),
     ],

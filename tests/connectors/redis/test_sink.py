@@ -101,7 +101,7 @@ def test_a_server_that_stays_away_is_an_error_without_its_password() -> None:
         opened(sink)
     shown = f"{raised.value}{sink!r}{sink.describe()}"
     assert "sesame" not in shown
-    assert "restarted by its strategy" in shown
+    assert "restarted by its restart strategy" in shown
     assert pickle.loads(pickle.dumps(sink)) == sink
 
 
@@ -186,7 +186,7 @@ def test_what_cannot_be_written_is_found_when_the_program_is_built() -> None:
         ({"key": "{z}"}, "'z', which the stream does not have"),
         ({"key": "{k}", "value": ["z"]}, "'z', which the stream does not have"),
         ({"key": "{k}", "delete": "x"}, "must be true or false"),
-        ({"key": "{k}", "format": rh.formats.arrow()}, "several rows into a value"),
+        ({"key": "{k}", "format": rh.formats.arrow()}, "puts several rows into one value, but each"),
     ):
         with pytest.raises(SchemaError, match=what):
             stream.sink_to(rh.redis.sink(url, **given))

@@ -19,6 +19,6 @@ def test_times_of_a_day_come_back(kind: pa.DataType) -> None:
     rows, _, bad = from_bytes({"at": texts}, len(texts), schema)
     assert rows.column("at") == column
     assert bad == [
-        (4, f"column 'at' must be {kind}, and is b'25:00:00'"),
-        (5, f"column 'at' must be {kind}, and is b'soon'"),
+        (4, f"column 'at' must be {kind}, but is b'25:00:00'"),
+        (5, f"column 'at' must be {kind}, but is b'soon'"),
     ]

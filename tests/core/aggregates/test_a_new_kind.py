@@ -206,7 +206,7 @@ def test_sql_calls_it_by_its_name(called: str) -> None:
 def test_sql_takes_one_argument_of_a_type_that_fits() -> None:
     env = rh.Environment(1, runtime="simulated")
     env.register("t", env.from_source(rh.collection(pa.table({"k": ["a"], "v": [1]}))))
-    with pytest.raises(ProgramError, match=r"EARLIEST\(\) takes 1 argument, and has 2"):
+    with pytest.raises(ProgramError, match=r"EARLIEST\(\) takes 1 argument, but has 2"):
         env.sql("SELECT k, EARLIEST(v, v) AS x FROM t GROUP BY k")
     with pytest.raises(SchemaError, match=r"earliest\(\) needs a number"):
         env.sql("SELECT v, EARLIEST(k) AS x FROM t GROUP BY v")
@@ -256,7 +256,9 @@ def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytes
     operators = planned()
     running = state_shapes(operators.values())[operators["running"].id]
     monkeypatch.delitem(KINDS, Earliest.kind)
-    with pytest.raises(SchemaError, match=r"holds earliest\(v\), and this Rheos knows no such"):
+    with pytest.raises(
+        SchemaError, match=r"contains earliest\(v\), a running aggregate that this version"
+    ):
         layout_of("running", running)
 
 
@@ -295,7 +297,7 @@ def test_a_kind_that_is_not_registered_is_refused_where_it_is_written(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(KINDS, Earliest.kind)
-    with pytest.raises(ProgramError, match="of a kind that is not registered"):
+    with pytest.raises(ProgramError, match="is of an unregistered kind, whose state could not be"):
         planned()
 
 

@@ -105,11 +105,11 @@ def test_a_window_whose_sum_does_not_fit_is_named_with_its_key() -> None:
     with pytest.raises(InputError) as caught:
         windows.watermark(19)
     assert str(caught.value) == (
-        "flights.py:12: operator 'per key': the sum of 'v' is beyond 64 bits in the window from 10 to "
+        "flights.py:12: operator 'per key': the sum of 'v' exceeds 64 bits in the window from 10 to "
         "20 ms\n"
         "  key: 'large'\n"
-        "  what to do: cast the column before, to pl.Decimal(38, 0), or to pl.Float64 where 15 digits "
-        "will do: .with_columns(pl.col('v').cast(pl.Decimal(38, 0)))"
+        "  what to do: cast the column first, to pl.Decimal(38, 0), or to pl.Float64 if 15 digits "
+        "are enough: .with_columns(pl.col('v').cast(pl.Decimal(38, 0)))"
     )
 
 
@@ -185,7 +185,7 @@ def test_a_running_sum_ends_at_the_first_row_where_it_does_not_fit(
         return
     with pytest.raises(InputError) as caught:
         replay(example)
-    assert caught.value.what == "the sum of 'v' is beyond 64 bits"
+    assert caught.value.what == "the sum of 'v' exceeds 64 bits"
     assert caught.value.key == repr(rows[wrong][0])
     assert caught.value.record == str(row(*rows[wrong], wrong))
 
@@ -202,7 +202,7 @@ def test_running_sums_and_means_of_any_integers(kind: pa.DataType) -> None:
     came = check_example(example)["out"]
     assert sorted(r["total"] for r in came) == [1, 1, 2]
     if kind == pa.uint64():
-        with pytest.raises(InputError, match="beyond 64 bits"):
+        with pytest.raises(InputError, match="exceeds 64 bits"):
             replay(OperatorExample(example.transform, schema, [{"k": "a", "v": 2**63}]))
 
 
@@ -210,5 +210,5 @@ def test_large_unsigned_integers_in_windows() -> None:
     schema = pa.schema([("k", pa.string()), ("v", pa.uint64())])
     windows = Bench.of_aggregates(Tumbling("10ms"), {"total": rh.agg.sum("v")}, schema)
     windows.rows([{"k": "a", "v": 2**63, "ts": 1, "wm": 0}])
-    with pytest.raises(InputError, match="beyond 64 bits"):
+    with pytest.raises(InputError, match="exceeds 64 bits"):
         windows.watermark(9)

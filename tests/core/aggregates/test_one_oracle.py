@@ -439,7 +439,7 @@ def test_a_sum_that_is_too_large_is_the_users_error(
         with pytest.raises(InputError) as caught:
             env.execute("too large")
         error = caught.value
-        assert f"is beyond {limit}" in error.what, error
+        assert f"exceeds {limit}" in error.what, error
         assert "cast" in str(error.hint).casefold()
         assert "0" in str(error.key or error.record)
         if form.in_sql:

@@ -206,8 +206,8 @@ def test_a_savepoint_shows_hashes_and_counted_buckets() -> None:
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (lambda: rh.agg.approx_count_distinct("v", error=0), "error=0 is not from 0.001 to 0.3"),
-        (lambda: rh.agg.approx_quantile("v", 0.5, error=1), "error=1 is not from 0.001 to 0.3"),
+        (lambda: rh.agg.approx_count_distinct("v", error=0), "error=0 is not between 0.001 and 0.3"),
+        (lambda: rh.agg.approx_quantile("v", 0.5, error=1), "error=1 is not between 0.001 and 0.3"),
         (lambda: rh.agg.approx_quantile("v", 1.5), "between 0 and 1, not 1.5"),
         (lambda: rh.agg.approx_quantile("v", [0.5, "x"]), "a quantile must be between 0 and 1, not"),
         (lambda: rh.agg.approx_quantile("v", []), "a quantile must be between 0 and 1, not"),

@@ -153,14 +153,14 @@ def test_an_entry_that_was_written_though_reported_lost_is_ones_own() -> None:
         log.append(1, started(1, []))
     store.on_access = None
     assert log.append(1, started(1, [])) is True
-    with pytest.raises(CheckpointError, match="written late by an earlier try"):
+    with pytest.raises(CheckpointError, match="an earlier write of the log entry"):
         log.append(1, started(2, []))
 
 
 def test_a_gap_is_an_error() -> None:
     log, store = log_of(started(1, []), completed(1), completed(2))
     store.delete(log.path(2))
-    with pytest.raises(CheckpointError, match="entry 2 is missing, 3 is there"):
+    with pytest.raises(CheckpointError, match="has a gap: entry 2 is missing, but 3 exists"):
         log.read()
 
 

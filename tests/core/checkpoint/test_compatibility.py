@@ -91,7 +91,7 @@ def test_what_is_dropped_is_refused_unless_that_is_allowed(new: Any, gone: str) 
     assert verdicts(findings)[gone] is Verdict.DROPPED
     refusal = refusals(findings, allow_dropped=False)
     assert refusal is not None
-    assert "no longer has" in refusal.what
+    assert "no longer uses" in refusal.what
     assert "--allow-dropped" in str(refusal.hint)
     assert "'count per user' (count)" in str(refusal.detail)
     assert refusals(findings, allow_dropped=True) is None
@@ -102,10 +102,10 @@ def test_what_cannot_be_read_is_always_refused() -> None:
     findings = compare(STATES, new, NAMES)
     refusal = refusals(findings, allow_dropped=True)
     assert refusal is not None
-    assert "cannot be read" in refusal.what
-    assert refusal.detail == "'count per user' (count), state 'seen': was int, is str"
+    assert "cannot read" in refusal.what
+    assert refusal.detail == "'count per user' (count), state 'seen': was int, is now str"
     placed = refusals(findings, allow_dropped=True, sites={COUNT: Site("job.py", 7)})
-    assert str(placed).startswith("job.py:7: operator 'count per user': the stored state cannot")
+    assert str(placed).startswith("job.py:7: operator 'count per user': the changed program cannot")
 
 
 def test_a_field_that_its_class_no_longer_has_is_lost_and_not_refused() -> None:
@@ -121,7 +121,7 @@ def test_state_of_another_job_is_told_so() -> None:
     other = {OperatorId("bids"): {"splits": SPLITS}, OperatorId("best"): {"top": keyed()}}
     refusal = refusals(compare(other, STATES, NAMES), allow_dropped=False)
     assert refusal is not None
-    assert "of another job" in refusal.what
+    assert "belongs to another job" in refusal.what
     assert "it holds state of 'bids' (bids), 'best' (best)" in str(refusal.detail)
     assert "uid" not in str(refusal.hint)
 
@@ -130,9 +130,11 @@ def test_an_operator_that_may_be_the_same_under_another_id_is_named() -> None:
     other = OperatorId("counts")
     new = {READ: STATES[READ], other: STATES[COUNT]}
     (gone,) = [finding for finding in compare(STATES, new, {**NAMES, other: "counts"}) if finding.lost]
-    assert gone.text.endswith("; 'counts' (counts) keeps just such state: is it the same?")
+    assert gone.text.endswith(
+        "'counts' (counts) stores the same kind of state: is it the same operator?"
+    )
     twice = {**new, ALERTS: STATES[COUNT]}
-    assert "just such" not in str(compare(STATES, twice, NAMES))
+    assert ") stores the same kind of state: is it the same" not in str(compare(STATES, twice, NAMES))
 
 
 def test_ids_that_were_made_are_told_to_be_given() -> None:

@@ -435,7 +435,7 @@ class TestFailure:
         [end] = time.at(5, AttemptEnded(Attempt(1)))
         assert isinstance(end, EndJob)
         assert isinstance(end.error, TransportError)
-        assert "ended before its work was done" in str(end.error)
+        assert "ended before it had finished" in str(end.error)
 
     def test_the_error_told_is_the_one_that_explains_the_others(self) -> None:
         time = Timeline(replace(CONFIG, restart=ExponentialDelay())).runs()
@@ -522,7 +522,7 @@ class TestFencing:
         [end] = time.at(1500, LogRead(view_of()))
         assert isinstance(end, EndJob)
         assert isinstance(end.error, CheckpointError)
-        assert "vanished" in str(end.error)
+        assert "disappeared" in str(end.error)
 
 
 class TestEndOfInput:

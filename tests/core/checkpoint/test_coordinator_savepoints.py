@@ -211,7 +211,7 @@ class TestFailure:
         time.at(10, asked(), acknowledge(0, 1, savepoint=True), asked(2))
         actions = time.at(20, failed())
         assert actions[0] == StopAttempt(Attempt(1))
-        ended_badly(actions[1], 1, "a worker is lost", "ask for the savepoint again")
+        ended_badly(actions[1], 1, "a worker is lost", "the job restarts from its last checkpoint")
         assert actions[2:] == [DiscardSavepoint("S1")]
         time.restarts(30)
         time.at(600, Recovered(Attempt(2)))

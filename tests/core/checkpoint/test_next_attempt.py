@@ -268,7 +268,7 @@ class TestLineage:
         time = Starts(log=[claim(4, origin=FROM)])
         time.reads()
         error = error_of(time.at(0, SavepointRead("S", savepoint("stranger"))))
-        assert "began from the savepoint job-5-other in 'S', and another is there now" in str(error)
+        assert "started from the savepoint job-5-other in 'S', but that folder now" in str(error)
 
     def test_a_rival_that_claims_while_the_savepoint_is_read(self) -> None:
         time = Starts(from_savepoint="S")
@@ -286,7 +286,7 @@ class TestFit:
             time.reads()
             error = error_of(time.at(0, SavepointRead("S", savepoint())))
             assert isinstance(error, CheckpointError)
-            assert "'S' is of another program: none of its operators is in this program" in str(error)
+            assert "'S' belongs to another program, which shares no operator with" in str(error)
 
     def test_state_of_an_operator_that_is_gone_is_dropped_where_that_is_allowed(self) -> None:
         shape = JobShape({SINK: "files"}, 2, 8)
@@ -308,7 +308,7 @@ class TestFit:
         shape = JobShape({COUNT: "count"}, 2, 8)
         time = Starts(log=[claim(1), completed(1, owner="other")], shape=shape, allow_dropped=True)
         error = error_of(time.reads())
-        assert "output that is not yet committed, of sinks that the program no longer has" in str(error)
+        assert "lists uncommitted output of sinks that the program no longer has, among" in str(error)
 
     def test_a_state_that_is_gone_is_dropped_where_that_is_allowed(self) -> None:
         counts = StateShape(kind=StateKind.KEYED, holds="value", value=TypeShape(name="int"))
@@ -350,7 +350,7 @@ class TestPlacement:
         wait = placement.choose(3, 200)
         assert isinstance(wait, Wait)
         assert wait.until_ms == 700
-        assert "needs 4 slots, or at least 2, and 3 are free" in str(wait.shortage)
+        assert "the job needs 4 slots, or at least 2, but only 3 are free" in str(wait.shortage)
         late = placement.choose(3, 800)
         assert isinstance(late, Wait)
         assert late.until_ms == 1100
@@ -373,7 +373,7 @@ class TestPlacement:
         placement.lost(0)
         short = placement.choose(3, 1000)
         assert isinstance(short, Short)
-        assert "needs 4 slots, and 3 are free" in str(short.shortage)
+        assert "needs 4 slots, but only 3 are free" in str(short.shortage)
         assert "min_parallelism" in str(short.shortage)
 
     def test_no_slot_is_never_enough(self) -> None:
@@ -432,7 +432,7 @@ class TestSlots:
         assert self.restarts(time, 1, 1000) == []
         [end] = self.restarts(time, 1, 1500)
         assert isinstance(end, EndJob)
-        assert "the job needs 2 slots, and 1 are free" in str(end.error)
+        assert "the job needs 2 slots, but only 1 are free" in str(end.error)
 
     def test_at_the_first_start_too(self) -> None:
         time = Timeline(replace(CONFIG, slots_within_ms=300, restart=NoRestart()), min_parallelism=1)

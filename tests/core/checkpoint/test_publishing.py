@@ -239,11 +239,11 @@ def test_what_else_has_changed_is_named_with_the_old_and_the_new_type() -> None:
     old = table(column("n", "bigint"), column("at", "timestamp"))
     new = table(column("n", "string"), column("who", "string", required=True))
     assert refusal(old, new) == (
-        "table db.t has changed since checkpoint 7: column 'n' was bigint, and is string; "
-        "column 'at' (timestamp) is gone; column 'who' (string) is new, and must not be null"
+        "table db.t has changed since checkpoint 7: column 'n' was bigint, and is now string; "
+        "column 'at' (timestamp) is missing; column 'who' (string) is new, and NOT NULL"
     )
     must = table(column("n", "bigint", required=True), column("at", "timestamp"))
     assert refusal(old, must) == (
         "table db.t has changed since checkpoint 7: "
-        "column 'n' (bigint) could be null, and must not any more"
+        "column 'n' (bigint) was nullable, and is now NOT NULL"
     )

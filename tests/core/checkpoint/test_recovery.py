@@ -399,7 +399,7 @@ class TestFit:
         check_fits(entry, SHAPE)
 
     def test_key_groups_cannot_change_under_keyed_state(self) -> None:
-        with pytest.raises(CheckpointError, match="max_parallelism 8, and the program has 16"):
+        with pytest.raises(CheckpointError, match="was taken with max_parallelism 8, but the"):
             check_fits(completed(1), JobShape(SHAPE.operators, 2, 16))
         unkeyed = msgspec.structs.replace(completed(1), handles=[])
         check_fits(unkeyed, JobShape(SHAPE.operators, 2, 16))
@@ -458,7 +458,7 @@ class TestFiles:
         ]
         state = restored_state(job.entry(), subtask, parallelism, job.store, decode)
         restored = state[OperatorId("count")]["keyed"]
-        with pytest.raises(CheckpointError, match="files of another state backend"):
+        with pytest.raises(CheckpointError, match="was stored by another state backend"):
             list(restored)
         return [
             (files.groups, files.whole, {name: read() for name, read in files.files.items()})

@@ -56,7 +56,12 @@ class TestIsRefused:
 
     @pytest.mark.parametrize(
         ("to", "words"),
-        [(0, "parallelism 0"), (-1, "parallelism -1"), (9, "max_parallelism is 8"), (5, "4 slots")],
+        [
+            (0, "parallelism 0"),
+            (-1, "parallelism -1"),
+            (9, "max_parallelism, which is 8"),
+            (5, "4 slots"),
+        ],
     )
     def test_what_no_attempt_could_have(self, to: int, words: str) -> None:
         time = Rescales()
@@ -68,14 +73,14 @@ class TestIsRefused:
         time = Rescales()
         time.runs()
         time.at(10, asked(1))
-        assert "under way" in refused(time, rescale(request=2))
+        assert "in progress" in refused(time, rescale(request=2))
         time = Rescales()
         time.runs()
         time.at(10, rescale())
-        assert "another rescale is under way" in refused(time, rescale(3, request=2))
+        assert "the job was not rescaled: a savepoint, a stop" in refused(time, rescale(3, request=2))
 
     def test_before_it_runs(self) -> None:
-        assert "does not run now" in refused(Rescales(), rescale())
+        assert "it is not running" in refused(Rescales(), rescale())
 
 
 def test_as_wide_already() -> None:

@@ -66,7 +66,7 @@ def test_to_write_it_again_changes_nothing() -> None:
 
 def test_another_is_never_overwritten() -> None:
     store = whole()
-    with pytest.raises(CheckpointError, match="another savepoint is in the folder"):
+    with pytest.raises(CheckpointError, match="the savepoint's manifest could not be written: the"):
         write_savepoint(store, savepoint("two"))
     assert read_savepoint(store, "S") == savepoint()
 
@@ -91,9 +91,7 @@ def test_a_folder_that_is_none() -> None:
 def test_one_that_was_never_finished() -> None:
     store = whole()
     store.delete(MANIFEST)
-    with pytest.raises(
-        CheckpointError, match=r"'S' is incomplete: state is there, and no savepoint\.json"
-    ):
+    with pytest.raises(CheckpointError, match=r"the savepoint 'S' is incomplete: it has state, but no"):
         read_savepoint(store, "S")
 
 
@@ -132,7 +130,7 @@ def test_state_that_is_missing_or_damaged_is_named() -> None:
     store.put(paths[1], PART[:-1])
     with pytest.raises(CheckpointError, match="1 of 2 parts") as caught:
         verify_savepoint(store, savepoint(), "S")
-    assert f"{paths[1]}: 8 bytes, and 9 were written" in str(caught.value)
+    assert f"{paths[1]}: 8 bytes, but 9 were written" in str(caught.value)
 
 
 def test_what_a_failed_one_left_is_taken_away() -> None:

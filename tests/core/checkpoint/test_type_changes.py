@@ -375,16 +375,16 @@ def test_keys_of_maps_cannot_be_widened_where_that_writes_them_otherwise() -> No
 @pytest.mark.parametrize(
     ("old", "new", "text"),
     [
-        (int, str, "was int, is str"),
-        (int, int | None, "may be None, too"),
-        (int | None, int, "None is no longer allowed: is int"),
-        (A, AB, "is new and has no default: what is stored cannot be completed"),
+        (int, str, "was int, is now str"),
+        (int, int | None, "may now also be None"),
+        (int | None, int, "None is no longer allowed: is now int"),
+        (A, AB, "is new and has no default: stored values would lack it"),
         (AB, A, "Event no longer has it"),
-        (A, record("Renamed", a=int), "was called Event, is Renamed"),
+        (A, record("Renamed", a=int), "was called Event, is now Renamed"),
         (Size3, Size, "Size no longer has 'l'"),
-        (list[int], set[int], "was list[int], is set[int]"),
-        (object, int, "was object (pickled), is int, which is not"),
-        (record(a=int), record(a=(dict[str, int], None)), "was int, is dict[str, int]"),
+        (list[int], set[int], "was list[int], is now set[int]"),
+        (object, int, "was object (pickled), is now int, which is not"),
+        (record(a=int), record(a=(dict[str, int], None)), "was int, is now dict[str, int]"),
     ],
 )
 def test_what_is_said_of_a_change(old: Any, new: Any, text: str) -> None:

@@ -49,7 +49,7 @@ def test_types_go_through_polars_and_back(kind: pa.DataType) -> None:
 
 
 def test_a_column_without_a_type_is_refused() -> None:
-    with pytest.raises(SchemaError, match="the type of column 'a' is not known"):
+    with pytest.raises(SchemaError, match="the type of column 'a' is unknown"):
         from_polars(pl.Schema({"a": pl.Null()}))
 
 

@@ -159,9 +159,9 @@ def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
 @pytest.mark.parametrize(
     ("fields", "why"),
     [
-        ({"job": "other"}, "it is of the job 'other'"),
-        ({"at_ms": [1, 2]}, "more times than moments"),
-        ({"series": ["a"]}, "not as many numbers"),
+        ({"job": "other"}, "it belongs to the job 'other'"),
+        ({"at_ms": [1, 2]}, "the numbers of times and moments differ"),
+        ({"series": ["a"]}, "a moment and the list of series differ in length"),
     ],
 )
 def test_a_file_that_does_not_fit_is_refused(fields: dict[str, Any], why: str) -> None:

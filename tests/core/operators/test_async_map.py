@@ -221,7 +221,7 @@ def test_calls_that_go_on_though_cancelled_are_not_left_without_bound() -> None:
                 await asyncio.Event().wait()
 
     error = failure(through(deaf, capacity=3, timeout="1s", on_timeout=lambda row: {"i": 0, "w": 0}))
-    assert error.what == "4 calls that were not answered in time go on, though cancelled"
+    assert error.what == "4 calls that exceeded their timeout are still running, although cancelled"
 
 
 def test_what_the_function_raises_is_an_error_at_its_line_with_the_record() -> None:
@@ -267,7 +267,7 @@ def test_a_wrong_result_is_an_error_with_its_record() -> None:
         return {"i": row.i, "w": "much" if row.i == 9 else 0}
 
     error = failure(through(wrong))
-    assert "wrong output" in error.what
+    assert "the function returned an invalid output" in error.what
     assert error.record == "Row(i=9)"
 
 
@@ -349,7 +349,7 @@ def test_a_function_that_blocks_the_event_loop_is_an_error_at_the_line_where_it_
     finally:
         let_go.set()
         operator.close()
-    assert "held up the event loop for 5" in raised.value.what
+    assert "the function has blocked the event loop for 5" in raised.value.what
     assert raised.value.site is not None
     assert raised.value.site.line == inspect.getsourcelines(blocks)[1] + 2
 
@@ -373,13 +373,13 @@ def test_what_is_no_async_function_is_refused_where_it_is_written() -> None:
     with pytest.raises(ProgramError, match=r"takes an `async def` function"):
         rows.map_async(lambda row: row, returns=RESULT)
     for options, said in [
-        ({"capacity": 0}, "capacity=0 is not a number of calls"),
-        ({"timeout": "0s"}, "a call needs more time"),
+        ({"capacity": 0}, "capacity must be a positive number of calls, not 0"),
+        ({"timeout": "0s"}, "timeout must be greater than 0, not"),
         ({"order": "sorted"}, "order='sorted' is not known"),
-        ({"retries": 3}, "retries=3 does not say"),
-        ({"on_timeout": typed}, "is asynchronous, and on_timeout"),
+        ({"retries": 3}, "retries must be a retry strategy, not 3"),
+        ({"on_timeout": typed}, "is asynchronous, but on_timeout\\(\\) takes a plain function"),
     ]:
         with pytest.raises(ProgramError, match=said):
             rows.map_async(typed, **options)  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="on=5 are no errors"):
+    with pytest.raises(ProgramError, match="on=5 is not an exception class"):
         rh.retry(on=5)  # type: ignore[arg-type]

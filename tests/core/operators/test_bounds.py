@@ -189,7 +189,7 @@ def test_a_key_that_keeps_too_much_ends_the_job(name: str) -> None:
     with pytest.raises(InputError) as caught:
         env.execute("limited")
     error = caught.value
-    assert error.what == f"one key keeps more than {FEW} {kept.noun}"
+    assert error.what == f"one key has more than {FEW} {kept.noun}"
     assert error.key is not None
     assert error.key.split(", ")[0] in ("'a'", "'b'")
     assert error.operator

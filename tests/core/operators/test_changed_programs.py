@@ -197,7 +197,7 @@ def test_an_aggregate_that_is_new_starts_from_nothing_and_one_that_is_gone_is_dr
 def test_another_aggregate_under_an_old_name_is_refused(old: Any, new: Any) -> None:
     before, after = Version(running(x=old)), Version(running(x=new))
     assert differences(before, after) == {"running x": UNREADABLE}
-    assert f"was {old}, is {new}" in str(refused(before, after))
+    assert f"was {old}, is now {new}" in str(refused(before, after))
     # It would go on with what is not its own, or fail.
     first, fresh = Run(before), Run(after)
     for run in (first, fresh):
@@ -312,7 +312,7 @@ def test_an_aggregate_that_open_windows_lack_is_refused(gained: str) -> None:
     before = Version(windows(n=rh.agg.count()))
     after = Version(windows(n=rh.agg.count(), x=WINDOWED[gained]))
     assert list(differences(before, after).values()) == [NEW]
-    assert "open windows lack what a new aggregate needs" in str(refused(before, after))
+    assert "open windows lack the value of a new aggregate" in str(refused(before, after))
     first = Run(before)
     first.feed(("a", 3, 1))
     with pytest.raises(CheckpointError):
@@ -690,13 +690,13 @@ def test_another_time_to_live_holds_for_what_is_stored() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "what"),
     [
-        (None, "1h", "what is stored does not say when it was updated"),
-        ("1h", None, "what is stored is written with one"),
+        (None, "1h", "now has a time to live, but the stored entries have no update time"),
+        ("1h", None, "no longer has a time to live, but the stored entries are written with one"),
         ("1h", rh.TimeToLive("1h", time="processing_time"), "used event_time"),
     ],
 )
 def test_state_whose_age_is_not_known_is_refused(old: Any, new: Any, what: str) -> None:
     refusal = refused(Version(lately(old)), Version(lately(new)))
     assert refusal is not None
-    assert "cannot be read by the program as it is now" in refusal.what
+    assert "the changed program cannot read the stored state" in refusal.what
     assert what in str(refusal.detail)

@@ -203,7 +203,7 @@ def test_a_row_that_was_not_there_cannot_be_taken_back() -> None:
         changes = rows.transformation.with_changes(rh_changes()).stream
         return changes.key_by("state").table(n=rh.agg.count())
 
-    with pytest.raises(InputError, match="taken back that was not there") as raised:
+    with pytest.raises(InputError, match="a change retracts a row that does not exist") as raised:
         collected(table, [order(1, "new", 10, "update_before")], ORDERS)
     assert "test_changelog.py" in str(raised.value)
     assert "'new'" in str(raised.value)
@@ -407,33 +407,36 @@ REDIS = rh.redis.sink("redis://localhost:1", key="order:{id}")
     [
         (
             lambda s: s.map(lambda row: row, returns=ORDERS),
-            "it takes rows, and these are upserts by id",
+            "the operator takes plain rows, but these are upserts by id: some of them delete others",
         ),
-        (lambda s: s.key_by("state").running(n=rh.agg.count()), "it takes rows"),
-        (lambda s: s.key_by("state").table(n=rh.agg.count()), "what a row was is not known here"),
+        (lambda s: s.key_by("state").running(n=rh.agg.count()), "takes plain rows"),
+        (lambda s: s.key_by("state").table(n=rh.agg.count()), "the previous version of a row is not"),
         (
             lambda s: s.retractions().key_by("state").table(m=rh.agg.variance("cents")),
-            "cannot take a row back",
+            "cannot retract a row",
         ),
-        (lambda s: s.key_by("state").top_n(1, by="cents"), "would stay at the one before"),
-        (lambda s: s.filter(col("cents") > 3), "may look at the key alone"),
-        (lambda s: s.retractions().filter(col("op") != "delete"), "every column but 'op'"),
+        (lambda s: s.key_by("state").top_n(1, by="cents"), "may move a row to another key, and the"),
+        (lambda s: s.filter(col("cents") > 3), "may read only the key"),
+        (lambda s: s.retractions().filter(col("op") != "delete"), "any column except 'op'"),
         (lambda s: s.select("state", "op"), r"select\(\) drops 'id'"),
-        (lambda s: s.with_columns(id=col("id") + 1), "gives other values to 'id'"),
+        (lambda s: s.with_columns(id=col("id") + 1), "changes the values of 'id'"),
         (lambda s: s.union(s.as_rows()), "cannot unite"),
-        (lambda s: s.as_rows().retractions(), "is for upserts, and these are rows"),
-        (lambda s: s.rebalance().filter(col("id") > 1), "dealt out so the changes of a row"),
-        (lambda s: s.filter(col("id") > 1).set_parallelism(2), "stay in the subtasks"),
-        (lambda s: s.sink_to(rh.files.sink("out/")), "cannot take back what it has written"),
-        (lambda s: s.sink_to(rh.redis.sink("redis://localhost:1", key="{state}")), "writes by state"),
-        (lambda s: s.sink_to(REDIS, parallelism=1), "leave parallelism out"),
+        (lambda s: s.as_rows().retractions(), "needs upserts, but these are rows"),
+        (lambda s: s.rebalance().filter(col("id") > 1), "and repartitioning them would lose the"),
+        (lambda s: s.filter(col("id") > 1).set_parallelism(2), "a changelog cannot be repartitioned"),
+        (lambda s: s.sink_to(rh.files.sink("out/")), "cannot update or delete rows that it has"),
+        (
+            lambda s: s.sink_to(rh.redis.sink("redis://localhost:1", key="{state}")),
+            "the key of the sink is state",
+        ),
+        (lambda s: s.sink_to(REDIS, parallelism=1), "leave out parallelism"),
         (
             lambda s: s.retractions().filter(col("state") == "new").select("id", "op").sink_to(REDIS),
-            "keep what a row was and drop what it became",
+            "may keep a row and drop a later update of it",
         ),
         (
             lambda s: (r := s.retractions()).union(r.filter(col("cents") > 8)).sink_to(REDIS),
-            "keep what a row was and drop what it became",
+            "may keep a row and drop a later update of it",
         ),
     ],
 )

@@ -244,16 +244,16 @@ def test_a_row_fails_at_the_line_at_which_it_fails_as_it_is(case: int) -> None:
         ("n = row.nothing", "no field 'nothing'"),
         ("n = missing", "the name 'missing' is not defined"),
         ("n = 1 << 70", "cannot be compiled"),
-        ("n = 99999999999999999999", "beyond 64 bits"),
-        ("self.n.value = row.x", "state 'n' is declared as int, and is given float"),
-        ("self.other = 3", "is set, which cannot be compiled"),
+        ("n = 99999999999999999999", "exceeds the 64 bits"),
+        ("self.n.value = row.x", "state 'n' is declared as int, but is assigned float"),
+        ("self.other = 3", "an assignment to self.other cannot be compiled"),
         ("import math", "'import math' cannot be compiled"),
         ("raise ValueError(row.s)", "cannot be compiled"),
         ("ctx.output('nowhere', Side(1, 2.0))", "not a declared side output"),
         ("yield {'k': 1}", "a record should be Given"),
-        ("ctx.output('side', Side(1.5, 2.0))", "field 'n' should be int64, and is float"),
-        ("ctx.timers.register(row.x)", "whole milliseconds"),
-        ("n = NAMES[row.s]", "looked up by str, and its keys are int"),
+        ("ctx.output('side', Side(1.5, 2.0))", "field 'n' should be int64, but is float"),
+        ("ctx.timers.register(row.x)", "in milliseconds"),
+        ("n = NAMES[row.s]", "is looked up by str, but its keys are int"),
         ("for n in (1, 2): pass", "a loop over (1, 2) cannot be compiled"),
         ("with row: pass", "cannot be compiled"),
         ("n = row", "row as a whole cannot be compiled"),
@@ -286,7 +286,7 @@ class Function(rh.KeyedProcessFunction):
             n = 1
         yield Given(1, n, 0.0, True, "", None, None)
 """
-    with pytest.raises(ProgramError, match="n may not be set here"):
+    with pytest.raises(ProgramError, match="n may be unassigned here"):
         replay(example_without_side(compiled_of(class_of(text, "<unset>"))()))
 
 
@@ -316,7 +316,7 @@ def test_what_is_marked() -> None:
     with pytest.raises(ProgramError, match="fallback='guess' is not known"):
         rh.compiled(fallback="guess")  # type: ignore[arg-type]
     listed = type("Listed", (Everything,), {"count": rh.ListState(int)})
-    with pytest.raises(ProgramError, match="a compiled function keeps values alone"):
+    with pytest.raises(ProgramError, match="but a compiled function supports only single values"):
         replay(example(compiled_of(listed)(), 1))
 
 

@@ -223,13 +223,13 @@ def emits(fn: Misused, ctx: Any) -> list[Noted]:
 @pytest.mark.parametrize(
     ("of_click", "of_rule", "kind", "what"),
     [
-        (writes, nothing, StateAccessError, "'rules' was written where it may only be read"),
-        (writes_otherwise, nothing, StateAccessError, "may only be read"),
-        (nothing, writes_the_wrong_type, StateAccessError, "was given str 'a text'"),
+        (writes, nothing, StateAccessError, "broadcast state 'rules' was written where it is"),
+        (writes_otherwise, nothing, StateAccessError, "was written where it is read-only"),
+        (nothing, writes_the_wrong_type, StateAccessError, "but was assigned str 'a text'"),
         (nothing, counts, StateAccessError, "outside a keyed context"),
-        (nothing, registers, StateAccessError, r"ctx\.timers was used where there is no key"),
-        (nothing, asks_for_the_key, StateAccessError, r"ctx\.key was used where there is no key"),
-        (nothing, emits, UserFunctionError, "an input without event time"),
+        (nothing, registers, StateAccessError, r"ctx\.timers needs a key, but there is no key here"),
+        (nothing, asks_for_the_key, StateAccessError, r"ctx\.key needs a key, but there is no key"),
+        (nothing, emits, UserFunctionError, "a row without event time"),
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )

@@ -259,7 +259,7 @@ def test_one_that_is_too_old_to_be_known_is_an_error_at_its_line_and_not_read() 
     both = subtasks(aging(), 2, *days(7))
     find(both, *days(5, 9))
     for op in both:
-        with pytest.raises(InputError, match="day-6 was found, and is older than what") as late:
+        with pytest.raises(InputError, match="day-6 is older than the files that") as late:
             op.found(named("day-6"))
         assert late.value.site is not None
     assert sorted(at for op in both for at in rows_of(op)) == [5, 7, 9]
@@ -276,7 +276,7 @@ def test_what_was_forgotten_stays_so_in_the_next_attempt_though_the_driver_had_l
         again = subtasks(aging(), 2, *days(1, 2, 8), restored=saved(*first))
         gone(again, *(name for name in days(1, 2) if name not in came_back))
         if came_back:
-            with pytest.raises(InputError, match="day-2 was found, and is older"):
+            with pytest.raises(InputError, match="day-2 is older than the files"):
                 gone(again, whole=True)
         gone(again[:0] if came_back else again, whole=True)
         assert [rows_of(op) for op in again] == [[], []]

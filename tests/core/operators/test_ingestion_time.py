@@ -184,7 +184,7 @@ def test_each_row_counts_once_whatever_fails(faults: Faults) -> None:
 def test_a_batch_job_has_no_time_of_reading() -> None:
     env = rh.Environment(runtime="batch")
     env.from_source(rh.collection([{"i": 1}]), INGESTION).collect("out")
-    with pytest.raises(ProgramError, match="when a row is read") as caught:
+    with pytest.raises(ProgramError, match="ingestion time is not available in a batch job") as caught:
         env.execute("job")
     assert caught.value.site is not None
     assert caught.value.site.file == __file__
@@ -194,13 +194,13 @@ def test_it_chooses_the_continuous_runtime_and_explains_it() -> None:
     env = rh.Environment()
     env.from_source(rh.collection([{"i": 1}]), INGESTION, name="taps").collect("out")
     text = env.explain()
-    assert "continuous (as 'taps' goes by when rows are read)" in text
+    assert "continuous (as 'taps' uses ingestion time)" in text
     assert "event time: when a row is read" in text
 
 
 def test_it_is_said_at_the_source() -> None:
     rows = rh.Environment().from_source(rh.collection([{"i": 1}]))
-    with pytest.raises(ProgramError, match="in their source") as caught:
+    with pytest.raises(ProgramError, match="ingestion time is assigned where the source") as caught:
         rows.with_event_time(INGESTION)
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

@@ -194,7 +194,7 @@ def test_one_that_stays_away_is_an_error_with_the_key() -> None:
         desk.clock.us += begun.wake_after_us() or 0
         assert not begun.ready()
     desk.io.run()
-    with pytest.raises(UnavailableError, match=r"failed for 1\.55 s: ConnectionError: gone") as raised:
+    with pytest.raises(UnavailableError, match=r"failing for 1\.55 s: ConnectionError: gone") as raised:
         begun.ready()
     assert raised.value.key == "'ada', and 2 others"
     assert len(desk.client.calls) == 6
@@ -212,8 +212,11 @@ def test_what_another_try_does_not_mend_is_an_error_at_once() -> None:
 @pytest.mark.parametrize(
     ("found", "what"),
     [
-        (Found(pa.record_batch({"x": ["a"]}), pa.array([0])), "gave 1 places for 1 rows of x"),
-        (Found(pa.record_batch({"country": ["a"]}), pa.array([0, 0])), "gave 2 places for 1 rows"),
+        (Found(pa.record_batch({"x": ["a"]}), pa.array([0])), "the lookup returned 1 positions for"),
+        (
+            Found(pa.record_batch({"country": ["a"]}), pa.array([0, 0])),
+            "the lookup returned 2 positions",
+        ),
         (Found(pa.record_batch({"country": ["a"]}), pa.array([1])), "other keys than the 1"),
     ],
 )
@@ -287,7 +290,7 @@ def test_the_error_of_a_job_names_line_operator_and_key() -> None:
     with pytest.raises(RheosError) as raised:
         env.execute("away")
     assert f"{__file__}:" in str(raised.value)
-    assert "operator 'countries': the lookup has failed for" in str(raised.value)
+    assert "operator 'countries': the lookup has been failing for" in str(raised.value)
     assert "key: 'user-0', and 6 others" in str(raised.value)
 
 
@@ -298,14 +301,14 @@ def test_what_cannot_be_looked_up_is_found_when_the_program_is_built() -> None:
     good: dict[str, Any] = {"on": "user", "columns": {"theirs": "country"}}
     assert stream.lookup(KNOWN, **good).schema.names == ["user", "country", "tags", "theirs"]
     for given, error, what in (
-        ({"on": "user", "columns": None}, SchemaError, "two columns 'country'"),
+        ({"on": "user", "columns": None}, SchemaError, "the result would have two columns named"),
         ({"on": "who"}, SchemaError, "'who', which the stream does not have"),
         ({"on": "tags"}, SchemaError, "'tags', which is list"),
         ({"on": ("user", "country")}, ProgramError, "names 2 columns"),
         ({"columns": ["land"]}, SchemaError, "'land'"),
         ({"columns": []}, ProgramError, "no column"),
         ({"how": "outer"}, ProgramError, "how='outer'"),
-        ({"cache_keys": 0}, ProgramError, "cache_keys=0"),
+        ({"cache_keys": 0}, ProgramError, "cache_keys must be a number of keys, not 0"),
         ({"retry_for": "soon"}, ProgramError, "soon"),
     ):
         with pytest.raises(error, match=what):

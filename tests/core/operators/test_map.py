@@ -133,6 +133,6 @@ def test_a_result_of_another_type_names_the_record(result: Any, flat: bool) -> N
 
 @pytest.mark.parametrize("result", [7, "text", {"word": "a", "length": 1}, Word("a", 1)])
 def test_a_flat_map_that_gives_a_single_thing(result: Any) -> None:
-    with pytest.raises(UserFunctionError, match="should yield") as caught:
+    with pytest.raises(UserFunctionError, match="but must yield its outputs") as caught:
         run(operator(lambda line: result, flat=True), "a")
     assert caught.value.record == repr(Line("a"))

@@ -78,16 +78,16 @@ def test_rows_may_be_dropped_and_made_where_there_is_no_event_time() -> None:
         (
             lambda f: f,
             "polars",
-            r"gave the columns k: .*, n: int64, and declares k: string, twice: double",
+            r"returned the columns k: .*, n: int64, but declares k: string, twice: double",
         ),
-        (lambda f: in_polars(f).with_columns(x=1), "polars", "gave the columns"),
-        (lambda f: in_polars(f).lazy(), "polars", "gave LazyFrame, and should give a polars.DataFrame"),
-        (lambda f: None, "arrow", "gave NoneType"),
-        (lambda f: in_polars(pl.from_arrow(f)), "arrow", "gave DataFrame"),  # type: ignore[arg-type]
+        (lambda f: in_polars(f).with_columns(x=1), "polars", "() returned the columns"),
+        (lambda f: in_polars(f).lazy(), "polars", "() returned LazyFrame, but must return a"),
+        (lambda f: None, "arrow", "returned NoneType"),
+        (lambda f: in_polars(pl.from_arrow(f)), "arrow", "returned DataFrame"),  # type: ignore[arg-type]
         (
             lambda f: in_polars(f).cast(pl.String),
             "polars",
-            "gave column 'twice' as large_string, and declares",
+            "() returned column 'twice' as large_string, but declares",
         ),
     ],
 )
@@ -107,14 +107,14 @@ def test_values_that_do_not_fit_are_refused() -> None:
         list(op.on_batch(0, pa.record_batch([["a"], [1]], schema=PLAIN)))
 
     run_one([1, 2])
-    with pytest.raises(UserFunctionError, match="that are no int8"):
+    with pytest.raises(UserFunctionError, match="\\(\\) returned values in column"):
         run_one([1000])
-    with pytest.raises(UserFunctionError, match="gave nulls in column 'n'"):
+    with pytest.raises(UserFunctionError, match="\\(\\) returned nulls in column 'n', which is"):
         run_one([1, None])
 
 
 def test_event_time_keeps_the_number_of_rows() -> None:
-    with pytest.raises(UserFunctionError, match="gave 2 rows for 3"):
+    with pytest.raises(UserFunctionError, match="\\(\\) returned 2 rows for 3, so the event time of"):
         run(lambda frame: in_polars(frame).head(2), "polars", timed=True)
 
 

@@ -175,7 +175,7 @@ def test_a_function_may_give_a_list() -> None:
 
 @pytest.mark.parametrize("given", [Total("a", 1), {"user": "a", "total": 1}, "text", 7])
 def test_a_single_record_is_not_an_output(given: Any) -> None:
-    with pytest.raises(UserFunctionError, match="where it should yield its outputs") as caught:
+    with pytest.raises(UserFunctionError, match="but must yield its outputs") as caught:
         feed(make(Nothing(given)), ("a", 1))
     assert caught.value.record == "Event(user='a', n=1)"
     assert caught.value.key == "'a'"
@@ -279,7 +279,7 @@ def test_wrong_side_outputs_are_named() -> None:
         feed(operator, ("a", -9))
     assert caught.value.site is not None
     assert caught.value.site.file == __file__
-    with pytest.raises(UserFunctionError, match="should be Warn, and is Event"):
+    with pytest.raises(UserFunctionError, match="should be Warn, but is Event"):
         feed(operator, ("a", -6))
 
 
@@ -330,7 +330,7 @@ def line_of(text: str) -> int:
     [
         (0, "ZeroDivisionError: integer division or modulo by zero", "1 // event.n"),
         (4, "ValueError: invalid literal for int()", 'int("four")'),
-        (5, "TypeError: a timer is set to whole milliseconds", "register(1.5)"),
+        (5, "TypeError: a timer must be set to an int, in milliseconds", "register(1.5)"),
         (6, "AttributeError: 'Event' object has no attribute 'nothing'", "event.nothing"),
     ],
 )
@@ -351,9 +351,9 @@ def test_what_the_function_raises_begins_with_its_line(n: int, said: str, line: 
 @pytest.mark.parametrize(
     ("n", "said"),
     [
-        (1, "a record should be Total, and is Event"),
-        (2, "field 'total' should be int64, and is str: 'two'"),
-        (3, "a record should be Total, and is NoneType: None"),
+        (1, "a record should be Total, but is Event"),
+        (2, "field 'total' should be int64, but is str: 'two'"),
+        (3, "a record should be Total, but is NoneType: None"),
     ],
 )
 def test_an_output_of_another_type_is_named_with_its_record_and_key(n: int, said: str) -> None:
@@ -424,7 +424,7 @@ class Assigns(KeyedProcessFunction):
 
 
 def test_an_assignment_to_a_declared_state_is_refused() -> None:
-    with pytest.raises(StateAccessError, match="'total' is a declared state") as caught:
+    with pytest.raises(StateAccessError, match="'total' is a declared state, and an") as caught:
         feed(make(Assigns("value")), ("a", 1))
     assert str(caught.value.site) == f"{__file__}:{line_of('self.total = event.n')}"
     assert caught.value.hint == "write self.total.value = ..."
@@ -434,7 +434,7 @@ def test_an_assignment_to_a_declared_state_is_refused() -> None:
 
 
 def test_a_wrong_value_of_state_is_named() -> None:
-    with pytest.raises(StateAccessError, match="state 'total' is declared as int, and was given str"):
+    with pytest.raises(StateAccessError, match="state 'total' is declared as int, but was assigned"):
         feed(make(Careless()), ("a", 1), ("b", 13))
 
 

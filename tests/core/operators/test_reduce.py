@@ -120,7 +120,7 @@ def test_an_exception_names_line_record_and_key() -> None:
 
 @pytest.mark.parametrize("wrong", [None, 7, {"user": "b"}, Total("b", "x")])  # type: ignore[arg-type]
 def test_what_is_not_such_a_record_is_refused(wrong: Any) -> None:
-    with pytest.raises(UserFunctionError, match="wrong output") as raised:
+    with pytest.raises(UserFunctionError, match="the function returned an invalid output") as raised:
         rows(operator(lambda left, right: wrong), batch(("a", 1, []), ("b", 1, []), ("b", 2, [])))
     assert raised.value.key == "'b'"
 

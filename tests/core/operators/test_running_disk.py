@@ -233,7 +233,7 @@ def test_files_are_read_into_memory(tmp_path: Path) -> None:
     files = files_of(disk)
     disk.close()
     memory = operator()
-    with pytest.raises(UnrestorableError, match="takes a local disk, which this runtime does not have"):
+    with pytest.raises(UnrestorableError, match="the state was stored by the backend rocksdb, and"):
         memory.open({FILES: Restored([files], memory)})
     memory.ctx.scratch = str(tmp_path / "memory")
     memory.open({FILES: Restored([files], memory)})

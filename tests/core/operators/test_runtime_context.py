@@ -201,7 +201,7 @@ def test_what_open_raises_is_an_error_at_its_line() -> None:
     error = raised.value
     assert error.what == "the job has no parameter 'wait'"
     assert error.hint is not None
-    assert error.hint.startswith("is 'wit' meant?")
+    assert error.hint.startswith("did you mean 'wit'?")
     assert error.site is not None
     assert error.site.line == inspect.getsourcelines(Needy.open)[1] + 1
 
@@ -327,7 +327,7 @@ def test_files_of_the_job_are_found_by_name(tmp_path: Path) -> None:
 
     done = run(build, simulated(files={"step": tmp_path / "step.txt"}))
     assert sum(done.collected["out"]["i"].to_pylist()) == sum(range(COUNT)) + 9 * COUNT
-    with pytest.raises(ProgramError, match="the file 'step' of the job is not there"):
+    with pytest.raises(ProgramError, match="the file 'step' of the job does not exist"):
         simulated(files={"step": tmp_path / "nowhere.txt"})
 
 
@@ -344,7 +344,7 @@ def test_metrics_have_plain_names_and_one_kind() -> None:
             ctx.histogram(self.name)
 
     for name, said in [
-        ("values", "'values' is an accumulator of another kind"),
+        ("values", "'values' is already an accumulator of another kind"),
         ("a/b", "without spaces and slashes"),
     ]:
         wrong = Wrong(name)
@@ -377,7 +377,7 @@ def test_a_counter_counts_whole_numbers() -> None:
     counter.add(by)
     wrong: list[Any] = [1.5, "2", None, 2**63]
     for value in wrong:
-        with pytest.raises(ProgramError, match="the counter 'seen' was given"):
+        with pytest.raises(ProgramError, match="but counts 64-bit integers"):
             counter.add(value)
     assert counts == {"seen": 5}
     assert type(counter.value) is int
@@ -388,7 +388,7 @@ def test_only_finite_numbers_are_added_up(kind: type[Accumulator]) -> None:
     added = kind()
     wrong: list[Any] = [math.nan, math.inf, -math.inf, np.float64("nan"), 10**400, "7", None]
     for value in wrong:
-        with pytest.raises(ProgramError, match="no finite number") as raised:
+        with pytest.raises(ProgramError, match="was added to an accumulator, but is not a") as raised:
             added.add(value)
         assert raised.value.hint
     assert added.value == Accumulated()
@@ -421,7 +421,7 @@ def test_what_is_no_number_is_refused_at_the_line_of_the_user() -> None:
             self.values.add(math.inf if row.i == 7 else row.i)
             return {"i": row.i}
 
-    with pytest.raises(ProgramError, match="inf was added up") as raised:
+    with pytest.raises(ProgramError, match="inf was added to an accumulator, but is not a") as raised:
         run(lambda env: {"out": rows(env).map(Adds(), returns=SCHEMA)}, simulated())
     assert raised.value.site is not None
     assert raised.value.site.file == __file__

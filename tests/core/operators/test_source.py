@@ -298,9 +298,9 @@ def test_numbers_say_their_unit_and_text_its_format(
         ([1_767_225_600, 1_767_225_601], {}, "look like seconds", "1767225600"),
         ([1_767_225_600_000_000], {}, "look like microseconds", "1767225600000000"),
         ([1_767_225_600_000_000_000], {}, "look like nanoseconds", "1767225600000000000"),
-        ([1.0, float("nan")], {"unit": "s"}, "no number of its unit", "nan"),
-        ([1, 2**60], {"unit": "s"}, "no number of its unit", str(2**60)),
-        (["2026-01-01", "1 Jan"], {"format": "%Y-%m-%d"}, "not of the format '%Y-%m-%d'", "'1 Jan'"),
+        ([1.0, float("nan")], {"unit": "s"}, "a record's event time in column", "nan"),
+        ([1, 2**60], {"unit": "s"}, "a record's event time in column", str(2**60)),
+        (["2026-01-01", "1 Jan"], {"format": "%Y-%m-%d"}, "a record's event time does", "'1 Jan'"),
     ],
 )
 def test_a_time_that_cannot_be_meant_is_an_error_with_its_record(

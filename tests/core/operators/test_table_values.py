@@ -236,7 +236,7 @@ def test_it_is_restored_and_rescaled_in_all_ways() -> None:
 def test_a_value_that_was_not_there_cannot_be_taken_back() -> None:
     op = opened()
     rows = [{"k": "a", "v": 1.0, "w": 1, OP: "insert"}, {"k": "a", "v": 2.0, "w": 1, OP: "delete"}]
-    with pytest.raises(InputError, match="taken back that was not there") as raised:
+    with pytest.raises(InputError, match="a change retracts a row that does not exist") as raised:
         given_by(op, rows, 2)
     assert "2.0" in str(raised.value)
 

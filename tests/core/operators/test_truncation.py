@@ -161,8 +161,8 @@ def test_what_is_no_change_is_one_bad_record() -> None:
     ("bad", "kind", "what"),
     [
         (BAD[1], UserFunctionError, "does not say whether the row is inserted"),
-        (BAD[2], InputError, "a change has no key"),
-        (BAD[3], InputError, "a change says nothing of what it is"),
+        (BAD[2], InputError, "a change has a null key"),
+        (BAD[3], InputError, "a change has no kind of change"),
     ],
 )
 def test_without_skip_it_ends_the_job_with_the_record(bad: Any, kind: Any, what: str) -> None:
@@ -177,7 +177,7 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
     for wrong, what in (
         ({"on_truncate": "drop"}, "on_truncate='drop' is not known"),
         ({"on_error": "drop"}, "on_error='drop' is not known"),
-        ({"on_error": "skip", "op": None}, 'on_error="skip" is for changes that op= tells'),
+        ({"on_error": "skip", "op": None}, 'on_error="skip" needs op= and on_truncate="delete"'),
     ):
         with pytest.raises(ProgramError, match=what):
             rows.upserts(**{"key": "id", "op": None, **wrong})  # type: ignore[arg-type]

@@ -302,30 +302,30 @@ class Wrong(rh.KeyedBatchFunction):
         (
             "state.total.__setitem__(keys, 0.5)",
             StateAccessError,
-            "as int, and was given float64",
+            "is declared as int, but was assigned float64",
         ),
         ("state.total.__setitem__(keys, None)", StateAccessError, "declared as int"),
         (
             "state.name.__setitem__(keys, [None])",
             StateAccessError,
-            "as str, and was given nulls",
+            "is declared as str, but was assigned nulls",
         ),
         (
             "state.ratio.__setitem__(keys, pl.Series([None], dtype=pl.Float64))",
             StateAccessError,
-            "as float, and was given nulls",
+            "is declared as float, but was assigned nulls",
         ),
         ("state.name.__setitem__(keys, [1.5])", StateAccessError, "declared as str"),
         ("state.name.__setitem__(keys, ['a', 'b'])", StateAccessError, "shape \\(2,\\) for 1 keys"),
-        ("state.timers.register(keys, [1, 2])", StateAccessError, "a timer was given an array"),
-        ("state.total[0]", StateAccessError, "used at int, which is not the keys of rows"),
-        ("setattr(state, 'total', 3)", StateAccessError, "set as a whole"),
-        ("state.timers.register(keys, 0.5)", RheosError, "whole milliseconds"),
-        ("[3]", RheosError, "should yield rh.Emit"),
-        ("rh.Emit({'user': ['a']})", RheosError, "gave the columns user"),
+        ("state.timers.register(keys, [1, 2])", StateAccessError, "a timer received an array of"),
+        ("state.total[0]", StateAccessError, "was indexed with int, not with keys"),
+        ("setattr(state, 'total', 3)", StateAccessError, "replaced as a whole"),
+        ("state.timers.register(keys, 0.5)", RheosError, "integer milliseconds"),
+        ("[3]", RheosError, "but must yield rh.Emit"),
+        ("rh.Emit({'user': ['a']})", RheosError, "returned the columns user: .*, but declares"),
         ("rh.Emit({'user': ['a', 'b'], 'total': [1, 2]})", RheosError, "returned 2 rows for 1"),
         ("rh.Emit({'user': ['a'], 'total': [1]}, np.array([4]))", RheosError, "in a batch of 1"),
-        ("rh.Emit({'user': ['a'], 'total': [1]}, np.array([True]))", RheosError, "no positions"),
+        ("rh.Emit({'user': ['a'], 'total': [1]}, np.array([True]))", RheosError, "not positions"),
         ("rh.Emit({'user': ['a'], 'total': 'x'})", RheosError, "declares"),
         (
             "rh.Emit({'user': np.array(['a']), 'total': np.zeros(2)})",
@@ -346,14 +346,14 @@ def test_what_a_function_does_wrong(does: str, error: type[RheosError], says: st
     with pytest.raises(error, match=says) as caught:
         feed(make(function), ("a", 1))
     assert caught.value.operator == "the operator"
-    assert caught.value.hint or says == "whole milliseconds"
+    assert caught.value.hint or says == "integer milliseconds"
 
 
 @pytest.mark.parametrize(
     ("positions", "says"),
     [
-        ("np.array([True])", "no positions"),
-        ("np.array([0.0])", "no positions"),
+        ("np.array([True])", "not positions"),
+        ("np.array([0.0])", "not positions"),
         ("[0, 0]", "has 2 positions"),
         ("[1]", "in a batch of 1"),
         ("[0]", None),
@@ -381,11 +381,11 @@ def declaring(declared: Any, name: str = "it") -> Any:
 @pytest.mark.parametrize(
     ("declared", "says"),
     [
-        (rh.ListState(int), "is a ListState, and a function of batches keeps values alone"),
-        (rh.ValueState(list[int]), "keeps int, float, bool and str"),
+        (rh.ListState(int), "is a ListState, but a function of batches supports only single values"),
+        (rh.ValueState(list[int]), "supports only int, float, bool and str"),
         (rh.ValueState(int), "has no default"),
         (rh.ValueState(float, default=0), "has the default 0"),
-        (rh.ValueState(int, default=1 << 64), "beyond 64 bits"),
+        (rh.ValueState(int, default=1 << 64), "exceeds the 64 bits"),
     ],
 )
 def test_state_that_is_no_column(declared: Any, says: str) -> None:
@@ -403,7 +403,7 @@ def test_functions_that_are_not_whole() -> None:
 
     with pytest.raises(ProgramError, match="does not define process_batch"):
         stream().process(Nothing())
-    with pytest.raises(SchemaError, match="does not say the type of what it gives"):
+    with pytest.raises(SchemaError, match="does not declare the type of its output records"):
         stream().process(Wrong(""))
     named = rh.ValueState(int, default=0)
     function = declaring(named, "watermark")
@@ -416,7 +416,7 @@ def test_what_a_function_raises_stands_at_its_line() -> None:
     function: Any = Wrong("1 // 0")
     with pytest.raises(RheosError, match="ZeroDivisionError") as caught:
         feed(make(function), ("a", 1), ("b", 2))
-    assert caught.value.record == "one of 2, of which the first is {'user': 'a', 'n': 1}"
+    assert caught.value.record == "one of 2, the first of which is {'user': 'a', 'n': 1}"
 
 
 def test_groups_by_key_give_the_same_as_rounds() -> None:

@@ -324,7 +324,7 @@ def test_a_compiled_function_refuses_it_at_its_line() -> None:
     env = rh.Environment()
     watermark = rh.Watermark.bounded_out_of_orderness("1s", on="at")
     stream = env.from_source(rh.collection([Step(1, 1)]), watermark=watermark).key_by("user")
-    with pytest.raises(ProgramError, match="'n' has a time to live, and a compiled function") as caught:
+    with pytest.raises(ProgramError, match="state 'n' has a time to live, which a") as caught:
         stream.process(rh.compiled(Each)())
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

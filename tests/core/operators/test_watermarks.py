@@ -170,7 +170,7 @@ class Wrong(rh.WatermarkGenerator):
 
 @pytest.mark.parametrize("given", [1.5, "soon", True, 2**63])
 def test_what_is_no_time_is_an_error_with_the_record(given: Any) -> None:
-    with pytest.raises(RheosError, match="the watermark generator gave") as raised:
+    with pytest.raises(RheosError, match="the watermark generator returned") as raised:
         run(late_with(rh.Watermark.generator(Wrong(given), on="at")))
     assert raised.value.record is not None
     assert raised.value.record.startswith("Row(i=")
@@ -189,7 +189,7 @@ def test_what_a_generator_keeps_is_plain() -> None:
             self.seen = {timestamp}
             return None
 
-    with pytest.raises(RheosError, match="what Hoarding keeps cannot be stored"):
+    with pytest.raises(RheosError, match="the state of Hoarding cannot be stored"):
         run(late_with(rh.Watermark.generator(Hoarding(0), on="at")), checkpoint_interval="10ms")
 
 
@@ -206,7 +206,9 @@ def test_what_cannot_be_is_refused_where_it_is_written() -> None:
         env.from_source(source, rh.Watermark.punctuated(col("i"), on="at"))
     with pytest.raises(ProgramError, match="is not a watermark generator"):
         env.from_source(source, rh.Watermark.generator(5, on="at"))  # type: ignore[arg-type]
-    with pytest.raises(ProgramError, match="Periodic has on_periodic, and its period is None"):
+    with pytest.raises(ProgramError, match=r"Periodic defines on_periodic\(\), but period is None"):
         env.from_source(source, rh.Watermark.generator(Periodic(), on="at"))
-    with pytest.raises(ProgramError, match="Trailing has no on_periodic, but its period is '1s'"):
+    with pytest.raises(
+        ProgramError, match=r"Trailing does not define on_periodic\(\), but period is '1s'"
+    ):
         env.from_source(source, rh.Watermark.generator(Trailing(1), on="at", period="1s"))

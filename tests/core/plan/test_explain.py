@@ -36,7 +36,7 @@ Program
     does      reads a collection of 3 rows (bounded); event time: at, at most 5s late
     columns   user: string, kind: string, value: int64, at: timestamp[us, tz=UTC]
     written   here
-  forgotten   (unused: it leads to no sink)
+  forgotten   (unused: it has no sink)
     reads     events
     does      col("user")
     columns   user: string

@@ -122,7 +122,7 @@ def test_another_parallelism_begins_a_chain_and_rows_go_to_it_in_turn() -> None:
     ]
     assert [edge.peers(1, 2) for edge in plan.edges] == [range(2)] * 3
     told = explain.text(plan)
-    assert "chain 1, in 1 subtask, reads chain 0 in turn" in told
+    assert "chain 1, in 1 subtask, reads chain 0 round-robin" in told
     assert "chain 1: narrow (rebalance)" in told
 
 

@@ -40,7 +40,7 @@ def test_what_merges_runs_in_two(window: rh.Window) -> None:
     [
         (
             lambda rows: counted(rows.window_all(rh.Session("1m"))),
-            "which rows are one window depends on every row",
+            "windows merge depending on every row",
         ),
         (
             lambda rows: counted(rows.window_all(rh.Tumbling("1m"))).side_output("late"),
@@ -52,7 +52,7 @@ def test_what_merges_runs_in_two(window: rh.Window) -> None:
         ),
         (
             lambda rows: counted(rows.window_all(rh.Tumbling("1m")).trigger(rh.triggers.count(3))),
-            "what fires the windows, or is computed of them, gets every row",
+            "the trigger or an aggregate of the windows reads every column",
         ),
     ],
 )

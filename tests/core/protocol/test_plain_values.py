@@ -132,7 +132,7 @@ def test_a_value_of_state_is_the_same_before_and_after_a_restart() -> None:
     naive = datetime(2026, 1, 1)
     assert codec.decode(codec.encode([codec.fit(naive)], ["k"])[0]) == naive
     for wrong in (date(2026, 1, 1), pd.Timestamp(1), pd.NaT, 5):
-        with pytest.raises(StateAccessError, match="state 'last' is declared as datetime"):
+        with pytest.raises(StateAccessError, match="state 'last' is declared as datetime, but was"):
             codec.fit(wrong)
     assert ValueCodec("last", datetime | None).fit(pd.NaT) is None
     with pytest.raises(StateAccessError, match="declared as date"):

@@ -141,7 +141,7 @@ def test_records_are_filled_by_name_and_without_hidden_columns() -> None:
     assert rows_of(batch, Keyword) == [Keyword(n=7, text="a")]
     [row] = rows_of(batch, None)
     assert repr(row) == "Row(text='a', more=1.0, n=7)"
-    with pytest.raises(SchemaError, match="Plain has a field that the stream has not"):
+    with pytest.raises(SchemaError, match="Plain has a field that the stream does not have"):
         rows_of(batch.select(["text"]), Plain)
 
 
@@ -215,16 +215,16 @@ def test_nullability_is_that_of_the_annotation() -> None:
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        (Plain("x"), "field 'n' should be int64, and is str: 'x'"),  # type: ignore[arg-type]
-        (Plain(None), "field 'n' should be int64, and is NoneType: None"),  # type: ignore[arg-type]
-        (Plain(1.0), "field 'n' should be int64, and is float: 1.0"),  # type: ignore[arg-type]
-        (Plain(True), "field 'n' should be int64, and is bool: True"),
-        (Plain(2**70), "field 'n' should be int64, and is int: 1180591620717411303424"),
-        (Plain(1, 5), "field 'text' should be string or None, and is int: 5"),  # type: ignore[arg-type]
-        (Plain(1, b"x"), "field 'text' should be string or None, and is bytes: b'x'"),  # type: ignore[arg-type]
-        (None, "a record should be Plain, and is NoneType: None"),
-        (Slotted(1, "a"), "a record should be Plain, and is Slotted"),
-        (7, "a record should be Plain, and is int: 7"),
+        (Plain("x"), "field 'n' should be int64, but is str: 'x'"),  # type: ignore[arg-type]
+        (Plain(None), "field 'n' should be int64, but is NoneType: None"),  # type: ignore[arg-type]
+        (Plain(1.0), "field 'n' should be int64, but is float: 1.0"),  # type: ignore[arg-type]
+        (Plain(True), "field 'n' should be int64, but is bool: True"),
+        (Plain(2**70), "field 'n' should be int64, but is int: 1180591620717411303424"),
+        (Plain(1, 5), "field 'text' should be string or None, but is int: 5"),  # type: ignore[arg-type]
+        (Plain(1, b"x"), "field 'text' should be string or None, but is bytes: b'x'"),  # type: ignore[arg-type]
+        (None, "a record should be Plain, but is NoneType: None"),
+        (Slotted(1, "a"), "a record should be Plain, but is Slotted"),
+        (7, "a record should be Plain, but is int: 7"),
     ],
 )
 def test_what_does_not_fit_is_named(row: Any, said: str) -> None:
@@ -238,23 +238,23 @@ def test_what_does_not_fit_is_named(row: Any, said: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"where": Point("a", None)}, "field 'where.x' should be double, and is str: 'a'"),
-        ({"path": [Point(1, 1), 5]}, "field 'path[]' should be a record with 'x', and is int: 5"),
+        ({"where": Point("a", None)}, "field 'where.x' should be double, but is str: 'a'"),
+        ({"path": [Point(1, 1), 5]}, "field 'path[]' should be a record with 'x', but is int: 5"),
         (
             {"path": [Point(1, 1), Point(1, "a")]},
-            "field 'path[].y' should be double or None, and is str",
+            "field 'path[].y' should be double or None, but is str",
         ),
-        ({"tags": ["a", 1]}, "field 'tags[]' should be string or None, and is int: 1"),
+        ({"tags": ["a", 1]}, "field 'tags[]' should be string or None, but is int: 1"),
         ({"tags": "abc"}, "field 'tags' should be list"),
         ({"tags": 7}, "field 'tags' should be list"),
-        ({"sizes": {1: 1}}, "field 'sizes[key]' should be string, and is int: 1"),
-        ({"sizes": {"a": "b"}}, "field 'sizes[]' should be int64 or None, and is str: 'b'"),
+        ({"sizes": {1: 1}}, "field 'sizes[key]' should be string, but is int: 1"),
+        ({"sizes": {"a": "b"}}, "field 'sizes[]' should be int64 or None, but is str: 'b'"),
         ({"sizes": []}, "field 'sizes' should be map"),
         ({"where": 5}, "field 'where' should be"),
         ({"where": None}, "field 'where' should be struct"),
         ({"day": datetime(2024, 1, 1)}, "field 'day' should be date32"),
         ({"at": date(2024, 1, 1)}, "field 'at' should be timestamp[us, tz=UTC]"),
-        ({"price": 0.5}, "field 'price' should be decimal128(38, 18), and is float"),
+        ({"price": 0.5}, "field 'price' should be decimal128(38, 18), but is float"),
         ({"price": Decimal(1).scaleb(-30)}, "field 'price' should be decimal128"),
     ],
 )

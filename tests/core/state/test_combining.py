@@ -82,7 +82,7 @@ def test_what_is_added_is_kept_and_moved(tmp_path: Path, backend: str) -> None:
     assert here.recent.value is None, "its time is over"
     here.recent.add(1)
     assert here.recent.value == 1
-    with pytest.raises(StateAccessError, match="declared as int, and was given str"):
+    with pytest.raises(StateAccessError, match="is declared as int, but was assigned str"):
         job["nobody"].most.add("a text")
     job.close()
 

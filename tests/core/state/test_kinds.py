@@ -166,7 +166,7 @@ def test_what_only_a_newer_version_knows_is_not_shown_as_something_else() -> Non
         kind=StateKind.KEYED, holds="vectors", key=[], value=TypeShape(name="vector", fields=[])
     )
     with pytest.raises(
-        SchemaError, match="'vectors', and this version of Rheos knows no such"
+        SchemaError, match="'vectors', which this version of Rheos does not know"
     ) as caught:
         layout_of("state", {"state": shape})
     assert "version that wrote it" in str(caught.value.hint)
@@ -202,7 +202,7 @@ def test_a_program_uses_a_new_kind_and_survives_failures(backend: rh.StateBacken
 
 
 def test_a_kind_that_is_not_registered_is_refused_at_its_line() -> None:
-    with pytest.raises(ProgramError, match="'most' is declared as Largest, which is no kind") as caught:
+    with pytest.raises(ProgramError, match="state 'most' is declared as Largest, which is") as caught:
         simulate(bids, faults=Faults(until_us=0))
     assert caught.value.site is not None
     assert caught.value.site.file == __file__

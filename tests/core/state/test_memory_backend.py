@@ -279,12 +279,12 @@ def test_state_without_a_key_is_refused() -> None:
 @pytest.mark.parametrize(
     ("kind", "value", "said"),
     [
-        (int, "x", "state 's' is declared as int, and was given str 'x'"),
-        (int, 1.5, "was given float 1.5"),
-        (int, None, "was given NoneType None"),
+        (int, "x", "state 's' is declared as int, but was assigned str 'x'"),
+        (int, 1.5, "was assigned float 1.5"),
+        (int, None, "was assigned NoneType None"),
         (str, b"x", "declared as str"),
         (Cart, Seen(1), "declared as Cart"),
-        (list[int], (1,), r"declared as list\[int\], and was given tuple"),
+        (list[int], (1,), r"is declared as list\[int\], but was assigned tuple"),
     ],
 )
 def test_a_value_of_another_class_is_refused_when_it_is_written(

@@ -196,7 +196,7 @@ def test_the_memory_backend_without_a_disk_refuses_files(tmp_path: Path) -> None
             return MemoryBackend(self.keys, GROUPS, KeyScope(self.clock))
 
     other = Diskless(tmp_path, job.states, MEMORY, store=job.store)
-    with pytest.raises(CheckpointError, match="files of another state backend") as caught:
+    with pytest.raises(CheckpointError, match="was stored by another state backend") as caught:
         other.start(written)
     assert "savepoint" in str(caught.value.hint)
 

@@ -355,7 +355,7 @@ def test_what_comes_to_life_again_is_not_swept(tmp_path: Path, backend: str) -> 
 def test_a_time_to_live_is_checked_where_it_is_written() -> None:
     for ttl, what in (
         ("soon", "'soon' is not a duration"),
-        (TimeToLive("0s"), "longer than nothing"),
+        (TimeToLive("0s"), "must be greater than 0"),
         (TimeToLive("1h", time="wall_clock"), "time='wall_clock' is not known"),  # type: ignore[arg-type]
         (TimeToLive("1h", renewed_on="read"), "renewed_on='read' is not known"),  # type: ignore[arg-type]
     ):
@@ -390,5 +390,5 @@ def test_stored_entries_that_are_cut_off_are_refused(cut: int) -> None:
         if cut < len(data):
             with pytest.raises(UnrestorableError):
                 codec.decode(data[:cut])
-    with pytest.raises(UnrestorableError, match="1 elements and 2 times"):
+    with pytest.raises(UnrestorableError, match="has 1 elements, but 2 update times"):
         many.decode(segment[:20] + b"\x91\xa1a")

@@ -153,7 +153,7 @@ def test_wrong_uses_are_refused() -> None:
     timers = Timers()
     with pytest.raises(StateAccessError, match="outside a keyed context"):
         timers.register(5)
-    with pytest.raises(TypeError, match=r"whole milliseconds since the epoch, an int, and not to 1\.5"):
+    with pytest.raises(TypeError, match=r"a timer must be set to an int, in milliseconds since the"):
         timers.at("a").register(1.5)  # type: ignore[arg-type]
     timers.at("a").register(np.int64(5))  # type: ignore[arg-type]
     assert timers.due(5) == [(5, "a")]

@@ -134,7 +134,7 @@ def test_lists_are_lists() -> None:
     assert list(own) == [4, 5]
     own.clear()
     assert not len(own)
-    with pytest.raises(StateAccessError, match="declared as int, and was given str"):
+    with pytest.raises(StateAccessError, match="is declared as int, but was assigned str"):
         own.append("a text")
 
 
@@ -151,7 +151,7 @@ def test_broadcast_state_is_written_by_no_way_around() -> None:
         rules.popitem,
         rules.clear,
     ):
-        with pytest.raises(StateAccessError, match="'rules' was written where it may only be read"):
+        with pytest.raises(StateAccessError, match="broadcast state 'rules' was written where it is"):
             write()
     assert rules.setdefault("a", rule) == Rule("a", [1, 2]), "that is there, and is only read"
     assert sorted(rules) == ["a", "b"]

@@ -171,7 +171,7 @@ def test_rows_that_were_shared_out_in_another_way_are_refused(was: PortType, now
         ((port, rows),) = found
         assert (port, rows.column("row").to_pylist()) == (0, [1])
     else:
-        with pytest.raises(UnrestorableError, match="no longer share out as they did"):
+        with pytest.raises(UnrestorableError, match="whose distribution over its subtasks has"):
             list(found)
 
 
@@ -193,7 +193,7 @@ def test_rows_of_narrower_columns_fit_wider_ones() -> None:
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
-        (operator(pa.schema([("gone", pa.int64())])), "do not fit its input"),
+        (operator(pa.schema([("gone", pa.int64())])), "that no longer fit its input"),
         (operator(ports=0), "no longer has"),
     ],
 )

@@ -235,4 +235,4 @@ def test_driver_kills_need_a_checkpoint_directory() -> None:
     words = [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), "--faults", "driver"]
     done = subprocess.run(words, cwd=ROOT, check=False, capture_output=True, text=True, timeout=400)
     assert done.returncode == 2
-    assert "goes on only from a checkpoint directory" in done.stderr
+    assert "a job whose driver is killed can resume only from a persistent checkpoint" in done.stderr

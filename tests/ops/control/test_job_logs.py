@@ -66,7 +66,7 @@ def test_what_is_of_no_operator_and_what_was_left_out_is_said() -> None:
     pass_on(of_worker("x", operator="no such", dropped=7), JobId("shop"), NAMES)
     first, second = newest_lines(log_path(PATH), 10)
     assert (first.operator, second.level) == (None, "warning")
-    assert second.message == "7 lines were logged faster than they are kept, and are left out"
+    assert second.message == "7 lines were dropped, because they were logged too fast"
 
 
 @pytest.mark.usefixtures("log")

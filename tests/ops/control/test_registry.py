@@ -269,7 +269,7 @@ def test_a_whole_id_is_no_beginning_of_another() -> None:
 
 
 def test_jobs_that_share_what_was_said_are_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match="'flights' may be any of 2 running jobs") as caught:
+    with pytest.raises(ConfigurationError, match="'flights' matches 2 running jobs") as caught:
         find_job("flights", [VISITS, HERE, THERE, LONGER])
     listed = (caught.value.detail or "").splitlines()
     assert [line.rpartition(", ")[2] for line in listed] == ["/data/here)", "s3://bucket/there)"]
@@ -277,8 +277,8 @@ def test_jobs_that_share_what_was_said_are_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wanted", ["bookings", "", "flights@/elsewhere", "visits@/data/here"])
 def test_a_job_that_is_not_there_is_refused_with_those_that_are(wanted: str) -> None:
-    with pytest.raises(ConfigurationError, match="there is no running job") as caught:
+    with pytest.raises(ConfigurationError, match=r"no job '.*' is running") as caught:
         find_job(wanted, [VISITS, HERE])
     assert len((caught.value.detail or "").splitlines()) == 2
-    with pytest.raises(ConfigurationError, match="none of this user's runs here"):
+    with pytest.raises(ConfigurationError, match="is running: this user runs no job on this machine"):
         find_job(wanted, [])

@@ -121,7 +121,7 @@ def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
     assert sorted(seen) == ["running", "standing by"]
     assert Registry().records() == []
     said = capsys.readouterr().err
-    assert "standing by: the job 'job' is run by process" in said
+    assert "runs the job 'job'" in said
     assert "the job 'job' was stopped under process" in said
 
 
@@ -149,7 +149,7 @@ def test_a_job_that_has_failed_is_not_tried_again_and_is_an_error(
     meanwhile(lambda: (first.end(JobState.FAILED, RheosError("division by zero")), ended(handle))[0])
     error = ended(submit(runtime, tmp_path))
     assert isinstance(error, JobFailedError)
-    assert "has failed under process" in error.what
+    assert "failed under process" in error.what
     assert not runtime.submitted
 
 
@@ -157,7 +157,7 @@ def test_a_job_that_has_failed_is_not_tried_again_and_is_an_error(
     ("state", "error"),
     [
         (JobState.RUNNING, JobFailedError("the JVM was lost")),
-        (JobState.FAILED, FencedError("another driver has taken over")),
+        (JobState.FAILED, FencedError("another driver now runs the job")),
     ],
     ids=["crashed", "replaced"],
 )
@@ -172,7 +172,7 @@ def test_where_the_driver_failed_and_not_the_job_it_is_taken_over(
     handle = submit(Submits(first), tmp_path, standby=False)
     meanwhile(lambda: (first.end(state, error), ended(handle))[0])
     taken = submit(Submits(second), tmp_path)
-    assert "is gone: taking the job 'job' over" in capsys.readouterr().err
+    assert "was lost: taking over the job 'job'" in capsys.readouterr().err
     assert note(tmp_path).outcome is None
     second.end(JobState.FINISHED)
     ended(taken)

@@ -30,7 +30,7 @@ from rheos.ops.dashboard.openapi import BASE, document
 from tests.ops.dashboard.fed_jobs import FedJob
 
 TOKEN = "the token of the pictures"
-_REFUSED = {"what": "there is no such token", "hint": "send a token"}
+_REFUSED = {"what": "unknown token", "hint": "send a token"}
 
 
 class FedServer:
@@ -95,7 +95,7 @@ class FedServer:
         if self.turning:
             self.turn()
         if key and self._job(key) is None:
-            said: Any = {"what": f"there is no job {key!r}", "hint": "ask for the list of jobs"}
+            said: Any = {"what": f"unknown job {key!r}", "hint": "see the list of jobs"}
             return b"event: problem\ndata: " + msgspec.json.encode(said) + b"\n\n"
         job = self._job(key)
         shown = self.listed() if job is None else job.now()

@@ -128,7 +128,7 @@ def test_a_new_operation_has_a_route_with_its_role_and_is_audited(asking: Asking
     assert asking.get(f"/jobs/{key}/threads") == ["main", "master", "other"]
     assert asking.get(f"/jobs/{key}/threads?starting=ma&most=1") == ["main"]
     status, what = asking.refused(f"/jobs/{key}/threads?most=few")
-    assert (status, what.partition(": ")[0]) == (400, "the arguments are not what 'threads' takes")
+    assert (status, what.partition(": ")[0]) == (400, "the arguments are not valid for 'threads'")
     assert asking.post(f"/jobs/{key}/pace", {"pause": 2, "label": "slow"}) == (
         200,
         {"directory": "slow: 2 s"},
@@ -171,7 +171,7 @@ def test_a_new_operation_is_refused_by_a_job_without_checkpoints(
 ) -> None:
     monkeypatch.setattr(StandIn, "ask", answered_by(WithoutCheckpoints))
     monkeypatch.setattr(StandIn, "_refused", WithoutCheckpoints._refused, raising=False)
-    with pytest.raises(ConfigurationError, match="cannot be asked for its threads"):
+    with pytest.raises(ConfigurationError, match="does not support threads"):
         client.ask(ListThreads())
 
 

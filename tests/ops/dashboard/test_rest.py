@@ -51,7 +51,7 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     assert (newest["at"], newest["until"]) == ("2023-11-14T22:13:30.000Z", "2023-11-14T22:13:34.000Z")
     assert newest["text"] == "worker 1 lost (killed by signal 9), restarted in 4.0 s"
     assert (newest["kind"], newest["level"], newest["ongoing"]) == ("restart", "warning", False)
-    assert asking.refused(f"/jobs/{key}/event-log?lines=0") == (400, "'0' is no number of lines")
+    assert asking.refused(f"/jobs/{key}/event-log?lines=0") == (400, "'0' is not a number of lines")
 
 
 def test_what_was_logged(asking: Asking) -> None:
@@ -63,7 +63,7 @@ def test_what_was_logged(asking: Asking) -> None:
         ("two", 2, "info"),
         ("three", 2, "info"),
     ]
-    assert asking.refused(f"/jobs/{key}/logs?lines=-1") == (400, "'-1' is no number of lines")
+    assert asking.refused(f"/jobs/{key}/logs?lines=-1") == (400, "'-1' is not a number of lines")
 
 
 def test_of_the_history_what_is_asked_for(asking: Asking) -> None:
@@ -164,7 +164,7 @@ def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: Stand
 def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
     path = operation.path.format(job=asking.key())  # type: ignore[attr-defined]
     status, error = asking.post(path, {}, VIEWER)
-    assert (status, error["what"]) == (403, "this needs the role 'operate'")
+    assert (status, error["what"]) == (403, "this operation needs the role 'operate'")
     assert (job.asked, asking.audited()) == ([], [])
 
 
@@ -172,7 +172,7 @@ def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: o
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer no"}, {"Authorization": OPERATOR}])
 def test_without_a_token_nothing_is_said(asking: Asking, path: str, header: dict[str, str]) -> None:
     answer = asking.client.get(f"/api/v1{path}", headers=header)
-    assert (answer.status_code, answer.json()["what"]) == (401, "there is no such token")
+    assert (answer.status_code, answer.json()["what"]) == (401, "unknown token")
 
 
 def test_a_page_of_another_name_is_turned_away(asking: Asking) -> None:
@@ -183,7 +183,7 @@ def test_a_page_of_another_name_is_turned_away(asking: Asking) -> None:
 @pytest.mark.parametrize(
     ("body", "said"),
     [
-        ("{", "the body is not what 'stop' takes"),
+        ("{", "the body is not valid for 'stop'"),
         ('{"drain": 3}', "Expected `bool`, got `int`"),
         ('{"folder": "/s"}', "unknown field `folder`"),
         ('{"directory": "' + "x" * 20_000 + '"}', "the body is larger than 16384 bytes"),
@@ -199,7 +199,7 @@ def test_a_body_that_makes_no_sense(asking: Asking, job: StandIn, body: str, sai
 
 
 def test_a_job_that_is_not_there(asking: Asking) -> None:
-    assert asking.refused("/jobs/nobody/plan") == (404, "there is no job 'nobody'")
+    assert asking.refused("/jobs/nobody/plan") == (404, "unknown job 'nobody'")
 
 
 def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) ->
     assert asking.get(f"/jobs/{key}/history")["fine"]["at_ms"] == []
     assert asking.refused(f"/jobs/{key}/plan") == (
         409,
-        "the job 'old one' does not run: only a running job has its plan",
+        "the job 'old one' is not running: only a running job has its plan",
     )
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
     assert asking.post(f"/jobs/{key}/why", {"sink": "out", "row": {}})[0] == 409
@@ -293,7 +293,7 @@ def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) 
     assert (listed["key"], listed["runs"], listed["state"]) == (key, False, "failed")
     assert listed["health"]["state"] == "failing"
     (failed,) = listed["health"]["findings"]
-    assert (failed["kind"], failed["what"]) == ("failed", "the job has failed: job.py:7: no price")
+    assert (failed["kind"], failed["what"]) == ("failed", "the job failed: job.py:7: no price")
     assert failed["since_ms"] == listed["ended_ms"]
     assert asking.get(f"/jobs/{key}")["failure"] == "job.py:7: no price"
     assert [line["message"] for line in asking.get(f"/jobs/{key}/logs")] == ["no price"]
@@ -333,7 +333,7 @@ def test_jobs_of_one_name_in_two_directories_are_told_apart(asking: Asking, job:
     registry.add(
         msgspec.structs.replace(running, driver="b", key=other, checkpoint_dir="/other", name="another")
     )
-    assert asking.refused("/jobs/job") == (404, "'job' may be any of 2 jobs")
+    assert asking.refused("/jobs/job") == (404, "'job' matches 2 jobs")
     assert asking.get(f"/jobs/{other}")["checkpoint_dir"] == "/other"
     assert asking.get("/jobs/another")["key"] == other
 

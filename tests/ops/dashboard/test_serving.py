@@ -112,10 +112,10 @@ def test_what_a_killed_dashboard_has_left_is_removed_by_the_next(tmp_path: Path)
     ("config", "said"),
     [
         (DashboardConfig(host="0.0.0.0"), "tokens would travel to 0.0.0.0 unencrypted"),
-        (DashboardConfig(certificate=Path("a.pem")), "a certificate and its key: say both"),
-        (DashboardConfig(directories=["/nowhere/at/all"]), "there is no checkpoint directory"),
+        (DashboardConfig(certificate=Path("a.pem")), "TLS needs both a certificate and its key"),
+        (DashboardConfig(directories=["/nowhere/at/all"]), "does not exist"),
         (DashboardConfig(port=0, certificate=Path("a.pem"), key=Path("b.pem")), "the certificate"),
-        (DashboardConfig(audit=Path("/proc/no/audit")), "the audit cannot be written"),
+        (DashboardConfig(audit=Path("/proc/no/audit")), "the audit file cannot be written"),
     ],
 )
 def test_what_cannot_be_served_is_said_at_once(config: DashboardConfig, said: str) -> None:
@@ -138,12 +138,12 @@ def test_tokens_have_roles(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "names no tokens"),
+        ("", "contains no tokens"),
         ("[a", "cannot be read"),
-        ("a = 3", "has not just a role and a token"),
-        (f'[a]\nrole = "admin"\ntoken = "{LONG}"', "has the role 'admin'"),
-        ('[a]\nrole = "look"\ntoken = "short"', "could be guessed"),
-        (f'[a]\nrole = "look"\ntoken = "{LONG}"\nmore = 1', "has not just a role and a token"),
+        ("a = 3", "must have exactly a role and a token"),
+        (f'[a]\nrole = "admin"\ntoken = "{LONG}"', "has the unknown role 'admin'"),
+        ('[a]\nrole = "look"\ntoken = "short"', "has a token that is easy to guess"),
+        (f'[a]\nrole = "look"\ntoken = "{LONG}"\nmore = 1', "must have exactly a role and a token"),
         (
             f'[a]\nrole = "look"\ntoken = "{LONG}"\n[b]\nrole = "look"\ntoken = "{LONG}"',
             "have the same token",

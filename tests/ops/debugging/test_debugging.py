@@ -186,13 +186,13 @@ def test_an_error_is_the_last_step_and_has_its_row(kept: list[int]) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"key": "nobody"}, "there is no key user='nobody'"),
-        ({"from_checkpoint": 999}, "keeps no checkpoint 999"),
+        ({"key": "nobody"}, "has no state of it, and no row of it was read afterwards"),
+        ({"from_checkpoint": 999}, "has no checkpoint 999"),
         ({"from_checkpoint": 2, "until": 1}, "checkpoint 1 is not after checkpoint 2"),
         ({"operator": "orders"}, r"job.py:\d+: operator 'orders': the operator is not keyed"),
         ({"operator": "none"}, "the job has no operator 'none'"),
-        ({"operator": None}, "2 operators are keyed so that 'ada' fits"),
-        ({"key": {"name": "ada"}}, "is no key of the operator"),
+        ({"operator": None}, "the key 'ada' fits 2 operators"),
+        ({"key": {"name": "ada"}}, "is not a key of the operator"),
     ],
 )
 def test_wrong_input_says_what_there_is(kept: list[int], given: dict[str, Any], what: str) -> None:

@@ -133,5 +133,5 @@ def test_a_defect_of_metrics_ends_nothing(
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4318", "ftp://a", "http://", ""])
 def test_what_is_no_url_is_said_at_once(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="is no collector's URL"):
+    with pytest.raises(ConfigurationError, match="is not the URL of a collector"):
         OtlpExport(url, list)

@@ -104,8 +104,8 @@ def test_a_sink_that_one_program_alone_has_is_named(job: Path) -> None:
     v2 = changed(lambda text: text.replace('name="windows", uid="out"', 'name="all", uid="other"'))
     found = forked(v2)
     assert found.notes == [
-        "only the running program has the sink 'windows': all of its rows are a difference",
-        "only the changed program has the sink 'all': all of its rows are a difference",
+        "only the running program has the sink 'windows': all of its rows are differences",
+        "only the changed program has the sink 'all': all of its rows are differences",
     ]
     assert (found.outputs["windows"].only_old, found.outputs["all"].only_new) == (3, 3)
 
@@ -114,7 +114,7 @@ def test_a_source_that_was_changed_is_read_by_itself(job: Path) -> None:
     v2 = changed(lambda text: text.replace("in/*.jsonl", "in/2*.jsonl"))
     found = forked(v2)
     (note,) = found.notes
-    assert "job_v2.py:25: the source 'orders' is not the running program's" in note
+    assert "job_v2.py:25: the source 'orders' differs from the running program's" in note
     assert found.rows_read == {"orders": 4}
 
 
@@ -138,12 +138,16 @@ def test_an_error_of_the_changed_program_is_its_own(job: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "given", "says"),
     [
-        ('rh.socket.source("localhost:1")', {}, "its lines are given once, to whoever is connected"),
-        ("rh.generator(lambda b: {'n': b.index()})", {}, "does not say what is there now"),
+        (
+            'rh.socket.source("localhost:1")',
+            {},
+            "the server sends each line once, to whichever client is connected",
+        ),
+        ("rh.generator(lambda b: {'n': b.index()})", {}, "cannot tell which input is available now"),
         (
             "rh.files.source('in/*.jsonl', schema=Order)",
             {"for_": "5ms"},
-            "--for is a length of event time, but the rows of this source have no event time",
+            "--for is a duration in event time, but the rows of this source have no event time",
         ),
     ],
 )
@@ -201,7 +205,7 @@ def test_a_running_job_says_what_it_runs_and_how(running: JobRecord) -> None:
 
 def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
     Path("job.py").write_text(FORBIDDEN + "# one more line\n")
-    with pytest.raises(ConfigurationError, match=r"job\.py is not what it was when the job 'orders'"):
+    with pytest.raises(ConfigurationError, match=r"job\.py has changed since the job 'orders' was"):
         rh.fork("orders", "job.py")
 
 
@@ -209,7 +213,7 @@ def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
     ("changes", "says"),
     [
         ({"program": None}, "the program of the job 'orders' is unknown"),
-        ({"checkpoint_dir": None}, "has no checkpoint directory that could be read from here"),
+        ({"checkpoint_dir": None}, "has no checkpoint directory that can be read from here"),
     ],
 )
 def test_what_a_running_job_does_not_say_is_asked_for(
@@ -225,7 +229,7 @@ def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None
         rh.fork("others", "job.py", against="job.py", checkpoint_dir="kept")
     with pytest.raises(ConfigurationError, match="no checkpoint yet"):
         newest_checkpoint(MemoryStore(), JobId("orders"))
-    with pytest.raises(ConfigurationError, match="cannot go for '0s'"):
+    with pytest.raises(ConfigurationError, match="the duration of a fork must be greater than 0"):
         forked("job.py", for_="0s")
 
 
@@ -235,7 +239,7 @@ def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
     for path, data in taken.files.items():
         store.put(path, data)
     assert amounts(forked("job.py", from_savepoint="taken").old) == amounts(forked("job.py").old)
-    with pytest.raises(ConfigurationError, match="there is no savepoint"):
+    with pytest.raises(ConfigurationError, match="does not exist"):
         forked("job.py", from_savepoint="elsewhere")
 
 

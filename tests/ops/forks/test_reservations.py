@@ -58,7 +58,7 @@ PROGRAMS = {
     ),
     "a clock's state": (
         lambda env: rows(env).key_by("k").process(Living(), order="event_time"),
-        ["its state 'seen' lives by the wall clock"],
+        ["its state 'seen' expires by processing time, but a replay has virtual time"],
     ),
     "the order of rows": (
         lambda env: rows(env).key_by("k").running(n=rh.agg.count()),
@@ -72,15 +72,15 @@ PROGRAMS = {
             .aggregate(n=rh.agg.count())
         ),
         [
-            "it uses the wall clock, but here time is virtual",
-            "its trigger uses the wall clock, but here time is virtual",
+            "it uses processing time, but a replay has virtual time",
+            "its trigger uses processing time, but a replay has virtual time",
         ],
     ),
     "chance": (lambda env: rows(env).map(by_chance), ["uses the module random"]),
-    "others": (lambda env: rows(env).map_async(asked), ["asks a system outside"]),
+    "others": (lambda env: rows(env).map_async(asked), ["it queries an external system, whose"]),
     "when a row is read": (
         lambda env: rows(env, rh.Watermark.ingestion_time()),
-        ["event time is when a row is read"],
+        ["it uses ingestion time, which in a replay differs"],
     ),
 }
 

@@ -28,7 +28,7 @@ UNSEEN: dict[str, tuple[Callable[[rh.DataStream], rh.DataStream], str]] = {
         lambda rows: (
             rows.key_by("kind", "user").table(bits=rh.agg.sum("bit")).key_by("kind").top_n(1, by="bits")
         ),
-        "which rows of the key",
+        "not tracked individually",
     ),
 }
 

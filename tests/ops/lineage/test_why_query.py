@@ -81,9 +81,9 @@ def test_of_a_rejected_record_it_is_the_record(job: None) -> None:
 @pytest.mark.parametrize(
     ("sink", "row", "says"),
     [
-        ("alerts", {}, r"the job 'orders' has no sink 'alerts'\n.*it has bad, windows"),
+        ("alerts", {}, r"the job 'orders' has no sink 'alerts'\n.*its sinks are bad, windows"),
         ("windows", {"name": 7}, r"have no column 'name'\n.*they have user, window_start"),
-        ("windows", {"amount": "x"}, r"'x' is no value of the column 'amount'"),
+        ("windows", {"amount": "x"}, r"'x' is not a value of the column 'amount' of the sink"),
         ("windows", {"user": "eve"}, r"of the 3 rows .* none has user='eve'\n.*--from-start"),
     ],
 )
@@ -109,9 +109,9 @@ def test_the_command_tells_the_way(job: None) -> None:
     done = run("--row", '{"user": "ada", "amount": 6}')
     assert done.exit_code == 0, done.output
     for line in (
-        "1 of the 3 rows that 'windows' was given are so",
+        "1 of the 3 rows at 'windows' match",
         "the window 1970-01-01T00:00:00.010+00:00 to 1970-01-01T00:00:00.020+00:00 of user='ada' fired",
-        "what it kept in the checkpoint is in it: the rows before are not named",
+        "state from the checkpoint contributed to it, whose input rows are not known",
         "2.jsonl line 1:  user='ada', amount=4, at=14",
     ):
         assert line in done.output
@@ -127,4 +127,4 @@ def test_the_command_gives_json(job: None) -> None:
 
 def test_the_command_refuses_what_is_no_row(job: None) -> None:
     done = run("--row", "user=7")
-    assert (done.exit_code, "'user=7' says no row" in done.output) == (2, True)
+    assert (done.exit_code, "'user=7' is not a JSON object" in done.output) == (2, True)

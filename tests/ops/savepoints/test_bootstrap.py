@@ -192,7 +192,7 @@ def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="medium") as caught:
         wrong.write(str(tmp_path / "made"))
     assert caught.value.key == "(1, 'a')"
-    with pytest.raises(ConfigurationError, match="given already"):
+    with pytest.raises(ConfigurationError, match="already specified"):
         wrong.with_state("totals", "account", frame([(1, "a", (1, 2, "low"))], accounts))
     assert not (tmp_path / "made").exists() or not any((tmp_path / "made").rglob("*.arrow"))
 
@@ -205,7 +205,12 @@ def test_what_is_no_whole_dataframe_is_refused_at_the_users_line(spark: Any, tmp
     def in_vain() -> None:
         new.with_state("totals", "seen", endless)
 
-    refused(lambda: new.with_state("totals", "seen", rows), ProgramError, "is of the type list", "make")
+    refused(
+        lambda: new.with_state("totals", "seen", rows),
+        ProgramError,
+        "a Spark DataFrame is needed",
+        "make",
+    )
     refused(in_vain, ProgramError, "is streaming", "spark.read", at='"seen", endless')
 
 

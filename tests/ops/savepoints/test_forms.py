@@ -193,8 +193,8 @@ def test_values_of_another_type_are_refused_with_their_key(
 @pytest.mark.parametrize(
     ("declared", "given", "says"),
     [
-        (int, pa.string(), "value is string, and int64 is wanted"),
-        (int, pa.float64(), "value is double, and int64 is wanted"),
+        (int, pa.string(), "value is string, but must be int64"),
+        (int, pa.float64(), "value is double, but must be int64"),
         (list[int], pa.list_(pa.string()), r"value\[\] is string"),
         (Inner, pa.struct([("color", pa.string())]), r"value\.tags is missing"),
         (

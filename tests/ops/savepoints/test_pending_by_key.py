@@ -106,7 +106,7 @@ def test_timers_of_a_key(kept: Callable[..., PendingForKey], interval_ms: int | 
 
 def test_a_key_is_named_by_its_columns(kept: Callable[..., PendingForKey]) -> None:
     for key in ("ada", {"user": "ada"}, {"user": "ada", "days": "1"}):
-        with pytest.raises(ConfigurationError, match=r"is no key of the operator 'op'") as error:
+        with pytest.raises(ConfigurationError, match=r"is not a key of the operator 'op'") as error:
             kept(windows, key)
         assert "--key user=...,day=..." in str(error.value)
 

@@ -245,17 +245,17 @@ def test_values_are_corrected_and_keys_deleted(
 def test_rows_that_do_not_fit_are_refused(golden: SavepointFrames, spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame
     edit = golden.edit()
-    with pytest.raises(SchemaError, match="value is string, and int64 is wanted"):
+    with pytest.raises(SchemaError, match="value is string, but must be int64"):
         edit.replace("watch", "least", frame([("a", "1")], "k string, value string"))
     with pytest.raises(SchemaError, match="k is missing, string; key is no column"):
         edit.update("watch", "least", frame([("a", 1)], "key string, value long"))
-    with pytest.raises(SchemaError, match="content of windows, which cannot be written"):
+    with pytest.raises(SchemaError, match="contains content of windows, which cannot be written"):
         edit.replace("windows", "totals", golden.state("windows", "totals"))
-    with pytest.raises(SchemaError, match="'user' is no key column of operator 'watch'"):
+    with pytest.raises(SchemaError, match="'user' is not a key column of operator 'watch'"):
         edit.delete("watch", frame([("a",)], "user string"))
     with pytest.raises(ConfigurationError, match=r"no operator .* is keyed by user"):
         edit.delete_everywhere(user=1)
-    with pytest.raises(ConfigurationError, match="is dropped by this edit already"):
+    with pytest.raises(ConfigurationError, match="this edit already drops the operator"):
         edit.drop("watch").delete("watch", frame([("a",)], "k string"))
 
     target = tmp_path / "new"

@@ -41,7 +41,7 @@ def test_jars_are_downloaded_once(repository: Path) -> None:
 @pytest.mark.parametrize("served", [b"clasSes", b"classes and more", b"class"])
 def test_what_is_not_as_the_list_says_is_not_put_there(repository: Path, served: bytes) -> None:
     next(repository.rglob("*.jar")).write_bytes(served)
-    with pytest.raises(ConfigurationError, match=r"is not org\.a\.b:thing:1\.0"):
+    with pytest.raises(ConfigurationError, match=r"is not the org\.a\.b:thing:1\.0"):
         jars.installed("small")
     assert list(jars.default_folder().iterdir()) == []
 

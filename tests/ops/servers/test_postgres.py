@@ -100,7 +100,7 @@ def test_what_else_is_in_the_folder_stays(tmp_path: Path, initdb: Path, named: s
     own.write_text("dear Ada")
     server = PostgresServer(data=tmp_path / "folder")
     server._programs = initdb
-    with pytest.raises(ConfigurationError, match="has other things"):
+    with pytest.raises(ConfigurationError, match="contains other files than PostgreSQL data"):
         server.command(tmp_path / "folder", 1)
     assert own.read_text() == "dear Ada"
     assert [each for each in (tmp_path / "folder").rglob("*") if each.is_file()] == [own]

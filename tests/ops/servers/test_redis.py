@@ -41,6 +41,6 @@ def test_where_there_is_none_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(module, "_WHEEL", "no_such_wheel")
-    with pytest.raises(ConfigurationError, match="no redis-server") as raised:
+    with pytest.raises(ConfigurationError, match="redis-server is not installed") as raised:
         RedisServer(data=tmp_path).start()
     assert "apt install redis-server" in (raised.value.hint or "")

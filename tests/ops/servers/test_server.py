@@ -130,5 +130,5 @@ def test_a_command_whose_server_ends_by_itself_says_so(
     assert serve("echo", None, tmp_path) == 2
     said = capsys.readouterr()
     assert said.out.startswith("echo listens at 127.0.0.1:")
-    assert "has ended by itself" in said.err
+    assert "server stopped unexpectedly" in said.err
     assert "no room" in said.err

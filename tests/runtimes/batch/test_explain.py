@@ -68,7 +68,7 @@ def test_explain_shows_sparks_plans_and_runs_nothing(tmp_path: Path) -> None:
 def test_other_runtimes_have_no_plan_of_sparks() -> None:
     env = rh.Environment(2, runtime="simulated")
     sales(env).collect("sales")
-    with pytest.raises(rh.ProgramError, match="runs as simulated"):
+    with pytest.raises(rh.ProgramError, match='format="spark" shows a Spark plan, which only a'):
         env.explain(format="spark")
     assert "spark" not in env.explain()
 

@@ -74,7 +74,7 @@ def test_pieces_that_did_not_come_are_missed(lost: int) -> None:
         results.promised(told[0])
         pieces += made
     del pieces[lost]
-    lost_rows = r"did not receive what was collected: . rows .* of 3 rows"
+    lost_rows = r"did not receive all collected rows: . rows .* of 3 rows"
     with pytest.raises(JobFailedError, match=lost_rows):
         results.tables(pieces)
 
@@ -83,7 +83,7 @@ def test_a_task_that_collects_too_much_says_so_at_the_sinks_line() -> None:
     handed = handed_over(plan())
     many = [batch(range(100_000))] * 8
     with pytest.raises(
-        ConfigurationError, match=r"too large for the driver: 2 MiB, where 1 MiB"
+        ConfigurationError, match=r"the collected rows are too large for the driver: 2 MiB, but its"
     ) as told:
         through_task(handed, many, most_bytes=MIB)
     assert told.value.operator == "all"
@@ -126,7 +126,9 @@ def test_a_job_of_which_a_task_was_not_heard_fails(monkeypatch: pytest.MonkeyPat
     heard: list[notes.AnyNote] = []
     run = execution._Run(Results(handed, MIB), heard.append)
     frame: Any = Frame()
-    with pytest.raises(JobFailedError, match=rf"has run 3 tasks, and {ended} of them"):
+    with pytest.raises(
+        JobFailedError, match=rf"Spark reports 3 finished tasks, but only {ended} of them"
+    ):
         run._take_notes([chain], frame)
     assert heard == []
 

@@ -215,13 +215,13 @@ N = pa.array([1, 2, 3])
 REASONS: list[tuple[str, pa.Table, pa.Schema, dict[str, Any]]] = [
     ("nulls in column 'n'", pa.table({"n": [1, None]}), nullless(("n", pa.int64())), {}),
     (
-        "does not say how many nulls",
+        "has no null count for column",
         pa.table({"n": N}),
         nullless(("n", pa.int64())),
         {"write_statistics": False},
     ),
-    ("is int64, and the schema says int32", pa.table({"n": N}), pa.schema({"n": pa.int32()}), {}),
-    ("is int64, and the schema says double", pa.table({"n": N}), pa.schema({"n": pa.float64()}), {}),
+    ("is int64, but the schema declares int32", pa.table({"n": N}), pa.schema({"n": pa.int32()}), {}),
+    ("is int64, but the schema declares", pa.table({"n": N}), pa.schema({"n": pa.float64()}), {}),
     ("is uint64", pa.table({"n": N.cast("uint64")}), pa.schema({"n": pa.uint64()}), {}),
     (
         "is timestamp[ns]",
@@ -236,7 +236,7 @@ REASONS: list[tuple[str, pa.Table, pa.Schema, dict[str, Any]]] = [
         {},
     ),
     (
-        "beyond the range of us",
+        "is in ms, and its times may exceed the range of us",
         pa.table({"n": pa.array([2**60], pa.timestamp("ms"))}),
         pa.schema({"n": pa.timestamp("ms")}),
         {},
@@ -248,9 +248,9 @@ REASONS: list[tuple[str, pa.Table, pa.Schema, dict[str, Any]]] = [
         {"use_byte_stream_split": True, "use_dictionary": False},
     ),
     ("stored as BROTLI", pa.table({"n": N}), pa.schema({"n": pa.int64()}), {"compression": "brotli"}),
-    ("differ by case alone", pa.table({"n": N, "N": N}), pa.schema({"n": pa.int64()}), {}),
+    ("differ only by case", pa.table({"n": N, "N": N}), pa.schema({"n": pa.int64()}), {}),
     (
-        "the old calendar",
+        "has times in Spark's old calendar in column",
         pa.table({"n": N.cast("int32").cast("date32")}).replace_schema_metadata(
             {"org.apache.spark.version": "2.4.8"}
         ),
@@ -372,7 +372,7 @@ def test_names_that_spark_reads_as_patterns_are_left_to_the_own_reader(
 ) -> None:
     folder = write(tmp_path / "in[1]", visits(0, 3))
     env.from_source(rh.files.source(folder, schema=VISITS)).collect("rows")
-    assert "to mean other files" in read(spark, env).how
+    assert "Spark interprets the name" in read(spark, env).how
     assert env.execute().collected["rows"].num_rows == 3
 
 

@@ -92,7 +92,7 @@ def test_who_wakes_the_driver_between_two_waits_ends_the_next_one() -> None:
     ("fields", "reason"),
     [
         ({"attempt": Attempt(2)}, "the attempt is over"),
-        ({"version": "0.9"}, "it has Rheos 0.9, and the driver 1.0"),
+        ({"version": "0.9"}, "it has Rheos 0.9, but the driver 1.0"),
     ],
 )
 def test_who_is_of_another_attempt_or_version_is_refused(

@@ -193,7 +193,7 @@ def test_credit_for_a_peer_that_has_gone_fails_the_attempt() -> None:
         pair.take(1)
         assert isinstance(pair.sender, ZmqTransport)
         pair.sender.close()
-        with pytest.raises(TransportError, match="subtask 0 has gone"):
+        with pytest.raises(TransportError, match="subtask 0 is gone"):
             give_back(pair.receiver, seconds=10)
 
 
@@ -268,11 +268,11 @@ def test_a_gap_fails_the_attempt() -> None:
         assert isinstance(pair.sender, FramedTransport)
         pair.sender._sent[ACROSS] = 5
         pair.sender.send_mark(ACROSS, End())
-        with pytest.raises(TransportError, match="brought frame 5, not 0: one was lost or doubled"):
+        with pytest.raises(TransportError, match="sent frame 5, not 0: one was lost or duplicated"):
             pair.take(1)
 
 
 def test_a_batch_too_large_for_a_frame_is_not_sent(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire, "MAX_FRAME_BYTES", 100)
-    with in_a_folder() as pair, pytest.raises(TransportError, match="at most 100 travel as one"):
+    with in_a_folder() as pair, pytest.raises(TransportError, match="bytes, but a frame has at most"):
         pair.sender.send(ACROSS, batch(*range(50)))

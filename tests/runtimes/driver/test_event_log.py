@@ -294,7 +294,7 @@ def test_findings_about_health_begin_and_end_events() -> None:
         (
             EventKind.SERVER,
             EventLevel.ERROR,
-            "no answer from Kafka at b1:9092, answered again after 31.0 s",
+            "Kafka at b1:9092 does not respond, responded again after 31.0 s",
             None,
         ),
         (

@@ -320,7 +320,7 @@ def test_a_profile_is_asked_of_one_subtask_and_comes_back() -> None:
     assert asked.result(0) == profile
     waits = driver.master.request_profile(0, 500)
     driver.drains_and_commits(1)
-    with pytest.raises(TransportError, match=r"sampled"):
+    with pytest.raises(TransportError, match=r"profiled"):
         waits.result(0)
 
 
@@ -422,7 +422,7 @@ class TestRecovery:
         first.step(after_ms=1000)
         assert first.step(*first.shares(2)) == [("Cancel", 1, None), ("stop", 1, None)]
         first.step(AttemptEnded(Attempt(1)))
-        with pytest.raises(FencedError, match="another driver has taken over the job 'job' in DIR"):
+        with pytest.raises(FencedError, match="another driver now runs the job 'job' in DIR"):
             first.master.result()
         assert first.master.status().state is JobState.FAILED
 
@@ -444,7 +444,7 @@ class TestRecovery:
     def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
         collected = CollectedBefore(JobId("job"), ["counts"])
         assert list(collected) == ["counts"]
-        with pytest.raises(ConfigurationError, match="the rows collected as 'counts' went to the run"):
+        with pytest.raises(ConfigurationError, match="has already finished, and its earlier run"):
             collected["counts"]
         with pytest.raises(KeyError):
             collected["others"]

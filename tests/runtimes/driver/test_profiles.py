@@ -55,14 +55,14 @@ def test_a_second_one_is_refused_meanwhile() -> None:
     driven = Driven()
     driven.service.request(0, 500)
     for _ in range(2):
-        with pytest.raises(ConfigurationError, match="being sampled already"):
+        with pytest.raises(ConfigurationError, match="a subtask of the job is already being"):
             driven.service.request(0, 500).result(0)
         driven.step()
 
 
 @pytest.mark.parametrize("for_ms", [0, -1, 601_000])
 def test_no_length_that_makes_no_sense(for_ms: int) -> None:
-    with pytest.raises(ConfigurationError, match="cannot be sampled for"):
+    with pytest.raises(ConfigurationError, match="a subtask cannot be profiled for"):
         ProfileService().request(0, for_ms).result(0)
 
 
@@ -77,7 +77,7 @@ def test_no_subtask_that_does_not_run(subtask: int, parallelism: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("now_ms", "attempt", "says"), [(10_500, ONE, "has not answered"), (20, TWO, "attempt has ended")]
+    ("now_ms", "attempt", "says"), [(10_500, ONE, "did not respond"), (20, TWO, "attempt has ended")]
 )
 def test_a_worker_that_is_gone_is_not_waited_for(now_ms: int, attempt: Attempt, says: str) -> None:
     driven = Driven()
@@ -105,7 +105,7 @@ def test_what_cannot_be_is_not_taken(changes: dict[str, Any]) -> None:
     answer = driven.service.request(1, 500)
     driven.step()
     driven.hears(**changes)
-    with pytest.raises(TransportError, match="has sampled cannot be"):
+    with pytest.raises(TransportError, match="the profile of subtask"):
         answer.result(0)
 
 

@@ -124,7 +124,7 @@ def test_load_rises_and_the_job_gets_wider() -> None:
     assert job.seen == [2, 4]
     at, change = job.asked[0]
     assert 100 < at <= 100 + WIDEN_AFTER_MS // 1000 + 1
-    assert change.why == "its slots had 15% of their time left, 8,400 rows wait"
+    assert change.why == "its slots were idle 15% of the time, 8,400 rows are waiting"
     assert job.waiting == 0.0
 
 
@@ -261,7 +261,7 @@ def test_what_waits_for_long_makes_it_wider() -> None:
     job.run(30)
     ((_, change),) = job.asked
     assert change.parallelism == 4
-    assert "rows wait" in change.why
+    assert "rows are waiting" in change.why
 
 
 def test_while_much_waits_it_is_not_made_narrower() -> None:

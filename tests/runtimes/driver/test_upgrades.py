@@ -131,7 +131,7 @@ def test_each_change_is_refused_with_what_to_do() -> None:
     with pytest.raises(CheckpointError) as open_windows:
         continued(before, folder, renamed={"old uid": "new uid"}).world.run()
     text = str(open_windows.value)
-    assert "open windows lack what a new aggregate needs" in text
+    assert "open windows lack the value of a new aggregate" in text
     assert "--new-aggregates null" in text
     assert "rheos check" not in text
 
@@ -148,5 +148,5 @@ def test_output_of_a_removed_sink_is_never_lost_in_silence() -> None:
         new_aggregates=NULL,
         renamed={"old uid": "new uid"},
     )
-    with pytest.raises(CheckpointError, match="not yet committed, of sinks that the program no longer"):
+    with pytest.raises(CheckpointError, match="lists uncommitted output of sinks that the program"):
         again.world.run()

@@ -80,8 +80,8 @@ def test_a_recovery_says_which_server_it_waits_for_and_so_does_a_savepoint() -> 
     assert shown(waits, time, 4_000) == [
         (f"{said}: the sink 'files': no answer from db:5432", 1_000),
         (
-            "the savepoint waits: the job does not run now (committing what the restored checkpoint "
-            "lists)",
+            "the savepoint waits: the job is not running (committing the output that the restored "
+            "checkpoint lists)",
             4_000,
         ),
     ]

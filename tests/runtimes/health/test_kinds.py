@@ -111,7 +111,7 @@ class Case:
 CASES = {
     FindingKind.FAILED: Case(
         seen(state=JobState.FAILED, failure="job.py:7: no price\n  record: {'n': 3}"),
-        "the job has failed: job.py:7: no price",
+        "the job failed: job.py:7: no price",
         {"it has ended well": seen(state=JobState.FINISHED)},
         Severity.FAILING,
     ),
@@ -121,7 +121,7 @@ CASES = {
             failure="1 of 2 slots are free",
             state_us=NOW_US - 61 * SECOND_US,
         ),
-        "the job does not run, and is started again, for 61 s: 1 of 2 slots are free",
+        "the job is not running, and is being restarted, for 61 s: 1 of 2 slots are free",
         {"it starts": seen(state=JobState.STARTING, state_us=NOW_US - 59 * SECOND_US)},
         Severity.FAILING,
     ),
@@ -131,8 +131,9 @@ CASES = {
             restarts_us=(NOW_US - 60 * SECOND_US,),
             failure="job.py:7: no price",
         ),
-        "the job has restarted once in the last hour, the last time 60 s ago, and runs again. The last "
-        "cause: job.py:7: no price (so far: UserCodeError 1 times)",
+        "the job has restarted once in the last hour, the last time 60 s ago, "
+        "and is running again. The last cause: job.py:7: no price (so far: "
+        "UserCodeError 1 times)",
         {"none": seen(failure="an older one"), "none here": seen(earlier_cause="the driver was lost")},
         Severity.DEGRADED,
     ),
@@ -141,7 +142,7 @@ CASES = {
             Reading("driver_wait_ms", ("the table 't' cannot be written",), 3_000),
             stepped_us=NOW_US - 11 * SECOND_US,
         ),
-        "the driver has done nothing for 11 s: it is in a call that does not return, such as one to a "
+        "the driver has been blocked for 11 s: it waits for a call, such as one to a "
         "server or to the checkpoint directory (the table 't' cannot be written)",
         {
             "it has just stepped": seen(stepped_us=NOW_US - 9 * SECOND_US),
@@ -169,27 +170,27 @@ CASES = {
     ),
     FindingKind.PUBLISHING: Case(
         publishing(90_000),
-        "the sink 'map' has published nothing for 90 s: its target does not answer, or is slow. The "
-        "output of 12 complete checkpoints waits",
+        "the sink 'map' has published nothing for 90 s: its target does not respond, or is slow. The "
+        "output of 12 complete checkpoints is waiting",
         {"a short wait": publishing(4_999), "its commits take long": publishing(20_000, 9_000)},
         at=("map-1", None),
     ),
     FindingKind.SILENT: Case(
         seen(Reading("report_age_ms", ("1",), 15_000)),
-        "subtask 1 has reported nothing for 15 s",
+        "subtask 1 has not reported for 15 s: it is blocked in a call, such as one of the program's",
         {"it has just reported": seen(Reading("report_age_ms", ("1",), 2_000))},
         at=(None, 1),
     ),
     FindingKind.CHECKPOINTS: Case(
         seen(Reading("since_checkpoint_ms", (), 20_000), **CHECKPOINT_FAILED),
-        "the newest checkpoint has failed: subtask 1: OSError: [Errno 28] No space left on device (2 "
+        "the newest checkpoint failed: subtask 1: OSError: [Errno 28] No space left on device (2 "
         "have failed so far; 4 are complete)",
         {"another is complete": seen(Reading("since_checkpoint_ms", (), 20_000), checkpoints_failed=2)},
         Severity.DEGRADED,
     ),
     FindingKind.SLOW_CHECKPOINTS: Case(
         seen(Reading("since_checkpoint_ms", (), 31_000)),
-        "no checkpoint has completed for 31 s, and one is due each 10 s",
+        "no checkpoint has completed for 31 s, although the interval is 10 s",
         {
             "one has just completed": seen(Reading("since_checkpoint_ms", (), 29_000)),
             "it took as long as the interval": seen(last_checkpoint_ms=10_000),
@@ -198,8 +199,9 @@ CASES = {
     ),
     FindingKind.WATERMARK: Case(
         seen(*ADVANCES, *split("topic-1", 20_000, 180_000)),
-        "split 'topic-1' of 'clicks' (subtask 0) has not advanced for 3 min, and holds the watermark: "
-        "no window downstream fires. The others of its source advance, and are up to 3 min ahead of it",
+        "split 'topic-1' of 'clicks' (subtask 0) has not advanced for 3 min, and "
+        "holds back the watermark: no window downstream fires. The other splits "
+        "of its source advance, and are up to 3 min ahead of it",
         {
             "it is idle": seen(*ADVANCES, *split("topic-1", None, 180_000, idle=1)),
             "all are quiet": seen(*split("topic-0", 5, 90_000), *split("topic-1", 9, 90_000)),
@@ -215,7 +217,7 @@ CASES = {
             "not for long": quiet(59_000, 2_000),
             "it pauses often": quiet(290_000, 100_000),
             "all of it is read": quiet(61_000, 2_000, open=0),
-            "it is held up": quiet(61_000, 2_000, *HELD),
+            "a chain is busy more than 80 % of the time without being": quiet(61_000, 2_000, *HELD),
             "another subtask has rows": quiet(
                 61_000, 1, Reading("since_record_ms", ("source-1", "1"), 5)
             ),
@@ -225,7 +227,7 @@ CASES = {
     ),
     FindingKind.BACKPRESSURE: Case(
         seen(*shares("1", "busy_ms", 0.97, 0.99), *HELD, *received(50, 50)),
-        "'map' works 99% of its time and holds up what is upstream of it (98% of its time)",
+        "'map' is busy 99% of the time and slows down upstream operators (98% of their time)",
         {
             "it is busy alone": seen(
                 *shares("1", "busy_ms", 0.97, 0.95),
@@ -245,14 +247,14 @@ CASES = {
     ),
     FindingKind.SKEW: Case(
         seen(*shares("1", "busy_ms", 0.1, 0.98), *HELD, *received(5, 95)),
-        "subtask 1 of 'map' has 95% of the rows by n, where 50% is its part, and works 98% of its time",
+        "subtask 1 of 'map' has 95% of the rows by n, although its even share is 50%, and is busy",
         {"it holds nobody up": seen(*shares("1", "busy_ms", 0.1, 0.98), *received(5, 95))},
         Severity.DEGRADED,
         at=("map-1", 1),
     ),
     FindingKind.LATE: Case(
         late(150, 90),
-        "150 rows came late to 'map' in the last minute, 15.0% of all; before that it were 1.0%",
+        "150 rows were late at 'map' in the last minute, 15.0% of all; before, it was 1.0%. They are",
         {
             "as many as before": late(150, 1350),
             "few rows": late(99, 0),
@@ -263,14 +265,14 @@ CASES = {
     ),
     FindingKind.LOST_DATA: Case(
         lost(2, before=1),
-        "the server of 'map' was restarted without the rows that the sink wrote last",
+        "the server of 'map' was restarted without the last rows that the sink wrote",
         {"it is some time ago": lost(2, before=2), "it has all rows": lost(0)},
         Severity.DEGRADED,
         at=("map-1", None),
     ),
     FindingKind.MEMORY: Case(
         memory(15 << 30, 16 << 30),
-        "where subtask 1 runs, 94% of 16.0 GB of memory are in use; the worker itself uses 1.0 GB",
+        "the machine or container of subtask 1 uses 94% of its 16.0 GB of memory; the worker itself",
         {"there is room": memory(14 << 30, 16 << 30)},
         Severity.DEGRADED,
         at=(None, 1),
@@ -310,7 +312,7 @@ def test_a_source_whose_own_chain_is_slow_says_how_far_it_is_behind() -> None:
     busy = shares("0", "busy_ms", 0.99, 0.2)
     (slow,) = found(seen(*busy, Reading("source_lag_rows", ("source-1", "0"), 12_000)))
     assert (slow.kind, slow.operator) == (FindingKind.BACKPRESSURE, "source-1")
-    assert slow.what == "'clicks' works 99% of its time and has a lag of 12,000 records"
+    assert slow.what == "'clicks' is busy 99% of the time and has a lag of 12,000 records"
 
 
 def test_rows_that_are_uneven_where_all_subtasks_are_busy_are_not_the_cause() -> None:
@@ -320,7 +322,7 @@ def test_rows_that_are_uneven_where_all_subtasks_are_busy_are_not_the_cause() ->
 
 def test_an_empty_split_holds_the_watermark_too() -> None:
     (empty,) = found(seen(*ADVANCES, *split("topic-1", None, 60_000)))
-    assert "The others of its source advance" in empty.what
+    assert "and holds back the watermark: no window downstream fires. The other splits" in empty.what
 
 
 def test_a_restart_is_a_note_after_two_minutes_and_gone_after_an_hour() -> None:
@@ -339,7 +341,7 @@ def test_a_restart_is_a_note_after_two_minutes_and_gone_after_an_hour() -> None:
         ((25, 23, 20), Severity.DEGRADED),
         ((300, 20), Severity.DEGRADED),
     ],
-    ids=["again and again", "the last is some time ago", "a short outage", "two"],
+    ids=["read the cause; if it recurs, fix", "the last is some time ago", "a short outage", "two"],
 )
 def test_restarts_again_and_again_are_a_job_that_fails(
     ago_s: tuple[int, ...], severity: Severity
@@ -354,7 +356,7 @@ def test_a_checkpoint_that_takes_longer_than_its_interval_says_where_its_time_we
     (slow,) = found(seen(*cost, last_checkpoint_ms=10_100))
     assert slow.kind is FindingKind.SLOW_CHECKPOINTS
     assert "longer than the interval of 10 s" in slow.what
-    assert "9.0 s, was spent in the alignment of barriers" in slow.what_to_do
+    assert "9.0 s, was spent aligning barriers" in slow.what_to_do
 
 
 def test_no_checkpoint_for_minutes_is_stuck() -> None:

@@ -124,7 +124,7 @@ def test_nothing_outside_the_root_is_touched(kind: str, path: str, tmp_path: Pat
         lambda: store.delete(path),
     ]
     for touch in touching:
-        with pytest.raises(PermissionError, match="leads out of the store"):
+        with pytest.raises(PermissionError, match="is outside of the store"):
             touch()
     assert (tmp_path / "victim").read_bytes() == b"theirs"
 
@@ -196,7 +196,7 @@ class TestLocal:
 
     def test_a_folder_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
-        with pytest.raises(ConfigurationError, match="file/below' cannot be made"):
+        with pytest.raises(ConfigurationError, match="file/below' cannot be created"):
             open_store(str(tmp_path / "file" / "below"))
 
     def test_a_folder_that_cannot_be_written_is_named(
@@ -223,7 +223,7 @@ class TestLocal:
 class TestRemote:
     @pytest.mark.parametrize("url", ["hdfs://name/dir", "http://host/dir", "ftp://host/dir"])
     def test_a_scheme_without_conditional_puts_is_refused(self, url: str) -> None:
-        with pytest.raises(ConfigurationError, match=f"cannot be kept in '{url}'.*put-if-absent"):
+        with pytest.raises(ConfigurationError, match=f"cannot be stored in '{url}'.*put-if-absent"):
             open_store(url)
 
     def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,9 @@ import pytest
 from rheos.runtimes.host.process_metrics import OwnThreadTime
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/thread-self/schedstat"), reason="the system does not say")
+@pytest.mark.skipif(
+    not os.path.exists("/proc/thread-self/schedstat"), reason="the system does not declare"
+)
 def test_it_grows_with_what_the_thread_does() -> None:
     thread = OwnThreadTime()
     try:

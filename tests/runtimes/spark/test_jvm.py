@@ -61,7 +61,7 @@ class Ended:
     ("code", "why"),
     [
         (52, "it ran out of memory"),
-        (-9, "it was killed, as the system does when memory is short"),
+        (-9, "it was killed, which the system does when memory is short"),
         (1, "its exit code is 1"),
     ],
 )
@@ -71,7 +71,7 @@ def test_the_end_of_the_jvm_is_one_clear_error(
     monkeypatch.setattr(SparkContext, "_gateway", Ended(code))
     for raised in (ConnectionRefusedError(111, "Connection refused"), Py4JNetworkError("empty")):
         error = worker_error(raised)
-        assert error.what == f"the JVM of Spark's driver has ended, and the job with it: {why}"
+        assert error.what == f"the JVM of Spark's driver has ended, which ends the job: {why}"
         assert error.hint is not None
         assert "spark.driver.memory" in error.hint
     with pytest.raises(ConfigurationError, match=why):

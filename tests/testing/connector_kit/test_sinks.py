@@ -242,8 +242,9 @@ def test_a_failure_says_what_the_target_has() -> None:
     with pytest.raises(BrokenRuleError) as failure:
         check_sink(made(lambda shelf: Shelving(shelf, writing=LosesTheSecondBatch)))
     assert str(failure.value) == (
-        "rows are seen once their checkpoint is committed, each once: after the first checkpoint the "
-        "target lacks {'n': 2, 'text': ''}, {'n': 3, 'text': 'a \"quoted\" one'}"
+        "rows become visible when their checkpoint is committed, each once: "
+        "after the first checkpoint the target lacks {'n': 2, 'text': ''}, {'n': "
+        "3, 'text': 'a \"quoted\" one'}"
     )
 
 

@@ -211,9 +211,10 @@ def test_a_failure_says_where() -> None:
     with pytest.raises(BrokenRuleError) as failure:
         check_source(Counting(IsAheadOfItsRows))
     assert str(failure.value) == (
-        "a reader at a position goes on with just the rows not yet given: split 'a', from the position "
-        "after 1 rows, given with max_rows=1, gives {'n': 5}, {'n': 6}, {'n': 7}, ... (15 rows) and "
-        "not {'n': 1}, {'n': 2}, {'n': 3}, ... (19 rows)"
+        "a reader resumes at a position with exactly the rows not returned yet: "
+        "split 'a', from the position after 1 rows, read with max_rows=1, "
+        "returns {'n': 5}, {'n': 6}, {'n': 7}, ... (15 rows) instead of {'n': "
+        "1}, {'n': 2}, {'n': 3}, ... (19 rows)"
     )
 
 
@@ -283,7 +284,7 @@ def test_what_a_source_raises_itself_says_what_was_looked_at() -> None:
 
     with pytest.raises(rh.InputError) as failure:
         check_source(Counting(Raises))
-    assert failure.value.__notes__ == [f"raised while the connector kit looked at: {source_rules.SAME}"]
+    assert failure.value.__notes__ == [f"raised while the connector kit checked: {source_rules.SAME}"]
 
 
 # --- the sources that are there ---------------------------------------------------------------------

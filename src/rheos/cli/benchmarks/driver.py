@@ -118,7 +118,7 @@ def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) ->
             return started
         if time.monotonic() > give_up:
             raise JobFailedError(
-                f"no records came through within {_START_WITHIN_S:.0f} s",
+                f"no record reached the end of the job within {_START_WITHIN_S:.0f} s",
                 hint="run it with a lower --parallelism: each subtask needs a slot of the machine",
             )
 

@@ -99,7 +99,7 @@ class BenchRows:
         if keys < splits:
             raise ConfigurationError(
                 f"{keys} keys are fewer than the {splits} splits of the source",
-                hint="give more --keys, or less --parallelism",
+                hint="pass more --keys, or a lower --parallelism",
             )
         fn = state_machine.Events(keys, splits)
         return self.of(fn, "events", user=pa.int64(), kind=pa.string()).key_by("user")
@@ -160,7 +160,7 @@ def _grep(rows: BenchRows) -> DataStream:
 
 @_program(
     "latency",
-    "grouping at a fixed rate: the time from when a record is due to its update",
+    "grouping at a fixed rate: the latency from when a record is due to its update",
     keys=10_000,
     rate_per_core=30_000,
     counted_at=SINK,
@@ -178,7 +178,7 @@ def _grouping(rows: BenchRows) -> DataStream:
 
 @_program(
     "table",
-    "grouping as a table that changes, with a maximum besides",
+    "grouping as an updating table, also with a maximum",
     keys=10_000,
     counted_at=SINK,
 )
@@ -287,7 +287,7 @@ def three_steps() -> Pattern:
 
 @_program(
     "pattern",
-    "three rows of a key that follow each other; of a hundred rows three are such as count",
+    "sequences of three rows per key; 3 of 100 rows qualify",
     keys=10_000,
 )
 def _pattern(rows: BenchRows) -> DataStream:
@@ -314,7 +314,7 @@ def _interval_join(rows: BenchRows) -> DataStream:
 
 @_program(
     "table-join",
-    "a stream with a table that is updated; a row has about one partner at a time",
+    "a stream with an updating table; a row has about one partner at a time",
     keys=100_000,
 )
 def _table_join(rows: BenchRows) -> DataStream:

@@ -50,7 +50,7 @@ def as_table(outcome: BenchResult) -> Table:
     table.add_column("", justify="right")
     table.add_row("records/s", f"{figures['records_per_s']:,}")
     table.add_row("records/s/core", f"{figures['records_per_s_per_core']:,}")
-    table.add_row("share of its core that a worker had", f"{figures['cpu_share']:.0%}")
+    table.add_row("share of a core that each worker used", f"{figures['cpu_share']:.0%}")
     table.add_row("cores that all processes used", f"{figures['cores']:.2f}")
     us = figures["processor_us_per_record"]
     table.add_row("processor time per record", "none" if us is None else f"{us:,.3f} µs")
@@ -74,7 +74,7 @@ def _conditions(figures: dict[str, Any]) -> str:
     parts = [
         f"parallelism {figures['parallelism']}",
         *([f"{figures['keys']:,} keys"] if figures["keys"] else []),
-        f"{rate:,.0f} records/s/core asked for" if rate else "at full load",
+        f"{rate:,.0f} records/s/core requested" if rate else "at full load",
         f"{figures['seconds']:g} s after {figures['warmup_s']:g} s of warm-up",
         f"batches of {figures['batch_rows']:,} rows",
         *(["state in RocksDB"] if figures["state_backend"] == "rocksdb" else []),

@@ -221,11 +221,11 @@ def _watch(
         begin = first + (number - 1) * slices_per_minute
         end = begin + slices_per_minute
         while (left_s := (end * SLICE_NS - time.time_ns()) / 1e9) > -1.5:
-            progress(f"minute {number} of {settings.minutes}, {max(left_s, 0):.0f} s left")
+            progress(f"minute {number} of {settings.minutes}, {max(left_s, 0):.0f} s remaining")
             time.sleep(min(1.0, max(left_s + 1.5, 0.01)))
             if handle.status().state in _ENDED:
                 handle.wait()
-                raise JobFailedError("the job ended before the soak did")
+                raise JobFailedError("the job ended before the soak test did")
         for recorder, slices in recorded.take().items():
             waiting.setdefault(recorder, []).extend(slices)
         seen = [[part for part in slices if begin <= part.number < end] for slices in waiting.values()]
@@ -314,8 +314,8 @@ def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str
     found = []
     if published.doubled or published.wrong:
         found.append(
-            f"{published.wrong} of {published.windows} windows have other rows than were made, and "
-            f"{published.doubled} keys came twice"
+            f"{published.wrong} of {published.windows} windows have other rows than were "
+            f"generated, and {published.doubled} keys were published twice"
         )
     if minutes and minutes[-1].failed:
         found.append(f"{minutes[-1].failed} checkpoints failed")

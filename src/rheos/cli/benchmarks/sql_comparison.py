@@ -87,7 +87,7 @@ def measuring(settings: BenchSettings, progress: Progress) -> Measure:
         figures = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
         if not figures["records_per_s"]:
             raise JobFailedError(
-                f"{name}: no records came through within {settings.seconds:g} s",
+                f"{name}: no record reached the end of the job within {settings.seconds:g} s",
                 hint="measure for longer: --seconds 30",
             )
         return figures

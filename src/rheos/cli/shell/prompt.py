@@ -97,7 +97,7 @@ try:
 except ImportError:
     raise ConfigurationError(
         "the shell needs the package prompt_toolkit",
-        hint="pip install 'rheos[sql]'; without it there is rheos sql -e, and rheos sql < file",
+        hint="pip install 'rheos[sql]'; or, without it, use rheos sql -e or rheos sql < file",
     ) from None
 
 
@@ -129,7 +129,7 @@ def asked(session: ShellSession) -> None:
 
     def show_failures() -> None:
         for name, error in session.failures():
-            say(f"{name} has failed:")
+            say(f"{name} failed:")
             report(error)
 
     def look() -> None:

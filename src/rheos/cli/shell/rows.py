@@ -51,7 +51,7 @@ class CurrentRows:
         self.count = len(self._by_key) + (+self._alike).total()
         if self.count > self._most:
             raise InputError(
-                f"the result has more than {self._most} rows by now, and a shell shows the table",
+                f"the result has more than {self._most} rows, the maximum that the shell shows",
                 hint="aggregate, filter, or INSERT INTO a table",
             )
 
@@ -91,7 +91,7 @@ def drawn(rows: CurrentRows, height: int | None = None, width: int | None = None
     lines.insert(1, "  ".join("-" * wide for wide in widths))
     left = rows.count - len(shown)
     said = f"{rows.count} row{'' if rows.count == 1 else 's'}"
-    lines.append(f"({said}{f', the last {len(shown)} of them' if left else ''})")
+    lines.append(f"({said}{f', the last {len(shown)} shown' if left else ''})")
     return [
         line if width is None or len(line) <= width else line[: width - 3] + "..." for line in lines
     ]

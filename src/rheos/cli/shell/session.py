@@ -27,14 +27,14 @@ from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText
 
 COMMANDS = {
-    ".help": "what can be written",
-    ".read FILE": "carry out the statements of a file",
-    ".jobs": "the jobs of INSERT INTO, and how they are",
-    ".quit": "end the shell, and its jobs",
+    ".help": "show this help",
+    ".read FILE": "run the statements of a file",
+    ".jobs": "the running INSERT INTO jobs, and their status",
+    ".quit": "exit the shell, which ends its jobs",
 }
 _HELP = (
-    "Statements end with a semicolon: SELECT, INSERT INTO (starts a job), CREATE TABLE, CREATE VIEW,\n"
-    "EXPLAIN, SHOW TABLES, DESCRIBE, SET. Ctrl-C ends a query that goes on."
+    "Statements end with a semicolon: SELECT, INSERT INTO (starts a job), CREATE TABLE, CREATE "
+    "VIEW,\nEXPLAIN, SHOW TABLES, DESCRIBE, SET. Ctrl-C ends a running query."
 )
 _LOOK_EVERY_S = 0.25
 _JOBS_BESIDE = 4
@@ -134,12 +134,12 @@ class ShellSession:
             case ".read":
                 self._read(rest.strip())
             case ".jobs":
-                self._say("\n".join(job.line() for job in self.jobs) or "no jobs run")
+                self._say("\n".join(job.line() for job in self.jobs) or "no jobs are running")
             case ".quit" | ".exit":
                 self.ended = True
             case _:
                 raise ConfigurationError(
-                    f"there is no command {name}", hint=f"there are {', '.join(COMMANDS)}"
+                    f"unknown command {name}", hint=f"the commands are {', '.join(COMMANDS)}"
                 )
 
     def _read(self, name: str) -> None:
@@ -199,8 +199,8 @@ class ShellSession:
 
     def _starting(self, status: JobStatus) -> str:
         if status.running_s < _STARTS_WITHIN_S or all(job.over for job in self.jobs):
-            return "the query starts"
-        return "the query waits until Spark has slots for it: jobs of INSERT INTO are running (.jobs)"
+            return "starting the query"
+        return "the query waits for free slots in Spark: INSERT INTO jobs are running (.jobs)"
 
     def _follow(self, handle: JobHandle, names: Sequence[str]) -> None:
         """Writes each row as it comes, a line each."""

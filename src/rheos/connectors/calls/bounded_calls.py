@@ -34,8 +34,8 @@ MOST_ABANDONED = 32
 """Number of abandoned calls that a process keeps threads for. Beyond it, no further call starts."""
 
 _HINT = (
-    "is the server up, reachable and not overloaded? The call is abandoned and made again; what it may "
-    "have done is looked up before anything is written again"
+    "check that the server is up, reachable and not overloaded. Rheos abandons the call and "
+    "repeats it; before it writes again, it looks up what the abandoned call has written"
 )
 
 
@@ -78,8 +78,8 @@ class CallsUnderWay:
         with self._lock:
             if sum(each.abandoned for each in self._calls) >= MOST_ABANDONED:
                 raise UnavailableError(
-                    f"{call.doing}: {MOST_ABANDONED} calls of this process were abandoned, and the "
-                    "client library has returned from none of them",
+                    f"{call.doing}: {MOST_ABANDONED} calls of this process were abandoned, and "
+                    "the client library has not returned from any of them",
                     hint=_HINT,
                 )
             self._calls.add(call)
@@ -231,7 +231,7 @@ class LoneCalls:
             if key in self._busy:
                 raise AbandonedCallError(
                     f"{doing}: an earlier call was abandoned and has not returned",
-                    hint="nothing is begun next to it. When it returns, the call is made again",
+                    hint="no other call is made in the meantime. When it returns, the call is repeated",
                 )
             self._busy.add(key)
         calls = BoundedCalls(self._under_way)

@@ -23,7 +23,7 @@ REQUEST = OutsideCall(
     server="object store",
     call="checkpoints, the job's log, savepoints, staged rows, file sources and sinks: each request",
     limit_s=30.0,
-    limit="begins again while the store answers another request, for 30 min at most",
+    limit="starts over while the store answers other requests, up to 30 min",
     then="the request fails. A checkpoint that is being written fails, and the next one is tried. "
     "An entry of the log that may or may not exist is read again before the job continues. A "
     "commit is retried every second until it succeeds. A read fails the attempt, which restarts "
@@ -63,7 +63,8 @@ def raise_if_away(error: BaseException, what: str) -> None:
     if isinstance(error, ConnectionError | TimeoutError):
         raise UnavailableError(
             f"{what}: {error}",
-            hint="is the store up and reachable? A job that is running is restarted by its strategy",
+            hint="check that the store is up and reachable. A running job is restarted by its "
+            "restart strategy",
         ) from error
 
 

@@ -30,14 +30,14 @@ name another.
 """
 SESSION = OutsideCall(
     server="Cassandra",
-    call="the sink: connect, look at the table, prepare a statement, write a batch",
+    call="the sink: connect, inspect the table, prepare a statement, write a batch",
     limit_s=30.0,
-    limit="20 s for each statement, 10 s to connect; 30 s if the client does not keep that",
+    limit="20 s for each statement, 10 s to connect; 30 s if the client does not respect these",
     then="the session is abandoned. After 1 s the sink stages rows next to the checkpoints, and "
-    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
-    "Statements have the client's time, so a late one overwrites nothing newer",
+    "tries to deliver them every second; rows, checkpoints and other sinks continue. "
+    "Statements carry the client's timestamps, so a late one cannot overwrite newer values",
 )
-_HOSTS = 'write hosts="host:9042", or a list of such'
+_HOSTS = 'write hosts="host:9042", or a list of such strings'
 
 
 @dataclass(frozen=True, repr=False)
@@ -66,11 +66,13 @@ class Contact:
             [hosts] if isinstance(hosts, str) or not isinstance(hosts, Iterable) else [*hosts]
         )
         if not listed:
-            raise ProgramError("hosts= names no host", hint=_HOSTS)
+            raise ProgramError("hosts= is empty", hint=_HOSTS)
         if (user is None) != (password is None):
-            raise ProgramError("user= and password= belong together", hint="give both, or none")
+            raise ProgramError(
+                "user= and password= must be used together", hint="pass both, or neither"
+            )
         if options is not None and not isinstance(options, Mapping):
-            raise ProgramError("options= is no dict", hint='write options={"ssl_context": ...}')
+            raise ProgramError("options= must be a dict", hint='write options={"ssl_context": ...}')
         found = tuple(_host_and_port(host) for host in listed)
         return cls(found, user, password, datacenter, tuple(sorted((options or {}).items())))
 
@@ -85,7 +87,7 @@ class Contact:
 
 def _host_and_port(given: Any) -> tuple[str, int]:
     if not isinstance(given, str) or not given.strip():
-        raise ProgramError(f"hosts={given!r} names no host", hint=_HOSTS)
+        raise ProgramError(f"hosts={given!r} has an entry without a host", hint=_HOSTS)
     host, colon, port = given.strip().rpartition(":")
     if not colon or (":" in host and not host.endswith("]")):
         return given.strip().strip("[]"), _PORT
@@ -162,8 +164,8 @@ class _Link:
             self._cluster = cluster.Cluster(**given)
         except (TypeError, ValueError) as error:
             raise ConfigurationError(
-                f"the client of Cassandra does not take its options: {error}",
-                hint="options={...} are those of cassandra.cluster.Cluster",
+                f"the Cassandra client rejects its options: {error}",
+                hint="options={...} accepts the options of cassandra.cluster.Cluster",
             ) from None
         self._session: Any = None
         self._prepared: dict[str, Any] = {}
@@ -174,14 +176,14 @@ class _Link:
         if keyspace not in metadata.keyspaces:
             known = ", ".join(sorted(metadata.keyspaces))
             raise ConfigurationError(
-                f"there is no keyspace {keyspace!r} at {self._contact.address}",
-                hint=f"create it first; there are {known}",
+                f"the keyspace {keyspace!r} does not exist at {self._contact.address}",
+                hint=f"create it first; the keyspaces are {known}",
             )
         tables = metadata.keyspaces[keyspace].tables
         if table not in tables:
             raise ConfigurationError(
-                f"there is no table {keyspace}.{table} at {self._contact.address}",
-                hint="create it first: Rheos makes none, as its primary key is for you to decide",
+                f"the table {keyspace}.{table} does not exist at {self._contact.address}",
+                hint="create it first; Rheos does not, because only you can choose its primary key",
             )
         found = tables[table]
         columns = [CqlColumn(column.name, column.cql_type) for column in found.columns.values()]
@@ -233,12 +235,13 @@ class _Link:
         for cause in causes:
             if isinstance(cause, errors.AuthenticationFailed | errors.Unauthorized):
                 return ConfigurationError(
-                    said, hint="look at user= and password=, and what they may do"
+                    said, hint="check user= and password=, and the permissions of that user"
                 )
             if isinstance(cause, errors.InvalidRequest | TypeError | ValueError):
-                return InputError(said, hint="look at the table, and at the row")
+                return InputError(said, hint="check the table's columns, and the row")
         return UnavailableError(
-            said, hint="are enough of its nodes up? A job that is running is restarted by its strategy"
+            said,
+            hint="check that enough nodes are up. A running job is restarted by its restart strategy",
         )
 
 

@@ -80,7 +80,7 @@ def check_any_fits(field: pa.Field) -> None:
     """Raises SchemaError where no column of any table would take the field's values."""
     if not any(is_kind(field.type) for is_kind in _KINDS.values()):
         raise SchemaError(
-            f"column {field.name!r} is {field.type}, which the sink does not write",
+            f"column {field.name!r} is {field.type}, which the sink cannot write",
             hint="cast it to a string or bytes, or leave it out: select(...)",
         )
 
@@ -90,13 +90,13 @@ def check_fits(field: pa.Field, column: CqlColumn, table: str) -> None:
     is_kind = _KINDS.get(column.kind)
     if is_kind is None:
         raise SchemaError(
-            f"column {column.name!r} of {table} is {column.kind}, which the sink does not write",
+            f"column {column.name!r} of {table} is {column.kind}, which the sink cannot write",
             hint=f"it writes {', '.join(_KINDS)}",
         )
     if not is_kind(field.type):
         raise SchemaError(
-            f"column {column.name!r} is {field.type}, and {column.kind} in {table}",
-            hint="cast it before: select(...)",
+            f"column {column.name!r} is {field.type}, but {column.kind} in {table}",
+            hint="cast it first: select(...)",
         )
 
 
@@ -114,7 +114,7 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
             given = given.cast(_zoned(given.type)).cast(_MILLISECONDS).cast(pa.int64())
         except pa.ArrowInvalid:
             row = next(row for row, at in enumerate(given) if at.is_valid and _is_finer(at))
-            raise _refused(rows, row, column, "holds no more than milliseconds") from None
+            raise _refused(rows, row, column, "can only store whole milliseconds") from None
     if column.kind == "date":
         given = pc.add(given.cast(pa.int32()).cast(pa.int64()), _EPOCH_DAYS)
     listed: list[Any] = given.to_pylist()
@@ -124,7 +124,7 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
             try:
                 listed[row] = None if text is None else read(text)
             except ValueError:
-                raise _refused(rows, row, column, f"{text!r} is not one") from None
+                raise _refused(rows, row, column, f"{text!r} is not valid") from None
     return listed
 
 
@@ -190,5 +190,5 @@ def _refused(rows: Batch, row: int, column: CqlColumn, what: str) -> InputError:
     return InputError(
         f"a row cannot be written: column {column.name!r} is {column.kind}, and {what}",
         record=shown_row(rows, row),
-        hint="change such rows before, or filter them out",
+        hint="correct such rows upstream, or filter them out",
     )

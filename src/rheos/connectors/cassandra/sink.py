@@ -79,14 +79,15 @@ def sink(
     found = _NAME.fullmatch(table) if isinstance(table, str) else None
     if found is None:
         raise ProgramError(
-            f"table={table!r} names no table", hint='write "keyspace.table", as it was created'
+            f'table={table!r} is not of the form "keyspace.table"',
+            hint='write "keyspace.table", as it was created',
         )
     check_consistency(consistency)
     if not isinstance(at_once, int) or not 0 < at_once <= _MOST_AT_ONCE:
         raise ProgramError(f"at_once={at_once!r} is not between 1 and {_MOST_AT_ONCE}")
     ttl_s = None if ttl is None else max(1, duration_ms(ttl) // 1000)
     if ttl_s is not None and ttl_s > _MOST_TTL_S:
-        raise ProgramError(f"ttl={ttl!r} is longer than 20 years, which is the most")
+        raise ProgramError(f"ttl={ttl!r} exceeds the maximum of 20 years")
     contact = Contact.of(hosts, user, password, datacenter, options)
     target = CassandraTable(found[1], found[2], delete, ttl_s)
     return CassandraSink(duration_ms(retry_for), contact, target, consistency, at_once)
@@ -118,7 +119,7 @@ class CassandraTable:
             if field.name not in known:
                 raise SchemaError(
                     f"the table {self} has no column {field.name!r}",
-                    hint=f"it has {', '.join(known)}; select those that are to be written",
+                    hint=f"its columns are {', '.join(known)}; select only columns to be written",
                 )
             check_fits(field, known[field.name], str(self))
         missing = [name for name in key if name not in schema.names]
@@ -271,7 +272,7 @@ class CassandraDelivery(TargetDelivery):
                 raise InputError(
                     f"a row cannot be written: a column of the primary key of {self._table} is null",
                     record=shown_row(rows, row),
-                    hint="filter such rows out before",
+                    hint="filter such rows out first",
                 )
             found[identity(key)] = (
                 (row, self._removal, key) if gone[row] else (row, self._insert, given)

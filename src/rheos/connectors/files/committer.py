@@ -76,9 +76,9 @@ def checked(committable: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _damaged(str(error)) from error
     if not file.staged.startswith(f"{STAGING}/") or not _is_below(file.staged):
-        raise _damaged(f"a file is staged as {file.staged!r}")
+        raise _damaged(f"the name of a staged file is {file.staged!r}")
     if not _is_below(file.target):
-        raise _damaged(f"a file is to be published as {file.target!r}")
+        raise _damaged(f"the name of a file to publish is {file.target!r}")
     return file
 
 
@@ -89,7 +89,7 @@ def _is_below(path: str) -> bool:
 
 def _damaged(why: str) -> UnrestorableError:
     return UnrestorableError(
-        f"what the checkpoint says was staged is not as Rheos writes it: {why}",
+        f"the checkpoint's list of staged files is damaged: {why}",
         hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
     )
 
@@ -151,8 +151,8 @@ class FileCommitter(Committer):
         if not staged and not published:
             raise UnrestorableError(
                 f"{folder.path(file.target)} ({file.rows} rows) is lost: neither staged nor published",
-                hint="was the folder cleaned, or are its files taken away, while the job ran? put the "
-                "file back, or start the job from a savepoint before",
+                hint="check whether something deleted files in the folder while the job ran; "
+                "restore the file, or start the job from an earlier savepoint",
             )
         if staged:
             folder.rename(file.staged, file.target)

@@ -136,14 +136,16 @@ def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str, depth: in
     named = ", ".join(held[:_NAMED]) + (", ..." if len(held) > _NAMED else "")
     if mode == "error":
         raise ConfigurationError(
-            f"the sink's folder {url} holds files already ({named}), and this job begins with nothing",
-            hint='to replace what it wrote before: mode="overwrite"; to add to it: mode="append"; or '
-            "choose another folder. A job with a checkpoint_dir goes on where it was",
+            f"the sink's folder {url} already contains files ({named}), but this job starts "
+            "from scratch",
+            hint='to replace what it wrote before: mode="overwrite"; to add to it: '
+            'mode="append"; or choose another folder. A job with a checkpoint_dir resumes '
+            "where it stopped",
         )
     raise ConfigurationError(
-        f"the sink's folder {url} holds files that are not this job's ({named}), and overwriting them "
-        "is refused",
-        hint="remove them yourself if they may go, or choose another folder",
+        f"the sink's folder {url} contains files of another origin ({named}), which "
+        'mode="overwrite" does not delete',
+        hint="delete them yourself if you do not need them, or choose another folder",
     )
 
 

@@ -163,7 +163,8 @@ class LinesDecoder(ChunkDecoder):
                     data, whole = self._whole_records()
                 except UnicodeError as error:
                     raise InputError(
-                        f"{self._path}: {error}", hint="is it in the encoding that encoding= names?"
+                        f"{self._path}: {error}",
+                        hint="check that encoding= is the encoding of the file",
                     ) from None
                 except (OSError, EOFError, zlib.error) as error:
                     raise self._unreadable(error) from error
@@ -194,7 +195,7 @@ class LinesDecoder(ChunkDecoder):
         if not self._cursor.offset:
             self._cursor, self._tail = begin, rest
         elif self._file.seek(self._cursor.offset) != self._cursor.offset:
-            raise EOFError("it is shorter than when it was read before")
+            raise EOFError("it is shorter than when it was first read")
 
     def _beginning(self) -> tuple[bytes | None, LineCursor, bytes]:
         """Return the header, the start of the first record, and the bytes after it that were already
@@ -202,7 +203,7 @@ class LinesDecoder(ChunkDecoder):
         """
         data = self._file.read(len(_BOM))
         if data.startswith(_UTF_16):
-            raise InputError(f"{self._path}: it begins as a file in UTF-16 does", hint=NOT_UTF_8)
+            raise InputError(f"{self._path} begins like a file in UTF-16", hint=NOT_UTF_8)
         mark = len(_BOM) if data == _BOM else 0
         data = data[mark:]
         if not self._lie.header:
@@ -244,7 +245,7 @@ class LinesDecoder(ChunkDecoder):
         if not self._skip_bad:
             raise InputError(
                 f"{self._path}:{line}: {what}",
-                hint="it should hold one record per line; is this another kind of file?",
+                hint="a file must hold one record per line; check that this is such a file",
             )
         size, ended = len(begin), False
         while not ended and (piece := self._file.read(CHUNK_BYTES)):
@@ -309,11 +310,11 @@ class LinesDecoder(ChunkDecoder):
         if isinstance(error, FileNotFoundError):
             return InputError(
                 f"the file {self._path} is missing",
-                hint="it was there when the job was planned; every worker must be able to read it",
+                hint="it existed when the job was planned; every worker must be able to read it",
             )
         return InputError(
             f"{self._path}: cannot be read after line {self._cursor.line}: {error}",
-            hint="is the file whole, and of the kind that its name says?",
+            hint="check that the file is complete, and in the format that its name suggests",
         )
 
 

@@ -77,9 +77,9 @@ def list_files(
         names = _expand(path, format)
         if not names:
             raise InputError(
-                f"{path} holds no file to read",
-                hint=f"files are known by their ends ({', '.join(_EXTENSIONS)}; lines also .gz and "
-                ".zst); format= takes all there are",
+                f"{path} contains no file to read",
+                hint=f"files are recognised by extension ({', '.join(_EXTENSIONS)}; lines also .gz "
+                "and .zst); with format= all files are read",
             )
         found |= names.keys()
     return [_file(name, format, codec) for name in sorted(found)]
@@ -110,8 +110,8 @@ def size_of(path: str) -> int | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise_if_away(error, f"{path} cannot be looked at")
-        raise InputError(f"{path} cannot be looked at: {error}") from error
+        raise_if_away(error, f"{path} cannot be accessed")
+        raise InputError(f"{path} cannot be accessed: {error}") from error
     return size
 
 
@@ -134,7 +134,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
     except (ValueError, ImportError) as error:
         raise ConfigurationError(
             f"{path} cannot be opened: {error}",
-            hint="is the package for this kind of storage installed?",
+            hint="check that the package for this kind of storage is installed",
         ) from error
     system.invalidate_cache()  # listings cached for an earlier job may be outdated
     found: dict[str, Mapping[str, Any]]
@@ -142,8 +142,8 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
         if system.isfile(inner):
             if grows:
                 raise InputError(
-                    f"{path} is a file, and a file is read as it is",
-                    hint="watch its folder, or a glob: what is watched for are new files",
+                    f"{path} is a file, but only a folder can be watched",
+                    hint="watch its folder, or a glob: watching finds new files",
                 )
             return {path: {}}
         if system.isdir(inner):
@@ -159,10 +159,12 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
                 if system.isfile(name) and not _hidden(name.rsplit("/", 1)[-1])
             }
             if not found and not has_magic(inner):
-                raise InputError(f"there is no file or folder {path}", hint="correct the path")
+                raise InputError(f"the file or folder {path} does not exist", hint="correct the path")
     except OSError as error:
         raise_if_away(error, f"{path} cannot be listed")
-        raise InputError(f"{path} cannot be listed: {error}", hint="may this user read it?") from error
+        raise InputError(
+            f"{path} cannot be listed: {error}", hint="check that this user may read it"
+        ) from error
     local = "file" in system.protocol and "://" not in path
     return {name if local else system.unstrip_protocol(name): info for name, info in found.items()}
 
@@ -176,7 +178,7 @@ def check_kind(format: Kind | Format | None) -> None:
     if isinstance(format, Format):
         if format.in_lines is None:
             raise ProgramError(
-                f"the format {format.name} cannot be in lines of a file",
+                f"the format {format.name} cannot be used in files of lines",
                 hint=f"write one of {', '.join(map(repr, get_args(Kind)))}, or rh.formats.json()",
             )
     elif format is not None and format not in get_args(Kind):
@@ -200,8 +202,8 @@ def _file(name: str, format: str | None, codec: Codec | None) -> FileToRead:
     known = format or by_name(name)
     if known is None:
         raise InputError(
-            f"the format of {name} is not known by its name",
-            hint='say format="parquet", "jsonl", "csv" or "text"',
+            f"the format of {name} cannot be inferred from its name",
+            hint='pass format="parquet", "jsonl", "csv" or "text"',
         )
     if known == "parquet":
         return FileToRead(name, known)

@@ -64,8 +64,8 @@ def refuse_old_times(rows: Batch, columns: frozenset[str]) -> None:
         if _has_old(column):
             kind = "a date or time from before the Gregorian calendar (1582) or standard time (1900)"
             raise RowsError(
-                f"column {name!r} holds {kind}, written by a version of Spark that counted such times "
-                "by another calendar: let Spark 3 or newer read the file and write it again"
+                f"column {name!r} holds {kind}, written by a version of Spark that used another "
+                "calendar: read the file with Spark 3 or newer and write it again"
             )
 
 
@@ -138,7 +138,7 @@ class ParquetDecoder(ChunkDecoder):
                 raise_if_away(error, f"{self._path} cannot be read")
                 raise InputError(
                     f"{self._path}: row group {self._cursor.row_group} cannot be read: {error}",
-                    hint="is the file damaged, or was it replaced while it was read?",
+                    hint="check whether the file is damaged, or was replaced while it was read",
                 ) from error
             return None if following is None else self._chunk(*following)
 
@@ -169,7 +169,7 @@ class ParquetDecoder(ChunkDecoder):
                     yield group, begin, before + begin, batch.slice(begin - row)
                 row = end
             if row != (wanted := file.metadata.row_group(group).num_rows):
-                raise OSError(f"{row} rows were read, where {wanted} were written")
+                raise OSError(f"{row} rows were read, but {wanted} were written")
             before += row
 
     def _chunk(self, group: int, row: int, row_in_file: int, batch: Batch) -> Chunk:
@@ -222,13 +222,14 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
     except FileNotFoundError as error:
         raise InputError(
             f"the file {path} is missing",
-            hint="it was there when the job was planned; every worker must be able to read it",
+            hint="it existed when the job was planned; every worker must be able to read it",
         ) from error
     except (pa.ArrowException, OSError) as error:
         raise_if_away(error, f"{path} cannot be read")
         raise InputError(
             f"{path} cannot be read as Parquet: {error}",
-            hint="is the file whole, and of the kind that its name says? format= overrules the name",
+            hint="check that the file is complete, and in the format that its name suggests; "
+            "format= overrides the name",
         ) from error
 
 
@@ -265,8 +266,8 @@ def check_schema(path: str, found: pa.Schema, wanted: pa.Schema) -> None:
         type_ = found.field(field.name).type
         if type_ != field.type and not _related(type_, field.type):
             raise InputError(
-                f"{path}: column {field.name!r} is {type_}, and the schema says {field.type}",
-                hint="correct the schema; a column is converted only to a type of the same kind",
+                f"{path}: column {field.name!r} is {type_}, but the schema declares {field.type}",
+                hint="correct the schema; a column can only be converted to a type of the same kind",
             )
 
 

@@ -79,7 +79,7 @@ def source(
     elif schema is None:
         raise SchemaError(
             "a source of files needs a schema",
-            hint="give schema=, a dataclass or a pyarrow.Schema that describes a row",
+            hint="pass schema=, a dataclass or a pyarrow.Schema that describes a row",
         )
     else:
         rows, record = resolve(schema)
@@ -96,14 +96,14 @@ def source(
         raise ProgramError(f"order={order!r} is not known", hint='write "name" or "time"')
     if forget is not None and (discover is None or order != "time"):
         raise ProgramError(
-            "forget= is for a folder that is watched in the order of time",
-            hint='write discover="10s", order="time", too, or leave it out',
+            "forget= needs a folder that is watched in order of time",
+            hint='add discover="10s" and order="time", or leave out forget=',
         )
     if discover is None:
         if order != "name":
             raise ProgramError(
-                "order= is for a folder that is watched",
-                hint='write discover="10s", too, or leave it out',
+                "order= needs a folder that is watched",
+                hint='add discover="10s", or leave out order=',
             )
         return FileSource(paths, rows, record, format, on_error, replay, compression, code)
     if replay is not None:
@@ -113,9 +113,7 @@ def source(
         )
     every_ms = duration_ms(discover)
     if every_ms < 1:
-        raise ProgramError(
-            f"discover={discover!r} is more often than can be", hint='write discover="10s"'
-        )
+        raise ProgramError(f"discover={discover!r} is too short", hint='write discover="10s"')
     return WatchedFiles(
         paths,
         rows,

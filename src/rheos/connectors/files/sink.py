@@ -297,7 +297,8 @@ class FileWriter(SinkWriter):
             raise kind(
                 f"rows could not be written below {self._sink.path}: {error}",
                 operator=self._ctx.operator,
-                hint="is the disk full, and may the job's user write there, on every worker?",
+                hint="check that the disk is not full, and that the job's user may write there, on "
+                "every worker",
             ) from error
 
 

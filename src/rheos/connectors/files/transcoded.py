@@ -17,8 +17,8 @@ def check_encoding(encoding: str) -> str | None:
         "".encode(encoding)
     except (LookupError, TypeError, ValueError):
         raise ProgramError(
-            f"encoding={encoding!r} is not an encoding of strings",
-            hint='use an encoding of Python, such as "latin-1", "cp1252" or "utf-16"',
+            f"encoding={encoding!r} is not a character encoding",
+            hint='use an encoding that Python knows, such as "latin-1", "cp1252" or "utf-16"',
         ) from None
     return None if found.name in ("utf-8", "utf-8-sig") else found.name
 
@@ -58,7 +58,7 @@ class Transcoded:
         except UnicodeDecodeError as error:
             at = self._read - pending + error.start
             raise UnicodeError(
-                f"it is not {self._encoding} from byte {at} on: {error.reason}"
+                f"it is not valid {self._encoding} from byte {at} on: {error.reason}"
             ) from None
         if not self._read:
             text = text.removeprefix("\ufeff")

@@ -82,8 +82,8 @@ class WatchedFiles(FileSource):
         for each in found:
             if each.changed_s is None:
                 raise InputError(
-                    f"when {each.file.path} was changed is not known",
-                    hint='this kind of storage does not say it: take order="name"',
+                    f"the modification time of {each.file.path} is unknown",
+                    hint='this kind of storage does not report modification times: use order="name"',
                 )
         in_order = sorted(found, key=lambda each: (each.changed_s or 0.0, each.file.path))
         return in_order if self.forget_ms is None else list(map(_with_time, in_order))
@@ -177,8 +177,8 @@ def _size_in(payload: bytes) -> int | None:
 
 def _changed(path: str, before: int | None, size: int | None) -> InputError:
     return InputError(
-        f"{path} had {before} bytes when it was found, and has {size} now: what was added to it, or "
-        "written over, is not read",
-        hint="write a file under another name, such as one that begins with a dot, and rename it when "
-        "it is whole; a name is used once",
+        f"{path} had {before} bytes when it was found, but has {size} now: appended or "
+        "overwritten data is not read",
+        hint="write the file under a temporary name that begins with a dot, and rename it when it "
+        "is complete; never reuse a name",
     )

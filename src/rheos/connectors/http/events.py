@@ -120,7 +120,7 @@ class EventWriter(SinkWriter):
         try:
             self._listener.start()
             if not self._rows.closed:
-                LOGGER.warning("rows are shown at http://%s/", self._listener.address)
+                LOGGER.warning("open http://%s/ to see the rows", self._listener.address)
         except RheosError as error:
             self._failed = error
         except Exception as error:

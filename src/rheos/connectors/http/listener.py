@@ -36,7 +36,7 @@ class ListenAt:
 
     def __post_init__(self) -> None:
         if not isinstance(self.port, int) or not 0 <= self.port < 1 << 16:
-            raise ProgramError(f"port={self.port!r} is no port", hint="0 takes a free one")
+            raise ProgramError(f"port={self.port!r} is not a port", hint="port=0 chooses a free port")
         if self.token is not None:
             check_header_value("token", self.token)
         most = MOST_CONNECTIONS
@@ -93,8 +93,9 @@ class HttpEndpoint:
             except OSError as error:
                 if time.monotonic() > deadline_s:
                     raise ConfigurationError(
-                        f"nothing can listen at {self.at.host}:{self.at.port}: {error}",
-                        hint="is another program there? port=0 takes a free port, and logs which",
+                        f"cannot listen at {self.at.host}:{self.at.port}: {error}",
+                        hint="another program may use that port; port=0 chooses a free one, which "
+                        "is logged",
                     ) from None
             self._closing.wait(_BIND_AGAIN_S)
         else:

@@ -50,13 +50,15 @@ def sink(
             "https://app.example.com", or "*" for all; None for none.
     """
     if not (isinstance(path, str) and path.startswith("/") and path.isascii() and "?" not in path):
-        raise ProgramError(f"path={path!r} is no path", hint='write path="/events"')
+        raise ProgramError(f"path={path!r} is not a path", hint='write path="/events"')
     if path == "/":
-        raise ProgramError("the page is at /", hint='write path="/events"')
+        raise ProgramError("the path / is reserved for the page", hint='write path="/events"')
     if not isinstance(keep, int) or not 0 <= keep <= _MOST_KEPT:
         raise ProgramError(f"keep={keep!r} is not between 0 and {_MOST_KEPT} rows")
     if cors is not None and not (isinstance(cors, str) and cors.isascii() and cors.isprintable()):
-        raise ProgramError(f"cors={cors!r} is no origin", hint='write cors="https://app.example.com"')
+        raise ProgramError(
+            f"cors={cors!r} is not an origin", hint='write cors="https://app.example.com"'
+        )
     return EventSink(ListenAt(host, port, token, _MAX_CONNECTIONS), path, keep, cors)
 
 

@@ -69,14 +69,14 @@ def source(
             f"acknowledge={acknowledge!r} is not known", hint='write "checkpoint" or "received"'
         )
     if not (isinstance(path, str) and path.startswith("/") and path.isascii() and "?" not in path):
-        raise ProgramError(f"path={path!r} is no path", hint='write path="/orders"')
+        raise ProgramError(f"path={path!r} is not a path", hint='write path="/orders"')
     if not 0 < max_body_bytes <= _MOST_BODY_BYTES:
         raise ProgramError(f"max_body_bytes={max_body_bytes} is not between 1 and {_MOST_BODY_BYTES}")
     form = json_format() if format is None else check_format(format)
     if form.in_lines is not None and form.in_lines.header:
         raise ProgramError(
-            "the body of a request has no line that names the columns",
-            hint="write format=rh.formats.csv(header=False): fields are in the order of the schema",
+            "request bodies have no CSV header line",
+            hint="write format=rh.formats.csv(header=False): fields are in schema order",
         )
     rows, record = rows_of(form, schema)
     at = ListenAt(host, port, token, max_connections)
@@ -97,12 +97,12 @@ class WebhookSource(Source):
     bounded: ClassVar[bool] = False  # type: ignore[misc]
 
     def only_reader(self) -> str | None:
-        return "requests come to the job, and are given once"
+        return "requests are pushed to the job, and cannot be read again"
 
     def lost_by_failure(self) -> str | None:
         if self.acknowledge == "checkpoint":
             return None  # Whoever has no answer sends again.
-        return "rows received since the last checkpoint, as requests are answered before"
+        return "rows received since the last checkpoint, because requests are answered earlier"
 
     def splits(self) -> Sequence[Split]:
         return [Split("requests")]

@@ -102,7 +102,7 @@ class Webhook(SourceClient):
             self._inbox.begin()
             self._listener.start()
             if not self._inbox.closing:
-                LOGGER.warning("rows are taken at http://%s%s", self._listener.address, self._path)
+                LOGGER.warning("accepting rows at http://%s%s", self._listener.address, self._path)
         except RheosError as error:
             self._inbox.fail(error)
         except Exception as error:
@@ -137,19 +137,21 @@ class Webhook(SourceClient):
 
     def _serve(self, exchange: HttpExchange) -> None:
         if exchange.path != self._path:
-            raise HttpError(404, f"rows are taken at {self._path}")
+            raise HttpError(404, f"send rows to {self._path}")
         if exchange.method != "POST":
-            raise HttpError(405, "rows are taken by POST", Allow="POST")
+            raise HttpError(405, "send rows with POST", Allow="POST")
         if "Origin" in exchange.headers and self._listener.at.token is None:
-            raise HttpError(403, "a page of a browser may send rows only with a token")
+            raise HttpError(403, "a browser page may send rows only with a token")
         payloads = payloads_of(exchange.body, self._format)
         if not payloads:
-            raise HttpError(400, "the body has no record")
+            raise HttpError(400, "the body contains no record")
         decoded = self._decoded(payloads)
         key = _digest(exchange.headers.get("Idempotency-Key"))
         number, is_new = self._take(payloads, decoded, key)
         if self._waits and not self._is_in_checkpoint(number, exchange):
-            raise HttpError(503, "no checkpoint has the rows yet: send them again", Retry_After="1")
+            raise HttpError(
+                503, "no checkpoint contains the rows yet: send them again", Retry_After="1"
+            )
         answer = {"rows": decoded.rows.num_rows, "duplicate": not is_new}
         exchange.answer_json(200 if self._waits else 202, answer)
 
@@ -158,7 +160,7 @@ class Webhook(SourceClient):
             decoded = self._inbox.decode(payloads)
         except RheosError as error:
             LOGGER.warning("a request could not be decoded: %s", error.what)
-            raise HttpError(503, "records cannot be decoded for now", Retry_After="5") from None
+            raise HttpError(503, "records cannot be decoded at the moment", Retry_After="5") from None
         if decoded.bad:
             bad = decoded.bad[0]
             self._inbox.count("refused")
@@ -174,7 +176,7 @@ class Webhook(SourceClient):
                 return self._keys[key], False
             if not self._inbox.offer(payloads, decoded):
                 self._inbox.count("held_off")
-                raise HttpError(429, "the job has more than it can do: send again", Retry_After="1")
+                raise HttpError(429, "the job is overloaded: send again later", Retry_After="1")
             self._taken += 1
             if key is not None:
                 self._keys[key] = self._taken
@@ -194,7 +196,7 @@ class Webhook(SourceClient):
                 self._inbox.lock.wait(min(left_s, _LOOK_EVERY_S))
                 if self._completed < number and exchange.sender_is_gone():
                     self._inbox.count("senders_gone")
-                    raise ConnectionAbortedError("the sender has gone")
+                    raise ConnectionAbortedError("the client has disconnected")
             return self._completed >= number
 
 
@@ -213,7 +215,7 @@ def _digest(key: str | None) -> bytes | None:
     if key is None:
         return None
     if not 0 < len(key) <= _MAX_KEY_LENGTH:
-        raise HttpError(400, f"an Idempotency-Key has 1 to {_MAX_KEY_LENGTH} characters")
+        raise HttpError(400, f"an Idempotency-Key must have 1 to {_MAX_KEY_LENGTH} characters")
     return blake2b(key.encode(), digest_size=_KEY_BYTES).digest()
 
 

@@ -24,9 +24,9 @@ Partition: TypeAlias = tuple[str, int]
 """A topic, and the number of one of its partitions."""
 Offsets: TypeAlias = dict[Partition, int]
 
-_MOMENTS = "a datetime (without a zone it is UTC), or an int of ms since the epoch, is a moment"
+_MOMENTS = "a point in time is a datetime (UTC if it has no time zone), or an int of ms since the epoch"
 _STARTS = f'write "earliest", "latest", "group", or {{"topic": {{0: 17, ...}}}}; {_MOMENTS}'
-_ENDS = f'write "latest", {{"topic": {{0: 17, ...}}}}, or nothing; {_MOMENTS}'
+_ENDS = f'write "latest", {{"topic": {{0: 17, ...}}}}, or leave it out; {_MOMENTS}'
 
 
 class TopicEdge(Enum):
@@ -77,7 +77,7 @@ def start_of(given: Any, group: str | None) -> Bound:
     """Check the start that a user has configured. Raises ProgramError."""
     if given == "group":
         if group is None:
-            raise ProgramError('start="group" without group=', hint='write group="name", too')
+            raise ProgramError('start="group" needs group=', hint='add group="name"')
         return OfGroup(group)
     return _bound("start", given, _STARTS)
 
@@ -92,7 +92,7 @@ def end_of(given: Any) -> Bound | None:
 
 
 def _bound(name: str, given: Any, hint: str) -> Bound:
-    wrong = ProgramError(f"{name}={given!r} is no place in a topic", hint=hint)
+    wrong = ProgramError(f"{name}={given!r} is not a position in a topic", hint=hint)
     if isinstance(given, str):
         if given not in {edge.value for edge in TopicEdge}:
             raise wrong
@@ -123,7 +123,8 @@ def check_order(start: Bound, end: Bound) -> None:
                 before = f"in {named(at)}, {ends[at]} is less than {offset}"
     if before:
         raise ProgramError(
-            f"end= is before start=: {before}", hint="nothing would be read: look at which is which"
+            f"end= is before start=: {before}",
+            hint="no record would be read: check whether they are swapped",
         )
 
 
@@ -151,9 +152,9 @@ def check_given_starts(start: Given, latest: Offsets) -> None:
     for at, offset in start.offsets:
         if offset > latest.get(at, offset):
             raise InputError(
-                f"start= is offset {offset} of {named(at)}, whose next record will have {latest[at]}",
-                hint='write start="latest" for what is yet to come, or look at the offset, and at the '
-                "topic",
+                f"start= is offset {offset} of {named(at)}, but its next record will have "
+                f"offset {latest[at]}",
+                hint='write start="latest" to read only new records, or check the offset and the topic',
             )
 
 
@@ -185,8 +186,8 @@ def _resolved(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -
             for partition, _ in offsets:
                 if partition not in known:
                     raise InputError(
-                        f"there is no {named(partition)} among what is read",
-                        hint=f"there are {', '.join(map(named, partitions[:10]))}",
+                        f"{named(partition)} is not among the partitions that are read",
+                        hint=f"these are {', '.join(map(named, partitions[:10]))}",
                     )
             return dict(offsets)
         case _:

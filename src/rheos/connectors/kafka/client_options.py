@@ -47,9 +47,9 @@ _BROKERS = 'write brokers="host:9092,..."'
 _OWNED: Mapping[str, str] = {
     "bootstrap.servers": _BROKERS,
     "metadata.broker.list": _BROKERS,
-    "logger": 'take the logger "rheos.kafka" of Python\'s logging',
-    "log_cb": 'take the logger "rheos.kafka" of Python\'s logging',
-    "error_cb": "leave it out: errors are counted, and seen in the status",
+    "logger": 'use the Python logger "rheos.kafka"',
+    "log_cb": 'use the Python logger "rheos.kafka"',
+    "error_cb": "leave it out: errors are counted and shown in the status",
     "stats_cb": "leave it out",
 }
 
@@ -78,17 +78,17 @@ class ClientOptions:
         if isinstance(brokers, Iterable) and not isinstance(brokers, str):
             addresses = list(brokers)
         if not addresses or not all(isinstance(each, str) and each.strip() for each in addresses):
-            raise ProgramError(f"brokers={brokers!r} names no broker", hint=_BROKERS)
+            raise ProgramError(f"brokers={brokers!r} is empty", hint=_BROKERS)
         if options is not None and not isinstance(options, Mapping):
             raise ProgramError(
-                f"options is a {type(options).__name__}, not a dict",
+                f"options= must be a dict, not a {type(options).__name__}",
                 hint='write options={"security.protocol": "SSL", ...}',
             )
         forbidden = {**_OWNED, **(owned or {})}
         for name, value in (options or {}).items():
             if not isinstance(name, str):
                 raise ProgramError(
-                    f"options has the name {name!r}, which is not text",
+                    f"options= has the name {name!r}, which is not a string",
                     hint='write options={"security.protocol": "SSL", ...}',
                 )
             if name in forbidden:
@@ -96,8 +96,8 @@ class ClientOptions:
             if not isinstance(value, str | int | float) and not callable(value):
                 raise ProgramError(
                     f"the option {name!r} is a {type(value).__name__}",
-                    hint="options are text, numbers, True or False, as librdkafka's page "
-                    "CONFIGURATION.md has them; callbacks such as oauth_cb are functions",
+                    hint="values must be strings, numbers, True or False, as in librdkafka's "
+                    "CONFIGURATION.md; callbacks such as oauth_cb must be functions",
                 )
         return cls(",".join(each.strip() for each in addresses), tuple(sorted((options or {}).items())))
 

@@ -26,13 +26,13 @@ _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 QUESTION = OutsideCall(
     server="Kafka",
-    call="source and sink: topics, partitions and offsets are looked up, at the start and later",
+    call="source and sink: requests for topics, partitions and offsets, at the start and later",
     limit_s=75.0,
-    limit="30 s for each request of the client, 5 s for a look while the job runs; 75 s and 25 s "
-    "if the client does not keep that",
+    limit="30 s for each request of the client, 5 s while the job runs; 75 s and 25 s if the client "
+    "does not respect these",
     then="the client is abandoned. At the start of a job, the error names the brokers. Later, the "
-    "source asks again with a new client; records are not lost, as their offsets are in the "
-    "checkpoints",
+    "source repeats the request with a new client; records are not lost, because their offsets "
+    "are in the checkpoints",
 )
 REACHED_WITHIN_S = 30.0
 """Maximum time a cluster may take to answer, which includes its start."""
@@ -117,7 +117,7 @@ class KafkaCluster:
         brokers = self._brokers
         try:
             return self._calls.run(
-                f"Kafka at {self._options.brokers} is asked for topics and offsets",
+                f"requesting topics and offsets from Kafka at {self._options.brokers}",
                 max(QUESTION.limit_s - self._grace_s, min(QUESTION.limit_s, 1.0)),
                 lambda progressed: ask(brokers),
             )
@@ -147,7 +147,7 @@ class _Brokers:
         try:
             self._admin = admin_client(options, "rheos-source", self._on_error)
         except client().KafkaException as error:
-            raise self._error(error, "Kafka's client cannot be made") from None
+            raise self._error(error, "the Kafka client cannot be created") from None
 
     # --- topics --------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class _Brokers:
         found = []
         for name in sorted(names):
             try:
-                topic = self._result(futures[name], f"the topic {name!r} cannot be looked at")
+                topic = self._result(futures[name], f"the topic {name!r} cannot be inspected")
             except _NoTopicError:
                 continue
             numbers = tuple(sorted(partition.id for partition in topic.partitions))
@@ -200,15 +200,15 @@ class _Brokers:
                 self._admin.poll(0)  # this runs the error callback, which has the reason
                 if self._refused is not None or time.monotonic() > deadline:
                     why = self._refused or self._unreached or error
-                    raise self._error(why, "the cluster cannot be asked") from None
+                    raise self._error(why, "the cluster does not answer") from None
 
     def _missing(self, name: str, there: Sequence[str]) -> RheosError:
         near = difflib.get_close_matches(name, there, n=3)
         return ConfigurationError(
-            f"there is no topic {name!r} at {self._options.brokers}",
-            hint=f"is it {' or '.join(map(repr, near))}?"
+            f"the topic {name!r} does not exist at {self._options.brokers}",
+            hint=f"did you mean {' or '.join(map(repr, near))}?"
             if near
-            else "create it first; Rheos makes no topics",
+            else "create it first; Rheos does not create topics",
         )
 
     # --- offsets -------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class _Brokers:
         )
         found: Mapping[Partition, Any] = {(of.topic, of.partition): f for of, f in futures.items()}
         return {
-            partition: self._result(found[partition], f"{named(partition)} cannot be looked at").offset
+            partition: self._result(found[partition], f"{named(partition)} cannot be inspected").offset
             for partition in partitions
         }
 
@@ -290,7 +290,7 @@ class _Brokers:
         if self._refused is not None:
             raise self._error(self._refused, doing)
         if self._given_up():
-            raise UnavailableError(f"{doing}: nobody waits for it any more")
+            raise UnavailableError(f"{doing}: cancelled, because the caller has given up")
 
     def _error(self, error: Any, doing: str) -> RheosError:
         return kafka_error(error, doing, self._options)

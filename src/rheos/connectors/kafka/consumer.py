@@ -61,7 +61,7 @@ POLL = OutsideCall(
     server="Kafka",
     call="source: the consumer polls, commits to its group, and closes",
     limit_s=180.0,
-    limit="a thread of its own waits, and no rows arrive meanwhile; 180 s if a call does not return",
+    limit="a separate thread waits, and no rows arrive meanwhile; 180 s if a call does not return",
     then="the source resumes within about a second of the brokers' return. If a call does not "
     "return, the attempt restarts with a new consumer, from the offsets of its checkpoint",
 )

@@ -136,12 +136,12 @@ class EpochCommits:
             return epochs[-1]
         unknown = [epoch for epoch in epochs if epoch > noted]
         raise UnrestorableError(
-            f"it cannot be known whether what was staged for checkpoint {_listed(unknown)} is in the "
-            f"topic already: the broker has no offset of the group {self._name} any more",
-            hint="brokers forget the offsets of a group after a while (offsets.retention.minutes, "
-            "7 days by default), and with a topic that is deleted. Look at the end of the topic: where "
-            'its last records are there, start the job once with kafka.sink(..., if_unknown="skip"), '
-            'else with if_unknown="write"',
+            f"it is unknown whether the records staged for checkpoint {_listed(unknown)} are "
+            f"already in the topic: the broker no longer has an offset of the group {self._name}",
+            hint="brokers delete the offsets of a group after a while (offsets.retention.minutes, 7 "
+            "days by default), or with a deleted topic. Check whether the last staged records "
+            "are at the end of the topic. If so, start the job once with kafka.sink(..., "
+            'if_unknown="skip"), otherwise with if_unknown="write"',
         )
 
     def _let_go(self) -> Steps:

@@ -16,17 +16,17 @@ class _Kind(NamedTuple):
 
 _REFUSED = _Kind(
     ConfigurationError,
-    "look at security.protocol, and the user and password or the certificates, in options={...}",
+    "check security.protocol, and the user and password or the certificates, in options={...}",
 )
 _MISSING = _Kind(
     ConfigurationError,
-    "create the topic, or look at its name; Rheos makes none, as its partitions and its retention are "
-    "for you to decide",
+    "create the topic, or correct its name; Rheos does not create topics, because only you can "
+    "choose partitions and retention",
 )
 _TOO_LARGE = _Kind(
     InputError,
-    "raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or write less in a "
-    "record",
+    "raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or write "
+    "smaller records",
 )
 
 _KINDS: Mapping[str, _Kind] = {
@@ -39,53 +39,57 @@ _KINDS: Mapping[str, _Kind] = {
     "_UNKNOWN_TOPIC": _MISSING,
     "_UNKNOWN_PARTITION": _Kind(
         ConfigurationError,
-        "the topic has no partition of that number, or is gone: was it deleted, or made again with "
-        "fewer? Rheos makes none",
+        "the topic does not have this partition: check whether it was deleted, or recreated "
+        "with fewer partitions",
     ),
-    "TOPIC_EXCEPTION": _Kind(ConfigurationError, "look at the topic's name"),
+    "TOPIC_EXCEPTION": _Kind(ConfigurationError, "correct the name of the topic"),
     "TOPIC_AUTHORIZATION_FAILED": _Kind(
         ConfigurationError, "allow the user to describe the topic, and to read or write it"
     ),
     "GROUP_AUTHORIZATION_FAILED": _Kind(
         ConfigurationError,
-        "allow the user to read the group; a sink has groups and transactional ids of its own, which "
-        "begin with its id_prefix",
+        "allow the user to read the group; a sink uses its own groups and transactional ids, "
+        "which begin with its id_prefix",
     ),
     "TRANSACTIONAL_ID_AUTHORIZATION_FAILED": _Kind(
         ConfigurationError,
-        "allow the user to write with transactional ids that begin with the sink's id_prefix, or write "
-        'at least once: guarantee="at_least_once"',
+        "allow the user transactional ids that begin with the sink's id_prefix, or use "
+        'guarantee="at_least_once"',
     ),
     "CLUSTER_AUTHORIZATION_FAILED": _Kind(
         ConfigurationError, "allow the user IdempotentWrite on the cluster"
     ),
     "INVALID_TRANSACTION_TIMEOUT": _Kind(
         ConfigurationError,
-        "the broker allows shorter transactions only (transaction.max.timeout.ms): set "
-        "options={'transaction.timeout.ms': ...} to no more than that",
+        "the broker limits the length of transactions (transaction.max.timeout.ms): set "
+        "options={'transaction.timeout.ms': ...} to at most that",
     ),
     "_INVALID_ARG": _Kind(
-        ConfigurationError, "options={...} are those of librdkafka's page CONFIGURATION.md"
+        ConfigurationError, "the possible options={...} are in librdkafka's CONFIGURATION.md"
     ),
     "_CONFLICT": _Kind(
-        ConfigurationError, "options={...} are those of librdkafka's page CONFIGURATION.md"
+        ConfigurationError, "the possible options={...} are in librdkafka's CONFIGURATION.md"
     ),
-    "_UNSUPPORTED_FEATURE": _Kind(ConfigurationError, "the broker is too old for that"),
-    "UNSUPPORTED_VERSION": _Kind(ConfigurationError, "the broker is too old for that"),
-    "UNSUPPORTED_FOR_MESSAGE_FORMAT": _Kind(ConfigurationError, "the broker is too old for that"),
+    "_UNSUPPORTED_FEATURE": _Kind(
+        ConfigurationError, "upgrade the broker: it is too old for this request"
+    ),
+    "UNSUPPORTED_VERSION": _Kind(
+        ConfigurationError, "upgrade the broker: it is too old for this request"
+    ),
+    "UNSUPPORTED_FOR_MESSAGE_FORMAT": _Kind(
+        ConfigurationError, "upgrade the broker: it is too old for this request"
+    ),
     "MSG_SIZE_TOO_LARGE": _TOO_LARGE,
     "RECORD_LIST_TOO_LARGE": _TOO_LARGE,
-    "INVALID_MSG": _Kind(InputError, "the broker refuses the record"),
-    "INVALID_RECORD": _Kind(
-        InputError, "the broker refuses the record: a topic that is compacted needs keys"
-    ),
-    "POLICY_VIOLATION": _Kind(InputError, "a policy of the broker refuses the record"),
+    "INVALID_MSG": _Kind(InputError, "the broker rejects the record"),
+    "INVALID_RECORD": _Kind(InputError, "the broker rejects the record: a compacted topic needs keys"),
+    "POLICY_VIOLATION": _Kind(InputError, "a policy of the broker rejects the record"),
 }
 
 _AWAY = _Kind(
     UnavailableError,
-    "are the brokers up at that address, do they speak this security.protocol, and are their disks not "
-    "full? A job that is running is restarted by its strategy",
+    "check that the brokers are up at that address, use this security.protocol, and have free "
+    "disk space. A running job is restarted by its restart strategy",
 )
 
 

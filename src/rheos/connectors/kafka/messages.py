@@ -85,17 +85,17 @@ def named_fields(metadata: Any) -> tuple[tuple[str, str], ...]:
     """Return the requested fields with their columns, from a list of names or a mapping of fields to
     columns. Raises ProgramError.
     """
-    hint = f'write metadata={{"timestamp": "sent_at"}}, of {", ".join(FIELDS)}'
+    hint = f'write metadata={{"timestamp": "sent_at"}}; the fields are {", ".join(FIELDS)}'
     if isinstance(metadata, str):
         metadata = [metadata]
     pairs = metadata.items() if isinstance(metadata, Mapping) else [(name, name) for name in metadata]
     wanted = tuple((str(name), str(column)) for name, column in pairs)
     for name, _ in wanted:
         if name not in FIELDS:
-            raise ProgramError(f"a message of Kafka has no {name!r}", hint=hint)
+            raise ProgramError(f"a Kafka message has no field {name!r}", hint=hint)
     columns = [column for _, column in wanted]
     if len(set(columns)) < len(columns):
-        raise ProgramError(f"two of metadata={metadata!r} go to one column", hint=hint)
+        raise ProgramError(f"metadata={metadata!r} maps two fields to one column", hint=hint)
     return wanted
 
 
@@ -109,9 +109,9 @@ def with_metadata(schema: pa.Schema, wanted: Sequence[tuple[str, str]]) -> tuple
             whole = whole.append(pa.field(column, field.types[0], nullable=field.nullable))
         elif schema.field(column).type not in field.types:
             raise SchemaError(
-                f"the column {column!r} is {schema.field(column).type}, and the {name} of a message is "
-                f"{field.types[0]}",
-                hint=f"it may be {' or '.join(map(str, field.types))}",
+                f"the column {column!r} is {schema.field(column).type}, but the {name} of a "
+                f"message is {field.types[0]}",
+                hint=f"it must be {' or '.join(map(str, field.types))}",
             )
     ours = {column for _, column in wanted}
     payload = pa.schema([field for field in schema if field.name not in ours])
@@ -132,7 +132,7 @@ def metadata_columns(
             values = _one_by_one(messages, name, kind, unfit)
         if values.null_count and not schema.field(column).nullable:
             for at in np.flatnonzero(values.is_null().to_numpy(zero_copy_only=False)).tolist():
-                unfit.setdefault(at, f"it has no {name}, and column {column!r} may not be null")
+                unfit.setdefault(at, f"it has no {name}, but column {column!r} is not nullable")
         made[column] = values
     return made, unfit
 

@@ -20,14 +20,14 @@ from rheos.core.errors import RheosError, UnavailableError
 from rheos.core.protocol.elements import Batch
 
 OWNED = {
-    "transactional.id": "Rheos makes one for each writer; id_prefix= sets their prefix",
-    "group.id": "Rheos makes one for each writer; id_prefix= sets their prefix",
+    "transactional.id": "Rheos creates one for each writer; id_prefix= sets their prefix",
+    "group.id": "Rheos creates one for each writer; id_prefix= sets their prefix",
     "isolation.level": "leave it out",
     "enable.auto.commit": "leave it out",
     "enable.idempotence": "leave it out: it is always on",
     "enable.gapless.guarantee": "leave it out",
-    "acks": "leave it out: all replicas in sync confirm each record",
-    "request.required.acks": "leave it out: all replicas in sync confirm each record",
+    "acks": "leave it out: all in-sync replicas acknowledge each record",
+    "request.required.acks": "leave it out: all in-sync replicas acknowledge each record",
     "delivery.report.only.error": "leave it out",
     "on_delivery": "leave it out",
     "dr_cb": "leave it out",
@@ -188,9 +188,9 @@ class Producing:
     def _not_delivered(self, error: Any, message: Any) -> None:
         if self.refused is None and error is not None:
             key = message.key()
-            record = f"of partition {message.partition()}, {_length(message.value())} bytes"
+            record = f"for partition {message.partition()}, {_length(message.value())} bytes"
             self.refused = kafka_error(
-                error, f"the topic {self._topic!r} has not taken a record", self._options, record=record
+                error, f"the topic {self._topic!r} has rejected a record", self._options, record=record
             )
             self.refused.key = None if key is None else repr(key)[:200]
 
@@ -221,8 +221,8 @@ class _Stall:
             self.progressed()
         elif time.monotonic() - self._since_s > self._limit_s:
             raise UnavailableError(
-                f"{self._doing}: the brokers have taken no record for {self._limit_s:g} s",
-                hint="are the brokers up, reachable, and their disks not full?",
+                f"{self._doing}: the brokers have accepted no record for {self._limit_s:g} s",
+                hint="check that the brokers are up and reachable, and have free disk space",
             )
 
 

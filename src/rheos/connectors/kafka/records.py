@@ -51,30 +51,36 @@ class RecordLayout:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where rows of the schema cannot be written so."""
         for what, column, fits, types in (
-            ("key", self.key, _is_key, "text, bytes or a whole number"),
-            ("partition", self.partition, pa.types.is_integer, "a whole number"),
-            ("timestamp", self.timestamp, _is_timestamp, "a timestamp, or whole milliseconds"),
+            ("key", self.key, _is_key, "a string, bytes or an integer"),
+            ("partition", self.partition, pa.types.is_integer, "an integer"),
+            (
+                "timestamp",
+                self.timestamp,
+                _is_timestamp,
+                "a timestamp, or an integer number of milliseconds",
+            ),
             ("tombstone", self.tombstone, pa.types.is_boolean, "true or false"),
-            *(("headers", column, is_bytes, "text or bytes") for _, column in self.headers),
+            *(("headers", column, is_bytes, "a string or bytes") for _, column in self.headers),
             *(("value", column, lambda _: True, "") for column in self.value or ()),
         ):
             if column is not None:
                 check_column(schema, what, column, fits, types)
         names = self.value_columns(schema)
         if not names:
-            raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
+            raise SchemaError(
+                "no column remains for the value", hint='name the value columns: value=["a", "b"]'
+            )
         if self.tombstone is not None and self.key is None:
             raise SchemaError(
-                "tombstone= is given without key=: a record without value means that what has its key "
-                "is deleted",
-                hint='write key="column", too',
+                "tombstone= needs key=: a tombstone deletes the record with its key",
+                hint='add key="column"',
             )
         of_rows = self._of_rows()
         if self.format.rows_per_payload > 1 and of_rows:
             raise SchemaError(
-                f"the format {self.format.name} puts several rows into a record, and {of_rows}= is of "
-                "each row",
-                hint="leave it out, or choose a format with a row in each record",
+                f"the format {self.format.name} puts several rows into one record, but "
+                f"{of_rows}= is set per row",
+                hint="leave it out, or choose a format with one row per record",
             )
         self.format.check_encodes(_of(schema, names))
 
@@ -108,7 +114,7 @@ class RecordEncoder:
         values = self._values.encode(rows.select(self._names))
         if layout.tombstone is None:
             if values.null_count:
-                what = "its value is null, and no tombstones are asked for"
+                what = "its value is null, but tombstone= is not set"
                 self._refuse(rows, values.is_null(), what)
         else:
             gone = _true(rows.column(layout.tombstone))
@@ -118,11 +124,11 @@ class RecordEncoder:
             columns["key"] = _as_bytes(rows.column(layout.key))
             if layout.tombstone is not None:
                 lost = pc.and_(values.is_null(), columns["key"].is_null())
-                self._refuse(rows, lost, "it is a tombstone without a key")
+                self._refuse(rows, lost, "it is a tombstone, but its key is null")
         if layout.partition is not None:
             partition = rows.column(layout.partition)
             outside = pc.or_(pc.less(partition, 0), pc.greater_equal(partition, self._partitions))
-            what = f"its partition is not one of the {self._partitions} that the topic has"
+            what = f"its partition is not one of the {self._partitions} partitions of the topic"
             self._refuse(rows, outside, what)
             columns["partition"] = partition.cast(pa.int32())
         if layout.timestamp is not None:
@@ -147,11 +153,11 @@ class RecordEncoder:
         row = int(size.argmax())
         if size[row] > self._max_bytes:
             raise InputError(
-                f"a record of {int(size[row])} bytes cannot be written, where the client and the topic "
-                f"take {self._max_bytes} at most",
+                f"a record of {int(size[row])} bytes cannot be written: client and topic accept "
+                f"at most {self._max_bytes}",
                 record=shown_row(rows, row * self._layout.format.rows_per_payload),
-                hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, or "
-                "write less in a record",
+                hint="raise max.message.bytes of the topic and options={'message.max.bytes': ...}, "
+                "or write smaller records",
             )
 
     def _refuse(self, rows: Batch, bad: Any, what: str) -> None:
@@ -160,7 +166,7 @@ class RecordEncoder:
             raise InputError(
                 f"a row cannot be written: {what}",
                 record=shown_row(rows, int(found[0])),
-                hint="filter such rows out before, or correct them",
+                hint="filter out such rows first, or correct them",
             )
 
 

@@ -84,7 +84,7 @@ def sink(
     """
     if not is_topic_name(topic):
         raise ProgramError(
-            f"{topic!r} is no topic's name", hint="topics have letters, digits, '.', '_' and '-'"
+            f"{topic!r} is not a valid topic name", hint="use letters, digits, '.', '_' and '-'"
         )
     if guarantee not in get_args(Guarantee):
         raise ProgramError(
@@ -96,23 +96,23 @@ def sink(
         )
     if not isinstance(id_prefix, str) or _PREFIX.fullmatch(id_prefix) is None:
         raise ProgramError(
-            f"id_prefix={id_prefix!r} cannot begin an id",
-            hint="it has letters, digits, '.', '_' and '-'",
+            f"id_prefix={id_prefix!r} is not a valid prefix of an id",
+            hint="use letters, digits, '.', '_' and '-'",
         )
     if headers is not None and not isinstance(headers, Mapping):
         raise ProgramError(
             f"headers={headers!r} is not a dict",
-            hint='write the names of headers and their columns: headers={"trace-id": "trace"}',
+            hint='map header names to columns: headers={"trace-id": "trace"}',
         )
     values = [value] if isinstance(value, str) else value
     if values is not None and not isinstance(values, Sequence):
-        raise ProgramError(f"value={value!r} names no columns", hint='write value=["a", "b"]')
+        raise ProgramError(f"value={value!r} does not name columns", hint='write value=["a", "b"]')
     columns = {"key": key, "partition": partition, "timestamp": timestamp, "tombstone": tombstone}
     for name, column in columns.items():
         if column is not None and not isinstance(column, str):
             raise ProgramError(
-                f"{name}={column!r} is not the name of a column",
-                hint=f'write {name}="column"; of several columns make one before',
+                f"{name}={column!r} is not a column name",
+                hint=f'write {name}="column"; combine several columns into one first',
             )
     layout = RecordLayout(
         format=check_format(json_format() if format is None else format),

@@ -42,11 +42,11 @@ Offsets: TypeAlias = Mapping[str, Mapping[int, int]]
 Start: TypeAlias = Literal["earliest", "latest", "group"] | datetime | int | Offsets
 End: TypeAlias = Literal["latest"] | datetime | int | Offsets
 
-_ALWAYS = "it holds what is read to the checkpoints"
+_ALWAYS = "the source limits buffering itself, between checkpoints"
 _OWNED: Mapping[str, str] = {
     "group.id": 'write group="name"',
-    "auto.offset.reset": 'write start="earliest" or the like',
-    "enable.auto.commit": 'offsets are committed with the checkpoints: write group="name"',
+    "auto.offset.reset": 'use start=, such as start="earliest"',
+    "enable.auto.commit": 'offsets are committed with checkpoints: use group="name"',
     "enable.auto.offset.store": _ALWAYS,
     "enable.partition.eof": _ALWAYS,
     "allow.auto.create.topics": "create the topic first",
@@ -125,7 +125,7 @@ def source(
         check_order(begin, stop)
     if group is not None and not (isinstance(group, str) and group):
         raise ProgramError(
-            f"group={group!r} names no group", hint='write group="name", or leave it out'
+            f"group={group!r} is not a group name", hint='write group="name", or leave it out'
         )
     return KafkaSource(
         topics=_topics(topics),
@@ -147,9 +147,9 @@ def _topics(given: Any) -> Topics:
     names = (given,) if one else tuple(given)
     if not names or not all(map(is_topic_name, names)):
         raise ProgramError(
-            f"topics={given!r} names no topic",
-            hint='write "orders", ["orders", "returns"], or for a pattern re.compile("orders-.*"); '
-            "names have letters, digits, '.', '_' and '-'",
+            f"topics={given!r} does not name a topic",
+            hint='write "orders", ["orders", "returns"], or a pattern: '
+            "re.compile(\"orders-.*\"); names consist of letters, digits, '.', '_' and '-'",
         )
     return names
 
@@ -219,10 +219,10 @@ class KafkaSource(Source):
         return self._no_match()
 
     def _no_match(self) -> ConfigurationError:
-        goes_on = "" if self.discovery_ms is None else "; the job goes on and looks for topics"
+        goes_on = "" if self.discovery_ms is None else "; the job continues, and looks for topics again"
         return ConfigurationError(
             f"no topic at {self.options.brokers} matches '{self.describe_topics()}'",
-            hint=f"look at the pattern, which a whole name is to match{goes_on}",
+            hint=f"check the pattern, which must match the whole name{goes_on}",
         )
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:

@@ -69,15 +69,15 @@ def decode_epoch(committable: bytes) -> StagedEpoch:
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise _damaged(str(error)) from error
     if _WRITER.fullmatch(epoch.writer) is None or not is_topic_name(epoch.topic):
-        raise _damaged(f"the writer {epoch.writer!r} of the topic {epoch.topic!r}")
+        raise _damaged(f"the writer is {epoch.writer!r} and the topic {epoch.topic!r}")
     if min(epoch.attempt, epoch.number, epoch.records, epoch.checkpoint - 1) < 0:
-        raise _damaged(f"{epoch.records} records of checkpoint {epoch.checkpoint}")
+        raise _damaged(f"it has {epoch.records} records of checkpoint {epoch.checkpoint}")
     return epoch
 
 
 def _damaged(why: str) -> UnrestorableError:
     return UnrestorableError(
-        f"what the checkpoint says was staged is not as Rheos writes it: {why}",
+        f"the checkpoint's list of staged rows is damaged: {why}",
         hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
     )
 
@@ -124,7 +124,7 @@ class StagedEpochs:
         try:
             yield from read_staged(self._folder, file)
         except FileNotFoundError as error:
-            raise self._lost(epoch, "it is not there", MissingRecordsError) from error
+            raise self._lost(epoch, "the file does not exist", MissingRecordsError) from error
         except (OSError, pa.ArrowInvalid) as error:
             raise self._lost(epoch, str(error)) from error
 
@@ -134,8 +134,8 @@ class StagedEpochs:
         return kind(
             f"{epoch.records} records that were staged for checkpoint {epoch.checkpoint} cannot be "
             f"read, and are not in the topic {epoch.topic!r}: {self._folder.path(epoch.path)}: {why}",
-            hint="was the checkpoint directory cleaned, or changed, while the job ran? put the file "
-            "back, or start the job from a savepoint before",
+            hint="check whether something deleted or changed files in the checkpoint directory "
+            "while the job ran; restore the file, or start the job from an earlier savepoint",
         )
 
     def noted(self, of: StagedEpoch) -> int:

@@ -62,16 +62,16 @@ class TopicWatch:
                 self._missing.pop(name, None)
             elif now_s - self._missing.setdefault(name, now_s) >= AGAIN_S:
                 raise InputError(
-                    f"the topic {name!r} is not there any more",
-                    hint="what was not read of it is lost to this job. Start the job anew, without its "
-                    "checkpoints, or without the topic",
+                    f"the topic {name!r} no longer exists",
+                    hint="its unread records are lost. Start the job anew without its checkpoints, "
+                    "or without this topic",
                 )
         for split in splits:
             topic = found.get(split.topic)
             if topic and topic.id and split.topic_id and topic.id != split.topic_id:
                 raise InputError(
-                    f"the topic {topic.name!r} was deleted and made again: it is not what was read",
-                    hint="its records are others, at the same offsets. Start the job anew, without its "
+                    f"the topic {topic.name!r} was deleted and recreated since the job last read it",
+                    hint="other records now have the same offsets. Start the job anew, without its "
                     "checkpoints",
                 )
         return all(name in found for name in names)
@@ -83,13 +83,17 @@ class TopicWatch:
         self.are_there([split])
         at = (split.topic, split.partition)
         first, end = self._topics.earliest([at])[at], self._topics.latest([at])[at]
-        there = f"{named(at)} has the records from {first} up to {end}"
+        there = f"{named(at)} has records from offset {first} up to {end}"
         if next < first:
-            what = f"{there}: those from {next} on were deleted before they were read"
+            what = f"{there}: the records from {next} on were deleted before the job read them"
         else:
-            what = f"{there}, and what comes next is {next}: it was truncated, or never there"
+            what = (
+                f"{there}, but the job's next offset is {next}: the topic was truncated, or never "
+                "had it"
+            )
         return InputError(
             what,
-            hint="a job leaves nothing out in silence. Give the topic a longer retention, and start "
-            'the job anew, without its checkpoints; start="earliest" begins with what is there',
+            hint="a job never skips records silently. Increase the topic's retention, and start the "
+            'job anew, without its checkpoints; start="earliest" begins with the oldest '
+            "record that exists",
         )

@@ -41,18 +41,18 @@ T = TypeVar("T")
 
 COMMIT = OutsideCall(
     server="Kafka",
-    call="sink: fence, read the mark, write and commit an epoch",
+    call="sink: fence, read the marker, write and commit an epoch",
     limit_s=ANSWER_S + GRACE_S,
-    limit="10 s for each call of the client; 12 s if the client does not keep that",
-    then="the producer is abandoned, and the epoch is written again by a new one, which fences "
-    "the old one. The commit is retried every second until it succeeds; rows, checkpoints and "
-    "other sinks continue. The mark tells whether an abandoned commit has gone through",
+    limit="10 s for each call of the client; 12 s if the client does not respect this",
+    then="the producer is abandoned, and a new one, which fences the old one, writes the epoch "
+    "again. The commit is retried every second until it succeeds; rows, checkpoints and other "
+    "sinks continue. The marker shows whether an abandoned commit succeeded",
 )
 MARK = OutsideCall(
     server="Kafka",
-    call="sink: a new writer sets its mark",
+    call="sink: a new writer sets its marker",
     limit_s=CREATED_WITHIN_S + GRACE_S,
-    then="the attempt fails, and restarts after 5 s at most; a mark that was set late belongs to "
+    then="the attempt fails, and restarts after at most 5 s; a marker that is set late belongs to "
     "no writer",
 )
 CLOSE = OutsideCall(

@@ -30,11 +30,11 @@ _REFRESH_US = 24 * 3_600_000_000
 """A mark is written again long before brokers forget it."""
 DELIVERY = OutsideCall(
     server="Kafka",
-    call="sink, at least once: records are delivered",
+    call="sink, at least once: delivery of records",
     limit_s=60.0,
-    limit="begins again whenever the brokers take a record",
-    then="the attempt fails, and restarts after 5 s at most; records since the last checkpoint "
-    "are sent again",
+    limit="starts over whenever the brokers accept a record",
+    then="the attempt fails, and restarts after at most 5 s; records since the last checkpoint are "
+    "sent again",
 )
 
 
@@ -160,7 +160,8 @@ class ExactlyOnceWriter(SinkWriter):
         return CheckpointError(
             f"records could not be staged in {self._folder}: {error}",
             operator=self._ctx.name,
-            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
+            hint="check that the disk of the checkpoint directory is not full, and that the job's "
+            "user may write there",
         )
 
 

@@ -58,7 +58,7 @@ class AsgiService:
         except Exception:
             LOGGER.exception("a request could not be answered")
             if not connection.begun:
-                await connection.answer_json(500, {"error": "it is logged where the dashboard runs"})
+                await connection.answer_json(500, {"error": "see the log of the dashboard's process"})
 
     def _scope(self, connection: HttpConnection, head: RequestHead) -> Message:
         return {

@@ -72,7 +72,7 @@ class HttpConnection:
             return None
         except asyncio.LimitOverrunError:
             self._unread = 1
-            raise HttpError(431, f"the head has more than {HEAD_BYTES} bytes") from None
+            raise HttpError(431, f"the request head exceeds {HEAD_BYTES} bytes") from None
         self._unread = 1  # Until the head has said how much there is.
         head = parse_head(data)
         self._unread = head.content_length
@@ -82,7 +82,7 @@ class HttpConnection:
     async def body(self, head: RequestHead) -> bytes:
         """Return the whole body. Raises HttpError."""
         if head.content_length > self.bounds.max_body_bytes:
-            raise HttpError(413, f"the body has more than {self.bounds.max_body_bytes} bytes")
+            raise HttpError(413, f"the body exceeds {self.bounds.max_body_bytes} bytes")
         parts = []
         async with asyncio.timeout(self.bounds.body_s):
             if self._unread and head.headers.get("expect", "").lower() == "100-continue":
@@ -91,7 +91,7 @@ class HttpConnection:
             while self._unread:
                 part = await self._reader.read(min(self._unread, _PIECE_BYTES))
                 if not part:
-                    raise HttpError(400, "the body has ended before its length")
+                    raise HttpError(400, "the body is shorter than its Content-Length")
                 parts.append(part)
                 self._unread -= len(part)
         return b"".join(parts)
@@ -120,7 +120,7 @@ class HttpConnection:
         lines = [f"HTTP/1.1 {status} {responses.get(status, '')}"]
         for name, value in (*headers, *own):
             if any(character in value or character in name for character in "\r\n\0"):
-                raise ValueError(f"a header field cannot have a line end: {name}")
+                raise ValueError(f"a header field must not contain a line end: {name}")
             lines.append(f"{name}: {value}")
         return "\r\n".join([*lines, "", ""]).encode("latin-1")
 

@@ -77,7 +77,7 @@ class HttpExchange:
             asyncio.run_coroutine_threadsafe(work, self._loop).result()
         except (RuntimeError, CancelledError) as error:
             work.close()
-            raise ConnectionAbortedError("the listener has been closed") from error
+            raise ConnectionAbortedError("the listener was closed") from error
 
 
 Handle: TypeAlias = Callable[[HttpExchange], None]
@@ -120,8 +120,8 @@ class ThreadedService:
         except Exception:
             LOGGER.exception("a request could not be answered")
             if connection.begun:
-                raise ConnectionAbortedError("an answer was under way") from None
-            await connection.answer_json(500, {"error": "it is logged where the job runs"})
+                raise ConnectionAbortedError("a response is already being sent") from None
+            await connection.answer_json(500, {"error": "see the log of the job's process"})
             return
         if (whole := exchange.whole) is not None:
             await connection.answer(whole.status, whole.content, whole.kind, **whole.headers)

@@ -86,7 +86,7 @@ def parse_head(data: bytes) -> RequestHead:
     first, *lines = data.removesuffix(b"\r\n\r\n").split(b"\r\n")
     request = _REQUEST.fullmatch(first)
     if request is None:
-        raise HttpError(400, "the first line is no request of HTTP/1.1")
+        raise HttpError(400, "the first line is not an HTTP/1.1 request line")
     if len(lines) > MAX_FIELDS:
         raise HttpError(431, f"the request has more than {MAX_FIELDS} header fields")
     fields = []
@@ -98,7 +98,7 @@ def parse_head(data: bytes) -> RequestHead:
     names = [name for name, _ in fields]
     for name in _ONCE:
         if names.count(name) > 1:
-            raise HttpError(400, f"the header field {name} came more than once")
+            raise HttpError(400, f"the header field {name} was sent more than once")
     headers = HeaderFields(fields)
     length = _content_length(headers)
     return RequestHead(request[1].decode(), request[2].decode(), fields, headers, length)
@@ -106,10 +106,10 @@ def parse_head(data: bytes) -> RequestHead:
 
 def _content_length(headers: HeaderFields) -> int:
     if "transfer-encoding" in headers:
-        raise HttpError(411, "send the length of the body: Content-Length")
+        raise HttpError(411, "send the header Content-Length")
     length = headers.get("content-length", "0")
     if not (length.isascii() and length.isdigit()):
-        raise HttpError(400, "the length of the body is no number")
+        raise HttpError(400, "Content-Length is not a number")
     if len(length) > _MAX_LENGTH_DIGITS:
         raise HttpError(413, "the body is too large")
     return int(length)

@@ -150,7 +150,7 @@ class Listener:
             peer.add_done_callback(peers.discard)
             # A task that is cancelled before it starts has not closed its socket.
             peer.add_done_callback(partial(_close_all, fresh))
-            self._end(self._admission.enter(peer), "too many connections have shown no token")
+            self._end(self._admission.enter(peer), "too many connections without a token")
             # Let evicted connections close their file handles before accepting more.
             await asyncio.sleep(0)
 
@@ -198,7 +198,7 @@ class Listener:
             return await work
         except HttpError as refused:
             if connection.begun:
-                raise ConnectionAbortedError("an answer was under way") from refused
+                raise ConnectionAbortedError("a response is already being sent") from refused
             await connection.answer_json(refused.status, {"error": refused.why}, **refused.headers)
             return None
 
@@ -209,7 +209,7 @@ class Listener:
         if not connection.trusted and self._hosts is not None:
             self._check_host(head, self._hosts)
         if service.is_health(head):
-            self._end(self._admission.exempt(me), "too many ask for health")
+            self._end(self._admission.exempt(me), "too many health requests")
             await self._untrusted(connection, head, b"")
         elif connection.trusted:
             await self._admit(me)
@@ -245,10 +245,10 @@ class Listener:
                     await self._left.wait()
         except TimeoutError:
             self._admission.count_refused()
-            raise HttpError(503, "there are too many connections", Retry_After="1") from None
+            raise HttpError(503, "too many connections", Retry_After="1") from None
 
     def _settle(self, me: _Peer) -> None:
-        self._end(self._admission.settle(me), "too many read their answers")
+        self._end(self._admission.settle(me), "too many responses are still being sent")
         self._left.set()
 
 

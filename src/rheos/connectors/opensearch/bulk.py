@@ -113,9 +113,9 @@ class BulkSender:
         try:
             items = msgspec.json.decode(content, type=_Answer).items
         except msgspec.DecodeError as error:
-            raise UnavailableError(f"what answers is no OpenSearch: {error}") from None
+            raise UnavailableError(f"the server is not an OpenSearch: {error}") from None
         if len(items) != count or any(len(item) != 1 for item in items):
-            raise UnavailableError(f"{len(items)} items were answered of {count}")
+            raise UnavailableError(f"the server answered {len(items)} of {count} items")
         return [next(iter(item.values())) for item in items]
 
     def _judged(self, actions: list[Action], items: list[_Item]) -> BulkOutcome:
@@ -129,23 +129,24 @@ class BulkSender:
             elif item.status == 409 or may_pass(item.status):
                 again.append(action)
                 why = UnavailableError(
-                    f"the index {self._index!r} cannot take rows now: {_reason(item)}",
-                    hint="it has too much to do, or no room; a job is restarted by its strategy",
+                    f"the index {self._index!r} rejects rows at the moment: {_reason(item)}",
+                    hint="the server is overloaded or out of space; the job is restarted by its "
+                    "restart strategy",
                 )
             elif not _is_of_its_row(item):
                 raise ConfigurationError(
                     f"the index {self._index!r} cannot be written: {_reason(item)}",
                     record=action.record,
-                    hint="look whether the index is there and open, and whether the user may write it",
+                    hint="check that the index exists and is open, and that the user may write to it",
                 )
             elif self._skip_bad:
                 self._count(REJECTED, 1)
             else:
                 named = f"document {action.id!r}" if action.id is not None else "a document"
                 raise InputError(
-                    f"{named} is refused by the index {self._index!r}: {_reason(item)}",
+                    f"{named} is rejected by the index {self._index!r}: {_reason(item)}",
                     record=action.record,
-                    hint="correct the row or the mapping of the index, or leave such rows out with "
+                    hint="correct the row or the mapping of the index, or skip such rows with "
                     'on_error="skip"',
                 )
         return BulkOutcome(again, why)

@@ -29,20 +29,20 @@ _ANSWER_WITHIN_S = 60.0
 """Time for a whole request, up to the last byte of its answer."""
 REQUEST = OutsideCall(
     server="OpenSearch",
-    call="a request of the sink, or of the driver's look at the index",
+    call="a request of the sink, or of the driver, which inspects the index",
     limit_s=75.0,
-    limit="60 s for the request as a whole, 5 s of them to connect; 75 s if the client does not "
-    "keep that",
+    limit="60 s for the whole request, 5 s of these to connect; 75 s if the client does not respect "
+    "these",
     then="the connection is closed. After 1 s the sink stages rows next to the checkpoints, and "
-    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
-    "A document has its id, so one that was written is replaced by itself",
+    "tries to deliver them every second; rows, checkpoints and other sinks continue. A "
+    "document that was already written is replaced by an equal one, because it has the same id",
 )
 _REASON_CHARS = 500
 _MAY_PASS = (429, 500, 502, 503, 504)
 """Status codes of a request or an item that may succeed later: the server is overloaded or temporarily
 down.
 """
-_URL_HINT = 'write "https://host:9200", with user:password@ before the host where it asks'
+_URL_HINT = 'write "https://host:9200", with user:password@ before the host if the server requires it'
 
 
 @dataclass(frozen=True, repr=False)
@@ -58,7 +58,7 @@ class Endpoint:
     def __post_init__(self) -> None:
         parts = url_parts(self.url, ("http", "https"), "an OpenSearch", _URL_HINT)
         if not parts.hostname or parts.query or parts.fragment:
-            raise ProgramError("url= is no URL of an OpenSearch", hint=_URL_HINT)
+            raise ProgramError("url= is not the URL of an OpenSearch server", hint=_URL_HINT)
         if self.api_key is not None:
             check_header_value("api_key", self.api_key)
 
@@ -144,41 +144,43 @@ class Connection:
                 answer.release_conn() if answer.length_remaining == 0 else answer.close()
         except client().exceptions.SSLError as error:
             raise ConfigurationError(
-                f"there is no TLS with {self._endpoint.address}: {error}",
-                hint='name the certificates that it is known by: ca_certs="/etc/ssl/opensearch-ca.pem"',
+                f"the TLS handshake with {self._endpoint.address} failed: {error}",
+                hint='pass the certificates of its authority: ca_certs="/etc/ssl/opensearch-ca.pem"',
             ) from None
         except (client().exceptions.HTTPError, OSError) as error:
             raise UnavailableError(
-                f"there is no answer from {self._endpoint.address}: {error}",
-                hint="is it up at that address? A job that is running is restarted by its strategy",
+                f"{self._endpoint.address} does not answer: {error}",
+                hint="check that it is up at that address. A running job is restarted by its "
+                "restart strategy",
             ) from None
         except ValueError:  # Its text may show what is sent.
             raise ConfigurationError(
                 f"a request to {self._endpoint.address} cannot be sent",
-                hint="look at url=, api_key= and index=",
+                hint="check url=, api_key= and index=",
             ) from None
         if len(content) > MAX_ANSWER_BYTES:
-            raise InputError(
-                f"an answer of {self._endpoint.address} has more than {MAX_ANSWER_BYTES} bytes"
-            )
+            raise InputError(f"an answer of {self._endpoint.address} exceeds {MAX_ANSWER_BYTES} bytes")
         found = StoreAnswer(answer.status, content)
         if found.status in (401, 403):
-            raise self.error(found, "the user is refused")
+            raise self.error(found, "the server rejects the user")
         if found.status in _MAY_PASS:
-            raise self.error(found, "it cannot take requests now")
+            raise self.error(found, "the server is overloaded")
         return found
 
     def error(self, answer: StoreAnswer, what: str) -> RheosError:
         """Return the error for a negative answer, with its reason."""
         hints: Mapping[int, tuple[type[RheosError], str]] = {
-            401: (ConfigurationError, "put the user in the URL, or pass api_key="),
-            403: (ConfigurationError, "allow the user to write the index"),
-            404: (ConfigurationError, "create the index first, or let it be created"),
-            413: (InputError, "make its documents smaller, or raise http.max_content_length"),
+            401: (ConfigurationError, "set the user in the URL, or pass api_key="),
+            403: (ConfigurationError, "allow the user to write to the index"),
+            404: (ConfigurationError, "create the index first, or allow its automatic creation"),
+            413: (InputError, "write smaller documents, or raise http.max_content_length"),
         }
-        kind, hint = hints.get(answer.status, (InputError, "look at the index, and its mapping"))
+        kind, hint = hints.get(answer.status, (InputError, "check the index and its mapping"))
         if answer.status in _MAY_PASS:
-            kind, hint = UnavailableError, "it has too much to do; a job is restarted by its strategy"
+            kind, hint = (
+                UnavailableError,
+                "the server is overloaded; the job is restarted by its restart strategy",
+            )
         return kind(f"{what}, at {self._endpoint.address}: {reason(answer)}", hint=hint)
 
     def close(self) -> None:

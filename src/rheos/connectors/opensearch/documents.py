@@ -33,15 +33,15 @@ class DocumentLayout:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where rows of the schema cannot be written so."""
         wanted = {
-            "id": (self.id, _is_id, "text or a whole number"),
-            "version": (self.version, pa.types.is_integer, "a whole number"),
+            "id": (self.id, _is_id, "a string or an integer"),
+            "version": (self.version, pa.types.is_integer, "an integer"),
             "delete": (self.delete, pa.types.is_boolean, "true or false"),
         }
         for what, (name, is_kind, words) in wanted.items():
             if name is not None:
                 check_column(schema, what, name, is_kind, words)
         if not self.document(schema).names:
-            raise SchemaError("no column is left for the document")
+            raise SchemaError("no column remains for the document")
         json().check_encodes(self.document(schema))
 
 
@@ -81,7 +81,7 @@ class DocumentEncoder:
                     raise self._refused(rows, row, f"its version ({self._layout.version!r}) is null")
                 if not 0 <= versions[row] <= MOST_VERSION:
                     # The server would refuse all rows of the request.
-                    what = f"its version ({self._layout.version!r}) is not within 0 and {MOST_VERSION}"
+                    what = f"its version ({self._layout.version!r}) is not between 0 and {MOST_VERSION}"
                     raise self._refused(rows, row, what)
                 # A row that is written again after a failure has the version that is already stored.
                 head |= {"version": versions[row], "version_type": "external_gte"}
@@ -113,7 +113,7 @@ class DocumentEncoder:
         return InputError(
             f"a row cannot be written: {what}",
             record=shown_row(rows, row),
-            hint="filter such rows out before",
+            hint="filter out such rows first",
         )
 
 

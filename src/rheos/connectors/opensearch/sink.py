@@ -79,11 +79,11 @@ def sink(
     check_on_error(on_error)
     if not isinstance(index, str) or not _INDEX.fullmatch(index) or index in (".", ".."):
         raise ProgramError(
-            f"index={index!r} is no name of an index",
-            hint="names have small letters, digits, '.', '_' and '-'",
+            f"index={index!r} is not a valid index name",
+            hint="use lower-case letters, digits, '.', '_' and '-'",
         )
     if id is None and (version is not None or delete is not None):
-        raise ProgramError("version= and delete= need an id=", hint='write id="column"')
+        raise ProgramError("version= and delete= need id=", hint='write id="column"')
     if not isinstance(max_request_bytes, int) or max_request_bytes < _LEAST_REQUEST_BYTES:
         raise ProgramError(
             f"max_request_bytes={max_request_bytes!r} is less than {_LEAST_REQUEST_BYTES}"

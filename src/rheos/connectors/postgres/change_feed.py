@@ -174,7 +174,7 @@ class ChangeFeed(SourceClient):
                 calls = BoundedCalls()
                 with contextlib.suppress(Exception):  # It may have ended just now.
                     calls.run(
-                        f"{self._table.doing}: the snapshot is cancelled",
+                        f"{self._table.doing}: cancelling the snapshot",
                         _END_WITHIN_S,
                         lambda progressed: session.connection.cancel_safe(),
                     )
@@ -191,8 +191,9 @@ class ChangeFeed(SourceClient):
             failed = error
         except MalformedMessageError as error:
             failed = InputError(
-                f"the server has sent what is no message of pgoutput: {error}",
-                hint="is it PostgreSQL, and no proxy before it that knows no replication?",
+                f"the server sent an invalid pgoutput message: {error}",
+                hint="check that it is PostgreSQL, and that no proxy in between lacks support for "
+                "replication",
             )
         except Exception as error:
             failed = unexpected(error)
@@ -261,7 +262,7 @@ class ChangeFeed(SourceClient):
             if time.monotonic() >= until_s:
                 raise ConfigurationError(
                     f"the replication slot {name} is in use",
-                    hint="each job needs a slot of its own: choose another name by slot=",
+                    hint="each job needs its own slot: choose another name with slot=",
                 )
             self._pause(_IN_USE_PAUSE_S)
         return slot
@@ -367,7 +368,8 @@ class ChangeFeed(SourceClient):
         if not check.answers():
             raise UnavailableError(
                 f"{self._table.doing}, at {self._table.options}: no answer for {STATEMENT.limit_s:g} s",
-                hint="is the server up and reachable? The stream is opened again until it answers",
+                hint="check that the server is up and reachable. The stream is reopened until the "
+                "server answers",
             )
         stream.heard_at_s = time.monotonic()
 

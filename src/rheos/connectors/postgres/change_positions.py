@@ -60,7 +60,7 @@ def has_seen(parts: Sequence[SnapshotRange], key: Key, xid: int) -> bool:
     """Whether the snapshot has what the transaction did to the row of the key."""
     for part in parts[:-1]:
         if part.upto is None:
-            raise InternalError("a part of a snapshot before the last one has no end")
+            raise InternalError("a part of a snapshot that is not the last has no end")
         if key <= part.upto:
             return part.has_seen(xid)
     return bool(parts) and parts[-1].has_seen(xid)
@@ -73,7 +73,7 @@ def has_seen_truncation(parts: Sequence[SnapshotRange], xid: int) -> bool:
     if len(seen) > 1:
         raise InputError(
             "the table was truncated while its snapshot was read, between two parts of it",
-            hint="start the job anew, without its checkpoints: it begins with a snapshot",
+            hint="start the job anew, without its checkpoints: it then begins with a new snapshot",
         )
     return True in seen
 

@@ -62,8 +62,9 @@ class ChangeRows:
             text = values[place]
             if not isinstance(text, str):
                 raise InputError(
-                    f"a change of {self.table} has no value of the key's column {name!r}",
-                    hint="ALTER TABLE ... REPLICA IDENTITY DEFAULT: then changes have the primary key",
+                    f"a change of {self.table} lacks the key column {name!r}",
+                    hint="ALTER TABLE ... REPLICA IDENTITY DEFAULT: changes then include the "
+                    "primary key",
                 )
             found.append(int(text) if self.columns[place].is_whole else text)
         return tuple(found)
@@ -79,18 +80,18 @@ class ChangeRows:
         wrong = ""
         for column in self.columns:
             if column.name not in there:
-                wrong = f"it has no column {column.name!r}"
+                wrong = f"it no longer has the column {column.name!r}"
             elif relation.columns[there[column.name]].type_id != column.type_id:
-                wrong = f"the column {column.name!r} is of another type"
+                wrong = f"the column {column.name!r} has another type"
         if self.all_columns is not None:
             for name in there:
                 if name not in self.all_columns:
                     wrong = wrong or f"it has a new column {name!r}"
         if wrong:
             raise InputError(
-                f"the table {self.table} was changed under the job: {wrong}",
-                hint="stop the job with a savepoint and go on from it with a program that knows the "
-                "columns, or name those that are read by schema=",
+                f"the table {self.table} was altered while the job ran: {wrong}",
+                hint="stop the job with a savepoint, and resume from it with a program that has the "
+                "new columns; or select columns with schema=",
             )
         return [there[column.name] for column in self.columns]
 
@@ -103,8 +104,8 @@ def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
     for known, name in pairs.items():
         if known not in get_args(Known) or not isinstance(name, str):
             raise ProgramError(
-                f"metadata has {known!r}, which is not known",
-                hint=f"there are {', '.join(get_args(Known))}",
+                f"metadata= has the unknown field {known!r}",
+                hint=f"the fields are {', '.join(get_args(Known))}",
             )
     return tuple(pairs.items())
 
@@ -144,10 +145,10 @@ class GatheredChanges:
             self.values[place].append(value)
         if unchanged and not self._wants_unchanged:
             raise InputError(
-                f"an update of {self.of.table} leaves out the large value of {unchanged[0]!r}, which "
-                "it did not change: PostgreSQL does not send it",
-                hint=f"ALTER TABLE {self.of.table} REPLICA IDENTITY FULL, leave the column out by "
-                'schema=, or take metadata=["op", "unchanged"], which names such columns',
+                f"an update of {self.of.table} lacks the large value of {unchanged[0]!r}: "
+                "PostgreSQL does not send unchanged large values",
+                hint=f"ALTER TABLE {self.of.table} REPLICA IDENTITY FULL, leave out the column with "
+                'schema=, or use metadata=["op", "unchanged"], which names such columns',
                 record=str(dict(zip((c.name for c in self.of.columns), new, strict=True)))[:500],
             )
         self.before.append(before)

@@ -78,21 +78,21 @@ def changes(
     named = re.sub(r"[^a-z0-9_]", "_", f"rheos_{table.lower()}")[:63] if slot is None else slot
     if not isinstance(named, str) or _SLOT.fullmatch(named) is None:
         raise ProgramError(
-            f"slot={slot!r} cannot be a slot's name", hint="it has small letters, digits and '_'"
+            f"slot={slot!r} is not a valid slot name", hint="use lower-case letters, digits and '_'"
         )
     if end not in (None, "now"):
         raise ProgramError(f"end={end!r} is not known", hint='write end="now", or leave it out')
     known = known_fields(metadata)
     wanted, record = (None, None) if schema is None else resolve(schema)
     reached = ServerOptions.of(url, options)
-    session = RetryingSession(reached, f"the table {table} cannot be looked at")
+    session = RetryingSession(reached, f"the table {table} cannot be inspected")
     try:
         found, end_lsn = session.do(lambda s: _looked_at(s, table, ends=end is not None))
     finally:
         session.close()
     if snapshot and not found.primary_key:
         raise ConfigurationError(
-            f"the table {found} has no primary key, and its snapshot is read in the order of that",
+            f"the table {found} has no primary key, which the snapshot needs to read it in order",
             hint=f"ALTER TABLE {found.sql} ADD PRIMARY KEY (...), or ALTER TABLE {found.sql} REPLICA "
             "IDENTITY FULL and write snapshot=False",
         )
@@ -106,14 +106,14 @@ def _looked_at(session: ServerSession, table: str, *, ends: bool) -> tuple[Targe
     found = find_table(session, table)
     if found is None:
         raise ConfigurationError(
-            f"there is no table {table}", hint="create it, or look at its name and schema"
+            f"the table {table} does not exist", hint="create it, or correct its name and schema"
         )
     if not found.is_partitioned and session.rows(
         "SELECT 1 FROM pg_inherits WHERE inhparent = to_regclass(%s)", [found.sql]
     ):
         raise ConfigurationError(
-            f"other tables inherit from {found}, and their changes are not those of {found}",
-            hint="make it a partitioned table, or read those tables, each by a source of its own",
+            f"other tables inherit from {found}, and their changes are not among those of {found}",
+            hint="make it a partitioned table, or read each of those tables with its own source",
         )
     if not ends:
         return found, None
@@ -142,7 +142,7 @@ def _rows(
             is_text = (column_types(type) or ("",))[0] == "text"
             if not is_text and (column_types(type) is None or not takes(column.type, type)):
                 raise SchemaError(
-                    f"the column {column.name!r} of {table} is {column.type}, and schema= has {type}",
+                    f"the column {column.name!r} of {table} is {column.type}, but schema= has {type}",
                     hint=f"write {read_as(column.type)}, or str",
                 )
         columns.append(ReadColumn(column.name, column.type_id, column.type in _WHOLE, type))
@@ -156,13 +156,13 @@ def _rows(
     for name in names:
         if name in there:
             raise SchemaError(
-                f"there are two columns {name!r}: one of the table, and one of metadata=",
-                hint=f'rename the other: metadata={{"{name}": "..."}}',
+                f"two columns are named {name!r}: one of the table, and one from metadata=",
+                hint=f'rename the latter: metadata={{"{name}": "..."}}',
             )
     for name in table.primary_key if snapshot else ():
         if name not in there:
             raise SchemaError(
-                f"schema= has no column {name!r}, which is of the primary key",
+                f"schema= lacks the primary-key column {name!r}",
                 hint="add it, or write snapshot=False",
             )
     every = tuple(column.name for column in table.columns) if wanted is None else None
@@ -176,8 +176,9 @@ def _check_left_out(
     is_named = wanted is not None and name in wanted.names and name not in known
     if is_named or (snapshot and name in table.primary_key):
         raise SchemaError(
-            f"the column {name!r} of {table} is generated, and PostgreSQL does not publish it",
-            hint="compute it from the other columns, by with_columns",
+            f"the column {name!r} of {table} is generated, and PostgreSQL does not publish "
+            "generated columns",
+            hint="compute it from the other columns, with with_columns",
         )
 
 
@@ -196,7 +197,7 @@ class PostgresChanges(Source):
         object.__setattr__(self, "bounded", self.end_lsn is not None)
 
     def only_reader(self) -> str | None:
-        return "its slot is the job's, and the server accepts one reader for it"
+        return "each job has its own slot, which only one reader may use"
 
     def record_class(self) -> type | None:
         return self.record
@@ -213,7 +214,7 @@ class PostgresChanges(Source):
         table = find_table(session, f"{self.table.schema}.{self.table.name}")
         if table is None:
             raise ConfigurationError(
-                f"there is no table {self.table.schema}.{self.table.name}", hint="create it"
+                f"the table {self.table.schema}.{self.table.name} does not exist", hint="create it"
             )
         make_ready(session, table, self.table.slot)
 

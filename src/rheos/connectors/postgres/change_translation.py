@@ -158,18 +158,20 @@ class ChangeTranslation:
             return None
         places, count = known
         if len(values) != count:
-            raise MalformedMessageError(f"a row of {len(values)} columns, where the table has {count}")
+            raise MalformedMessageError(f"a row has {len(values)} columns, but the table has {count}")
         return [values[place] for place in places]
 
     def _relation(self, relation: int) -> tuple[list[int], int] | None:
         if relation not in self._relations:
-            raise MalformedMessageError(f"a change of the table {relation}, which was not described")
+            raise MalformedMessageError(
+                f"a change of the table {relation}, which the server has not described"
+            )
         return self._relations[relation]
 
     def _next(self) -> Begin | None:
         """The transaction of the change, unless the change was given before."""
         if self._begin is None:
-            raise MalformedMessageError("a change is outside of any transaction")
+            raise MalformedMessageError("a change outside of a transaction")
         self._changes += 1
         if self._begin.commit_lsn < self._lsn or self._changes <= self._given:
             return None

@@ -57,5 +57,5 @@ def from_text(values: pa.Array, type: pa.DataType, place: str) -> pa.Array:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pl.exceptions.PolarsError) as error:
         raise InputError(
             f"{place} has a value that does not fit {type}: {error}",
-            hint="name a type that fits in schema=, such as str",
+            hint="declare a suitable type in schema=, such as str",
         ) from None

@@ -84,10 +84,10 @@ class ServerOptions:
         from psycopg.conninfo import conninfo_to_dict
 
         if not isinstance(url, str) or not url.strip():
-            raise ProgramError("url= names no server", hint=_URL)
+            raise ProgramError("url= does not name a server", hint=_URL)
         if options is not None and not isinstance(options, Mapping):
             raise ProgramError(
-                f"options is a {type(options).__name__}, not a dict",
+                f"options= must be a dict, not a {type(options).__name__}",
                 hint='write options={"sslmode": "verify-full", ...}',
             )
         for name in options or {}:
@@ -97,7 +97,7 @@ class ServerOptions:
             known = conninfo_to_dict(url, **{str(k): str(v) for k, v in (options or {}).items()})
         except psycopg.Error:
             # libpq's message contains a part of the URL, which may be a part of the password.
-            raise ProgramError("url= or options= is not as libpq has it", hint=_URL) from None
+            raise ProgramError("libpq cannot parse url= or options=", hint=_URL) from None
         for name in known:
             if name in _OWNED:
                 raise ProgramError(f"the parameter {name!r} is set by Rheos", hint=_OWNED[name])

@@ -16,21 +16,22 @@ class _Kind(NamedTuple):
     hint: str
 
 
-_REFUSED = _Kind(ConfigurationError, "look at the user, the password and sslmode in url= and options=")
+_REFUSED = _Kind(ConfigurationError, "check the user, the password and sslmode in url= and options=")
 _AWAY = _Kind(
     UnavailableError,
-    "is the server up at that address, and does it take connections? A job that is running waits, "
-    "or is restarted by its strategy",
+    "check that the server is up at that address, and accepts connections. A running job "
+    "waits, or is restarted by its restart strategy",
 )
-_VALUE = _Kind(InputError, "leave such rows out before they come here, or change the column's type")
+_VALUE = _Kind(InputError, "filter out such rows upstream, or change the type of the column")
 _RULE = _Kind(
     InputError,
-    "leave such rows out before they come here, or change the table: the job then goes on from its "
-    "checkpoint",
+    "filter out such rows upstream, or alter the table: the job then resumes from its checkpoint",
 )
-_STATEMENT = _Kind(ConfigurationError, "look at the table: was it changed while the job ran?")
+_STATEMENT = _Kind(ConfigurationError, "check whether the table was altered while the job ran")
 
-_NO_ROOM = _Kind(UnavailableError, "the server has no room: disk, memory or max_connections")
+_NO_ROOM = _Kind(
+    UnavailableError, "the server has run out of disk, memory or connections (max_connections)"
+)
 
 _CLASSES: Mapping[str, _Kind] = {
     "08": _AWAY,
@@ -40,8 +41,8 @@ _CLASSES: Mapping[str, _Kind] = {
     "28": _REFUSED,
     "3D": _Kind(
         ConfigurationError,
-        "create the database, or look at its name in url=; if it was there before, restore it from a "
-        "copy: what the job has published was in it",
+        "create the database, or correct its name in url=; if it existed before, restore it "
+        "from a copy: it held rows that the job has published",
     ),
     "40": _AWAY,  # Deadlocks and the like.
     "42": _STATEMENT,
@@ -52,15 +53,17 @@ _CLASSES: Mapping[str, _Kind] = {
 }
 """By the first two signs of an SQLSTATE."""
 _CODES: Mapping[str, _Kind] = {
-    "22021": _Kind(InputError, "PostgreSQL's text has no zero byte: replace it, or write bytes"),
-    "42501": _Kind(ConfigurationError, "grant the user what it lacks"),
-    "42P01": _Kind(ConfigurationError, "create the table, or look at its name and schema"),
+    "22021": _Kind(
+        InputError, "PostgreSQL strings cannot contain a zero byte: replace it, or write bytes"
+    ),
+    "42501": _Kind(ConfigurationError, "grant the missing permission to the user"),
+    "42P01": _Kind(ConfigurationError, "create the table, or correct its name and schema"),
     "42P07": _AWAY,  # Another has just created it.
     "42710": _AWAY,
-    "23505": _Kind(InputError, 'write mode="upsert" with key=..., or leave out rows that exist'),
+    "23505": _Kind(InputError, 'use mode="upsert" with key=..., or filter out rows that exist already'),
     "25006": _Kind(
         UnavailableError,
-        "is it a standby, or was it made one? Name all servers in url=, with "
+        "check whether it is a standby, or has become one. List all servers in url=, with "
         "target_session_attrs=read-write",
     ),
     "57014": _Kind(ConfigurationError, "raise the server's statement_timeout for this user"),

@@ -25,7 +25,7 @@ def exact_times(rows: Batch) -> Batch:
     Raises InputError, naming column and record, where a value is finer, which PostgreSQL would round,
     or too far.
     """
-    rows = with_writable_times(rows, "text for PostgreSQL")
+    rows = with_writable_times(rows, "a string for PostgreSQL")
     for at, field in enumerate(rows.schema):
         exact = _in_microseconds(field.type)
         if exact is None:
@@ -36,10 +36,10 @@ def exact_times(rows: Batch) -> Batch:
         except pa.ArrowInvalid:
             row = first_row(column, partial(_misses, exact))
             raise InputError(
-                f"column {field.name!r} holds {shown_value(column, row)}, and PostgreSQL holds "
-                "microseconds of 292,271 years at most",
+                f"column {field.name!r} holds {shown_value(column, row)}, but PostgreSQL stores "
+                "at most 292,271 years in microseconds",
                 record=shown_record(rows, row),
-                hint=f'round it before: .with_columns(col("{field.name}").dt.cast_time_unit("us"))',
+                hint=f'round it first: .with_columns(col("{field.name}").dt.cast_time_unit("us"))',
             ) from None
         rows = rows.set_column(at, field.name, made)
     return rows

@@ -61,18 +61,20 @@ def lookup(
     check_table_name(table)
     keys = (key,) if isinstance(key, str) else tuple(key)
     if not keys or not all(isinstance(each, str) for each in keys):
-        raise ProgramError(f"key={key!r} names no columns", hint='write key="id" or key=["a", "b"]')
+        raise ProgramError(
+            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
+        )
     if isinstance(columns, str):
         columns = [columns]
     reached = ServerOptions.of(url, options)
-    session = RetryingSession(reached, f"the table {table} cannot be looked at")
+    session = RetryingSession(reached, f"the table {table} cannot be inspected")
     try:
         found = session.do(lambda s: find_table(s, table))
     finally:
         session.close()
     if found is None:
         raise ConfigurationError(
-            f"there is no table {table}", hint="create it, or look at its name and schema"
+            f"the table {table} does not exist", hint="create it, or correct its name and schema"
         )
     there = [column.name for column in found.columns]
     wanted = [name for name in there if name not in keys] if columns is None else list(columns)
@@ -82,7 +84,9 @@ def lookup(
                 f"the table {found} has no column {name!r}", hint=f"it has {', '.join(there)}"
             )
     if not wanted:
-        raise ProgramError("no column is looked up", hint='name them: columns=["country"]')
+        raise ProgramError(
+            "no column to look up is named", hint='name the columns: columns=["country"]'
+        )
     return PostgresLookup(reached, found, keys, _schema(found, wanted))
 
 
@@ -103,12 +107,12 @@ class PostgresLookup(Lookup):
     def validate(self, keys: pa.Schema) -> None:
         for name, field in zip(self.keys, keys, strict=True):
             column = self.table.column(name)
-            assert column is not None, "the columns of the key were looked at"
+            assert column is not None, "the key columns have been inspected"
             if column_types(field.type) is None or not takes(column.type, field.type):
                 raise SchemaError(
-                    f"the column {name!r} of the table {self.table} is {column.type}, and it is asked "
-                    f"for {field.type}",
-                    hint="cast the stream's column before",
+                    f"the column {name!r} of the table {self.table} is {column.type}, but the "
+                    f"stream's column is {field.type}",
+                    hint="cast the stream's column first",
                 )
 
     def open(self, ctx: LookupContext) -> LookupClient:
@@ -164,7 +168,7 @@ class _PostgresLookupClient(LookupClient):
         except psycopg.Error as raised:
             error = raised
         if error.sqlstate == _CANCELED:
-            raise UnavailableError(f"{self._doing}, at {options}: it takes longer than 20 s")
+            raise UnavailableError(f"{self._doing}, at {options}: the query takes longer than 20 s")
         raise postgres_error(error, self._doing, options) from None
 
     def _found(self, result: Any) -> Found:

@@ -114,9 +114,9 @@ def decode(data: bytes) -> Message:
     except struct.error:
         raise MalformedMessageError(f"a message {kind!r} of {len(data)} bytes ends early") from None
     except UnicodeDecodeError:
-        raise MalformedMessageError(f"a message {kind!r} has text that is no UTF-8") from None
+        raise MalformedMessageError(f"a message {kind!r} contains invalid UTF-8") from None
     if not isinstance(message, Ignored) and reader.at != len(data):
-        raise MalformedMessageError(f"a message {kind!r} has {len(data) - reader.at} bytes too many")
+        raise MalformedMessageError(f"a message {kind!r} has {len(data) - reader.at} extra bytes")
     return message
 
 
@@ -141,23 +141,23 @@ def _decoded(kind: str, reader: _Reader) -> Message:
                 old, old_is_key = reader.values(), part == "K"
                 part = reader.letter()
             if part != "N":
-                raise MalformedMessageError(f"an update has a part {part!r}")
+                raise MalformedMessageError(f"an update has the unknown part {part!r}")
             return Updated(relation, old, old_is_key, reader.values())
         case "D":
             [relation] = reader.take(_INT4)
             part = reader.letter()
             if part not in "KO":
-                raise MalformedMessageError(f"a deletion has a part {part!r}")
+                raise MalformedMessageError(f"a deletion has the unknown part {part!r}")
             return Deleted(relation, reader.values(), part == "K")
         case "T":
             count, _options = reader.take(_TRUNCATE)
             if count > _MAX_RELATIONS:
-                raise MalformedMessageError(f"{count} tables are truncated at once")
+                raise MalformedMessageError(f"a truncation of {count} tables at once")
             return Truncated(tuple(reader.take(_INT4)[0] for _ in range(count)))
         case "O" | "Y" | "M":
             return Ignored(kind)
         case _:
-            raise MalformedMessageError(f"messages {kind!r} are not known")
+            raise MalformedMessageError(f"unknown message kind {kind!r}")
 
 
 _INT2 = struct.Struct(">H")
@@ -199,12 +199,12 @@ class _Reader:
     def expect(self, letter: str) -> None:
         found = self.letter()
         if found != letter:
-            raise MalformedMessageError(f"found a part {found!r} instead of {letter!r}")
+            raise MalformedMessageError(f"expected the part {letter!r}, found {found!r}")
 
     def text(self) -> str:
         end = self._data.find(b"\0", self.at)
         if end < 0:
-            raise MalformedMessageError("a name has no end")
+            raise MalformedMessageError("a name without an end")
         found = self._data[self.at : end].decode()
         self.at = end + 1
         return found
@@ -232,5 +232,5 @@ class _Reader:
             elif kind == "u":
                 found.append(UNCHANGED)
             else:
-                raise MalformedMessageError(f"values of kind {kind!r} are not known")
+                raise MalformedMessageError(f"unknown value kind {kind!r}")
         return found

@@ -114,8 +114,8 @@ class ReplicationStream:
                 select.select([], [self._pg.socket], [], 1.0)
                 if time.monotonic() >= until_s:
                     raise UnavailableError(
-                        f"{self._doing}, at {self._options}: the server has taken nothing for "
-                        f"{STATEMENT.limit_s:g} s"
+                        f"{self._doing}, at {self._options}: the server has accepted no message "
+                        f"for {STATEMENT.limit_s:g} s"
                     )
         except client().Error as error:
             raise postgres_error(error, self._doing, self._options) from None
@@ -135,7 +135,7 @@ class ReplicationStream:
             if asks:
                 self.send_status()
             return Received(end, None)
-        raise MalformedMessageError(f"a frame {kind!r} of {size} bytes is not known")
+        raise MalformedMessageError(f"unknown frame {kind!r} of {size} bytes")
 
     def _read_more(self) -> None:
         try:
@@ -150,5 +150,5 @@ class ReplicationStream:
             return postgres_error(error, self._doing, self._options)
         return UnavailableError(
             f"{self._doing}, at {self._options}: the server has ended the stream",
-            hint="the job is restarted by its strategy",
+            hint="the job is restarted by its restart strategy",
         )

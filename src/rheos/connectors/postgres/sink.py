@@ -64,11 +64,15 @@ def sink(
         raise ProgramError(f"mode={mode!r} is not known", hint='write "append" or "upsert"')
     keys = (key,) if isinstance(key, str) else tuple(key or ())
     if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
-        raise ProgramError(f"key={key!r} names no columns", hint='write key="id" or key=["a", "b"]')
+        raise ProgramError(
+            f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'
+        )
     if mode == "upsert" and not keys:
-        raise ProgramError("an upsert needs a key", hint='write key="id", or key=["a", "b"]')
+        raise ProgramError('mode="upsert" needs a key', hint='write key="id", or key=["a", "b"]')
     if mode == "append" and keys:
-        raise ProgramError(f"key={key!r} is for upserts alone", hint='write mode="upsert", or no key')
+        raise ProgramError(
+            f'key={key!r} needs mode="upsert"', hint='write mode="upsert", or leave out key='
+        )
     if staging_schema is not None:
         check_table_name(staging_schema)
     return PostgresSink(table, ServerOptions.of(url, options), keys, staging_schema)
@@ -96,15 +100,17 @@ class PostgresSink(Sink):
         for field in schema:
             if column_types(field.type) is None:
                 raise SchemaError(
-                    f"the column {field.name!r} is {field.type}, which no column of PostgreSQL takes",
-                    hint="make text of it, such as JSON for jsonb, or leave it out by select(...)",
+                    f"the column {field.name!r} is {field.type}, which PostgreSQL cannot store",
+                    hint="convert it to a string, such as JSON for jsonb, or drop it with select(...)",
                 )
             if field.name == ROW or not 0 < len(field.name.encode()) <= 63:
-                raise SchemaError(f"no column can be called {field.name!r}", hint="rename it")
+                raise SchemaError(
+                    f"PostgreSQL does not allow a column named {field.name!r}", hint="rename it"
+                )
         for name in self.key:
             if name not in schema.names:
                 raise SchemaError(
-                    f"there is no column {name!r} for the key",
+                    f"the key column {name!r} does not exist",
                     hint=f"the columns are {', '.join(schema.names)}",
                 )
 
@@ -122,7 +128,7 @@ class PostgresSink(Sink):
             create_table(session, self.table, schema, self.key)
             found = find_table(session, self.table)
             if found is None:
-                raise InternalError(f"the table {self.table} was made, and is not there")
+                raise InternalError(f"the table {self.table} was created, but does not exist")
         check_fit(found, schema)
         if self.key:
             check_unique(session, found, self.key)

@@ -11,8 +11,8 @@ from rheos.connectors.postgres.target_table import TargetTable
 from rheos.core.errors import ConfigurationError, InputError
 
 _ANEW = (
-    "a job leaves nothing out in silence. Start it anew, without its checkpoints: it begins with a "
-    "snapshot"
+    "a job never skips changes silently. Start it anew, without its checkpoints: it then "
+    "begins with a new snapshot"
 )
 
 _DEFAULT_SENDER_TIMEOUT_S = 60.0
@@ -33,7 +33,7 @@ def make_ready(session: ServerSession, table: TargetTable, slot: str) -> None:
     [(level,)] = session.rows("SELECT current_setting('wal_level')")
     if level != "logical":
         raise ConfigurationError(
-            f"the server has wal_level={level}, and changes are read by logical replication",
+            f"the server has wal_level={level}, but changes are read by logical replication",
             hint="ALTER SYSTEM SET wal_level = logical, and restart the server",
         )
     _make_publication(session, table, slot)
@@ -57,7 +57,7 @@ def _make_publication(session: ServerSession, table: TargetTable, name: str) -> 
         session.run(f"CREATE PUBLICATION {quoted(name)} FOR TABLE {table.sql}{by_root}")
     elif published != [(True,)]:
         raise ConfigurationError(
-            f"the publication {name} leaves out some kinds of changes",
+            f"the publication {name} omits some kinds of changes",
             hint=f"ALTER PUBLICATION {quoted(name)} SET (publish = 'insert, update, delete, truncate')",
         )
     elif not session.rows(
@@ -65,7 +65,7 @@ def _make_publication(session: ServerSession, table: TargetTable, name: str) -> 
         [name, table.schema, table.name],
     ):
         raise ConfigurationError(
-            f"the publication {name} is there, and does not have the table {table}",
+            f"the publication {name} exists, but does not contain the table {table}",
             hint=f"ALTER PUBLICATION {quoted(name)} ADD TABLE {table.sql}, or choose another slot=",
         )
 
@@ -85,8 +85,8 @@ def _check_identity(session: ServerSession, table: TargetTable) -> None:
     if found:
         [name] = found[0]
         raise ConfigurationError(
-            f"the table {name} has no REPLICA IDENTITY: once its changes are published, PostgreSQL "
-            f"refuses updates and deletions",
+            f"the table {name} has no REPLICA IDENTITY: once its changes are published, "
+            "PostgreSQL rejects updates and deletions",
             hint=f"ALTER TABLE {name} REPLICA IDENTITY FULL, or add a primary key",
         )
 
@@ -100,19 +100,19 @@ def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
     )
     if not found:
         raise InputError(
-            f"the replication slot {name} is not there any more: what was changed since is lost to "
-            "this job",
+            f"the replication slot {name} no longer exists: changes since the job last read it "
+            "are lost",
             hint=_ANEW,
         )
     [(plugin, database, confirmed, status, is_here, active)] = found
     if plugin != "pgoutput" or not is_here:
         raise ConfigurationError(
-            f"the replication slot {name} is of {plugin} in the database {database}",
-            hint="choose another name by slot=",
+            f"the replication slot {name} uses the plugin {plugin} in the database {database}",
+            hint="choose another name with slot=",
         )
     if status == "lost" or confirmed is None:
         raise InputError(
-            f"the server has removed what the replication slot {name} was to read "
+            f"the server has removed changes that the replication slot {name} had not read yet "
             "(max_slot_wal_keep_size)",
             hint=f"SELECT pg_drop_replication_slot('{name}'). {_ANEW[0].upper()}{_ANEW[1:]}",
         )
@@ -153,9 +153,9 @@ def check_log(
         read = max([read, *(part.lsn for part in at.parts)])
     if end < read:
         raise InputError(
-            f"the server's log has ended at {lsn_text(end)}, and by the replication slot {slot} it was "
-            f"read up to {lsn_text(read)}: is it another server, was it restored from an older copy, "
-            "or did a standby take its place that had less of the log?",
+            f"the server's log ends at {lsn_text(end)}, but the replication slot {slot} has "
+            f"already read up to {lsn_text(read)}. Check whether this is another server, one "
+            "restored from an older copy, or a promoted standby that had less of the log",
             hint=_ANEW,
         )
     return timeline
@@ -165,8 +165,9 @@ def check_no_gap(slot: ReplicationSlot, lsn: int) -> None:
     """Raises InputError where the slot has let go of what comes next."""
     if slot.confirmed_lsn > lsn:
         raise InputError(
-            f"the replication slot {slot.name} begins at {lsn_text(slot.confirmed_lsn)}, and what "
-            f"comes next is {lsn_text(lsn)}: the changes between are gone. Was it made again, or read "
-            "by another, or does the job go on from an older checkpoint or savepoint than its last?",
+            f"the replication slot {slot.name} starts at {lsn_text(slot.confirmed_lsn)}, but "
+            f"the job resumes at {lsn_text(lsn)}: the changes in between are lost. Check "
+            "whether the slot was recreated or read by another client, or whether the job "
+            "resumes from an older checkpoint or savepoint than its last",
             hint=_ANEW,
         )

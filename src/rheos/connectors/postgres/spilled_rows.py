@@ -65,7 +65,7 @@ class SpilledStaging:
 
     def clear(self, before: Attempt, keep: Sequence[StagedTableRows]) -> None:
         """Remove the files of attempts before `before`, except those of `keep`."""
-        assert self.folder, "a runtime passes each sink a folder of its own"
+        assert self.folder, "a runtime passes each sink its own folder"
         folder = SinkFolder(self.folder)
         kept = {staged.spilled.path for staged in keep if staged.spilled is not None}
         for attempt in folder.names(""):
@@ -80,7 +80,7 @@ class SpilledStaging:
     def _table(self, session: ServerSession, staged: StagedTableRows) -> StageTable:
         target = find_table_by_sql(session, staged.target_sql)
         if target is None:
-            raise table_gone(staged, f"there is no table {staged.target_sql}")
+            raise table_gone(staged, f"the table {staged.target_sql} does not exist")
         return StageTable.of(staged.spill_sql, target, staged.all_columns, staged.key, staged.gone)
 
     def _numbered(self, epochs: Sequence[StagedTableRows]) -> Iterator[tuple[Batch, pa.Array]]:
@@ -96,7 +96,7 @@ class SpilledStaging:
                     yield rows, _places(before, rows.num_rows)
                     before += rows.num_rows
             except FileNotFoundError as error:
-                raise lost(staged, f"{path} is not there") from error
+                raise lost(staged, f"{path} does not exist") from error
             except (OSError, pa.ArrowInvalid) as error:
                 raise lost(staged, f"{path}: {error}") from error
 

@@ -121,16 +121,18 @@ def decode_staged(committable: bytes) -> StagedTableRows:
     """Decode a committable. Raises UnrestorableError if it is damaged."""
     try:
         staged = _decoder.decode(committable)
-        assert _STAGE.fullmatch(staged.stage), f"the table {staged.stage!r}"
-        assert min(staged.attempt, staged.rows, staged.checkpoint - 1) >= 0, "a negative number"
+        assert _STAGE.fullmatch(staged.stage), f"its table is {staged.stage!r}"
+        assert min(staged.attempt, staged.rows, staged.checkpoint - 1) >= 0, (
+            "a number in it is negative"
+        )
         assert staged.columns, "no columns"
         if staged.spilled is not None:
-            assert _WRITER.fullmatch(staged.writer), f"the writer {staged.writer!r}"
-            assert _FILE.fullmatch(staged.spilled.path), f"the file {staged.spilled.path!r}"
+            assert _WRITER.fullmatch(staged.writer), f"its writer is {staged.writer!r}"
+            assert _FILE.fullmatch(staged.spilled.path), f"its file is {staged.spilled.path!r}"
             assert 0 < staged.spilled.rows <= staged.rows, "a number of rows"
     except (msgspec.MsgspecError, ValueError, RecursionError, AssertionError) as error:
         raise UnrestorableError(
-            f"what the checkpoint says was staged is not as Rheos writes it: {error}",
+            f"the checkpoint's list of staged rows is damaged: {error}",
             hint="restore the job's checkpoint directory from a copy, or start it from a savepoint",
         ) from error
     return staged
@@ -308,7 +310,7 @@ def _as_one(epochs: Sequence[StagedTableRows]) -> StagedTableRows:
 
 def _check_stage(session: ServerSession, staged: StagedTableRows) -> None:
     if session.rows("SELECT to_regclass(%s) IS NULL", [staged.stage_sql]) == [(True,)]:
-        raise lost(staged, f"their table {staged.stage_sql} is gone")
+        raise lost(staged, f"their table {staged.stage_sql} no longer exists")
     beyond = "" if staged.spilled is None else f" WHERE {ROW} < {staged.rows_in_stage}"
     [(there,)] = session.rows(f"SELECT count(*) FROM {staged.stage_sql}{beyond}")
     if there != staged.rows_in_stage:
@@ -358,8 +360,8 @@ def lost(staged: StagedTableRows, why: str) -> UnrestorableError:
 def table_gone(staged: StagedTableRows, said: str) -> UnrestorableError:
     """Return the error that the target, or the table of epochs, is not there any more."""
     return UnrestorableError(
-        f"checkpoint {staged.checkpoint} cannot be committed to the table {staged.schema}."
-        f"{staged.table}, and what the job has published before may be lost: {said}",
+        f"checkpoint {staged.checkpoint} cannot be committed to the table "
+        f"{staged.schema}.{staged.table}, and rows published before may be lost: {said}",
         hint=_RESTORED,
     )
 
@@ -374,9 +376,9 @@ def _forgotten(staged: StagedTableRows, mark: int) -> UnrestorableError:
 
 
 _RESTORED = (
-    "was the database set up anew, restored from a copy, or changed by hand? Restore a copy that has "
-    "these rows; or empty the table, and start the job from a savepoint before them, or anew with "
-    "another checkpoint directory"
+    "check whether the database was recreated, restored from a copy, or changed by hand. "
+    "Restore a copy that has these rows; or empty the table, and start the job from a "
+    "savepoint taken before them, or anew with another checkpoint directory"
 )
 
 

@@ -54,7 +54,9 @@ def check_table_name(table: object) -> str:
     """Raises ProgramError for what is no name of a table, with or without its schema."""
     parts = table.split(".") if isinstance(table, str) else []
     if not 1 <= len(parts) <= 2 or not all(0 < len(part.encode()) <= _NAME_BYTES for part in parts):
-        raise ProgramError(f"{table!r} is no table's name", hint='write "orders" or "shop.orders"')
+        raise ProgramError(
+            f"{table!r} is not a valid table name", hint='write "orders" or "shop.orders"'
+        )
     assert isinstance(table, str)
     return table
 
@@ -79,7 +81,7 @@ def find_table_by_sql(session: ServerSession, name: str) -> TargetTable | None:
         return None
     [(oid, schema, name, kind)] = found
     if kind not in _KINDS:
-        raise ConfigurationError(f"{schema}.{name} is no table", hint="name one that holds rows")
+        raise ConfigurationError(f"{schema}.{name} is not a table", hint="choose one that stores rows")
     columns = session.rows(
         "SELECT attname, format_type(atttypid, atttypmod), atttypid::bigint, attnotnull, "
         "atthasdef OR attidentity <> '', attgenerated <> '' OR attidentity = 'a', attgenerated <> '' "
@@ -128,18 +130,18 @@ def check_fit(table: TargetTable, rows: pa.Schema) -> None:
         if column is None:
             raise SchemaError(
                 f"the table {table} has no column {field.name!r}",
-                hint=f"it has {', '.join(each.name for each in table.columns)}: rename the column, or "
-                f"add it to the table; select(...) leaves columns out",
+                hint=f"it has {', '.join(each.name for each in table.columns)}: rename the column, "
+                "add it to the table, or drop it with select(...)",
             )
         if column.generated:
             raise SchemaError(
                 f"the column {field.name!r} of the table {table} is generated",
-                hint="leave it out of what is written by select(...)",
+                hint="drop it with select(...)",
             )
         if not takes(column.type, field.type) or rounds(column.type, field.type):
             raise SchemaError(
-                f"the column {field.name!r} of the table {table} is {column.type}, and the rows have "
-                f"{field.type}",
+                f"the column {field.name!r} of the table {table} is {column.type}, but the rows "
+                f"have {field.type}",
                 hint=f"cast it in select(...), or make the column {new_type(field.type)}",
             )
     for column in table.columns:
@@ -163,6 +165,6 @@ def check_unique(session: ServerSession, table: TargetTable, key: Sequence[str])
     )
     if not found:
         raise ConfigurationError(
-            f"the table {table} has no primary key or unique index of {', '.join(key)}",
+            f"the table {table} has no primary key or unique index on {', '.join(key)}",
             hint=f"ALTER TABLE {table.sql} ADD PRIMARY KEY ({listed(key)}), or choose another key",
         )

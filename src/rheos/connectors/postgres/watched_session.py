@@ -24,11 +24,11 @@ STATEMENT = OutsideCall(
     server="PostgreSQL",
     call="source, lookup and sink: connect, and each statement",
     limit_s=15.0,
-    limit="begins again while the server answers on a second connection; 5 s for the sink to "
-    "stage rows in the server",
-    then="the connection is cut. The sink stages rows next to the checkpoints, and commits every "
-    "second until that succeeds; its target knows which epochs it has. A lookup and the source do "
-    "their work again on another connection",
+    limit="starts over while the server answers on a second connection; 5 s for the sink to stage "
+    "rows in the server",
+    then="the connection is cut. The sink stages rows next to the checkpoints, and retries the "
+    "commit every second until it succeeds; its target records which epochs it has. A lookup "
+    "and the source repeat their work on another connection",
 )
 _ALIVE_S = 5.0
 

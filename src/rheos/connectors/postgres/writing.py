@@ -224,7 +224,7 @@ class TableStagingWriter(SinkWriter):
             self._session.do(put)
         except UnavailableError as error:
             if not self._pauses.failing:
-                LOGGER.warning("%s; rows are staged in files until it is back", error.what)
+                LOGGER.warning("%s; staging rows in files until it is back", error.what)
             pause_us = self._pauses.failed(now_us)
             assert pause_us is not None, "the server is tried without end"
             now_us = self._ctx.clock.monotonic_us()
@@ -252,16 +252,18 @@ class TableStagingWriter(SinkWriter):
 
     def _unwritable(self, error: OSError) -> CheckpointError:
         return CheckpointError(
-            f"rows could not be staged in {self._target.folder}, while the server is away: {error}",
+            f"rows could not be staged in {self._target.folder} while the server is "
+            f"unavailable: {error}",
             operator=self._ctx.name,
-            hint="is the disk of the checkpoint directory full, and may the job's user write there?",
+            hint="check that the disk of the checkpoint directory is not full, and that the job's "
+            "user may write there",
         )
 
     def _fenced(self) -> FencedError:
         return FencedError(
-            f"the table of staged rows {self._stage.sql} is not there any more",
-            hint="a newer attempt of the job has begun, which drops what older ones staged; or the "
-            "database was set up anew, or restored from a copy",
+            f"the table of staged rows {self._stage.sql} no longer exists",
+            hint="a newer attempt of the job has started, which drops rows staged by older ones; or "
+            "the database was recreated, or restored from a copy",
         )
 
 
@@ -301,7 +303,7 @@ class StagedRowsCommitter(Committer):
             refused = None if staged.spilled is None else self._spilled.refused(session, epochs)
             if refused is not None:
                 raise refused_row(error, self._target, staged.spill_sql, *refused) from error
-            where = f"a row is refused by the table {staged.schema}.{staged.table}"
+            where = f"the table {staged.schema}.{staged.table} rejects a row"
             raise postgres_error(
                 error, f"{where}; checkpoint {staged.checkpoint}", self._target.options
             ) from error
@@ -345,7 +347,7 @@ def refused_row(error: Any, target: TableTarget, stage: str, rows: Batch, row: i
     column = error.diag.column_name or (named and named[1])
     raised = postgres_error(
         error,
-        f"a row is refused by the table {target.table}" + (f", column {column}" if column else ""),
+        f"the table {target.table} rejects a row" + (f", column {column}" if column else ""),
         target.options,
         record=shown_record(rows, row, limit=1000),
     )

@@ -14,8 +14,8 @@ from rheos.core.errors import ConfigurationError, InputError, ProgramError, Rheo
 from rheos.core.redaction import without
 
 _URL = (
-    'write "redis://host:6379/0", with :password@ or user:password@ before the host where it asks for '
-    "one; rediss:// for TLS"
+    'write "redis://host:6379/0", with :password@ or user:password@ before the host if the '
+    "server requires it; rediss:// for TLS"
 )
 _RETRIES = "retry_for= sets how long to retry"
 _OWNED: Mapping[str, str] = {
@@ -50,7 +50,7 @@ class RedisOptions:
         parts = url_parts(url, ("redis", "rediss", "unix"), "a Redis", _URL)
         if options is not None and not isinstance(options, Mapping):
             raise ProgramError(
-                f"options is a {type(options).__name__}, not a dict",
+                f"options= must be a dict, not a {type(options).__name__}",
                 hint='write options={"ssl_ca_certs": "/etc/ssl/redis-ca.pem", ...}',
             )
         # The client prefers the options in the URL to the others.
@@ -62,8 +62,8 @@ class RedisOptions:
             made.connection()  # It does not connect yet.
         except (TypeError, ValueError) as error:
             raise ProgramError(
-                f"the options of the Redis at {made.address} cannot be used: {made.redact(str(error))}",
-                hint="options={...} are those of redis-py's Connection and SSLConnection",
+                f"the options of the Redis at {made.address} are not valid: {made.redact(str(error))}",
+                hint="options={...} accepts those of redis-py's Connection and SSLConnection",
             ) from None
         return made
 
@@ -142,24 +142,25 @@ def redis_error(
     redis = client()
     if isinstance(error, redis.AuthenticationError) or _is_refused(str(error)):
         return ConfigurationError(
-            what, hint="look at user and password in the URL, and at what the user may do (ACL)"
+            what, hint="check the user and password in the URL, and the permissions of the user (ACL)"
         )
     if isinstance(error, redis.exceptions.MovedError | redis.exceptions.AskError):
         return ConfigurationError(
             what,
-            hint="this is a node of a Redis Cluster, whose keys are on several servers: name one",
+            hint="this is a node of a Redis Cluster, which spreads keys over several servers: use a "
+            "single server",
         )
     if may_pass(error):
         return UnavailableError(
             what,
-            hint="is it up at that address, with TLS only where the URL says rediss://, and has it "
-            "room? A job that is running is restarted by its strategy",
+            hint="check that it is up at that address, uses TLS only if the URL begins with "
+            "rediss://, and has free memory. A running job is restarted by its restart strategy",
             record=record,
         )
     if "WRONGTYPE" in str(error):
-        hint = "what has this key in Redis is of another kind: take another key, or delete it"
+        hint = "the value at this key in Redis has another type: use another key, or delete it"
     else:
-        hint = "look at the server's version: 6.2 is the oldest that Rheos is tested with"
+        hint = "check the server's version: Rheos supports 6.2 and newer"
     return InputError(what, hint=hint, record=record)
 
 

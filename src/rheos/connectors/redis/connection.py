@@ -26,11 +26,10 @@ COMMANDS = OutsideCall(
     server="Redis",
     call="source, lookup and sink: a batch of commands",
     limit_s=7.5,
-    limit='begins again with each answer; longer with options={"socket_timeout": ...}',
+    limit='starts over with each answer; longer with options={"socket_timeout": ...}',
     then="the connection is closed. After 1 s the sink stages rows next to the checkpoints, and "
-    "delivers them every second until that succeeds; rows, checkpoints and other sinks continue. "
-    "All commands may be repeated. The source reads again, and a lookup asks again for up to "
-    "`retry_for`",
+    "tries to deliver them every second; rows, checkpoints and other sinks continue. All "
+    "commands may be repeated. The source and lookups retry, a lookup for up to `retry_for`",
 )
 
 

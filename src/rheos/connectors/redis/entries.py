@@ -36,7 +36,7 @@ class EntryId(NamedTuple):
         """Parse an id. Raises ValueError if it is not valid."""
         found = _ID.fullmatch(text)
         if found is None or max(int(part or 0) for part in found.groups()) > _LAST:
-            raise ValueError(f"{text!r} is no id of an entry")
+            raise ValueError(f"{text!r} is not an entry id")
         return cls(int(found[1]), int(found[2] or 0))
 
     def next(self) -> EntryId:
@@ -143,9 +143,11 @@ class EntryDecoding:
         if id is not None and id not in rows.names:
             rows = rows.append(pa.field(id, pa.string(), nullable=False))
         if id is not None and not pa.types.is_string(rows.field(id).type):
-            raise SchemaError(f"id= names the column {id!r}, which is no text", hint="make it text")
+            raise SchemaError(
+                f"id= names the column {id!r}, which is not a string", hint="cast it to a string"
+            )
         if not fields.names:
-            raise SchemaError("no column is filled by fields of entries", hint="name one in the schema")
+            raise SchemaError("no column receives a field of the entries", hint="add one to the schema")
         if format is not None:
             format.check_decodes(fields)
         return cls(rows, fields, format, payload, id, on_error)

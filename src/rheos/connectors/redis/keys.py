@@ -42,13 +42,13 @@ class KeyPattern:
                 f"separators={separators!r} is not known", hint='write "refuse", "escape" or "keep"'
             )
         if not isinstance(pattern, str):
-            raise ProgramError(f"key={pattern!r} is no text", hint='write key="page:{page}"')
+            raise ProgramError(f"key={pattern!r} is not a string", hint='write key="page:{page}"')
         *parts, last = _PART.split(pattern)
         texts, columns = [*parts[::2], last], tuple(parts[1::2])
         if not columns or not all(columns) or any(set(text) & set("{}") for text in texts):
             raise ProgramError(
-                f"key={pattern!r} names no column, or has a brace too many",
-                hint='write the names of columns in braces: key="page:{page}"',
+                f"key={pattern!r} names no column, or has an unmatched brace",
+                hint='write column names in braces: key="page:{page}"',
             )
         if len(set(columns)) < len(columns):
             raise ProgramError(f"key={pattern!r} names a column twice", hint="name it once")
@@ -56,15 +56,15 @@ class KeyPattern:
         for name, after, text in zip(columns, columns[1:], found[1:], strict=False):
             if separators != "keep" and not text:
                 raise ProgramError(
-                    f"key={pattern!r} has nothing between {name!r} and {after!r}: keys of different "
-                    "rows could be equal",
-                    hint=f'add a separator between them: "{{{name}}}:{{{after}}}"; or write '
+                    f"key={pattern!r} has no text between {name!r} and {after!r}: different "
+                    "rows could get the same key",
+                    hint=f'add a separator: "{{{name}}}:{{{after}}}"; or write '
                     'separators="keep", if the values themselves show where one ends',
                 )
             if separators == "escape" and text[0] in _ESCAPES:
                 raise ProgramError(
-                    f"key={pattern!r} has {text.decode()!r} after {name!r}, which escaped values may "
-                    f"contain, too",
+                    f"key={pattern!r} has {text.decode()!r} after {name!r}, but escaped values "
+                    "may contain it, too",
                     hint='use another character there, such as ":"',
                 )
         return cls(found, columns, cast("Separators", separators))
@@ -72,7 +72,7 @@ class KeyPattern:
     def check(self, schema: pa.Schema) -> None:
         """Raises SchemaError where the columns cannot be parts of keys."""
         for name in self.columns:
-            check_column(schema, "key", name, _is_part, "text, bytes or a whole number")
+            check_column(schema, "key", name, _is_part, "a string, bytes or an integer")
 
     def keys(self, rows: pa.RecordBatch) -> pa.Array:
         """Return a column of `binary`; null if a part is null. Raises InputError, with the row, if a
@@ -99,11 +99,11 @@ class KeyPattern:
         at = pc.index(meets, True).as_py()
         if at >= 0:
             raise InputError(
-                f"the value of {name!r} holds {text.decode()!r}, the separator after it in the key "
-                f"{self}: keys of different rows could be equal",
+                f"the value of {name!r} contains {text.decode()!r}, which also separates it "
+                f"from the next value in the key {self}: different rows could get the same key",
                 record=shown_row(rows, at),
-                hint='write separators="escape", which gives such rows other keys, or another text in '
-                'key=; separators="keep" leaves keys as they are, and as they were before',
+                hint='write separators="escape", which changes the keys of such rows, or use '
+                'another separator in key=; separators="keep" leaves all keys as they are',
             )
         return value
 

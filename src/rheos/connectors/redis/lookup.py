@@ -154,7 +154,7 @@ class _RedisLookupClient(LookupClient):
 
 def _bad(key: bytes, error: str) -> InputError:
     return InputError(
-        f"what is at a key does not fit the schema: {error}",
+        f"the value at a key does not fit the schema: {error}",
         key=key.decode(errors="replace"),
-        hint="correct the schema, or what is written there",
+        hint="correct the schema, or the value",
     )

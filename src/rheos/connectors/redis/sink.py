@@ -140,7 +140,7 @@ def sink(
     client()
     names = [value] if isinstance(value, str) else value
     if names is not None and (not isinstance(names, Sequence) or not names):
-        raise ProgramError(f"value={value!r} names no columns", hint='write value=["a", "b"]')
+        raise ProgramError(f"value={value!r} does not name columns", hint='write value=["a", "b"]')
     layout = RedisLayout(
         KeyPattern.of(key, separators),
         None if format is None else check_format(format),
@@ -175,13 +175,16 @@ class RedisLayout:
             check_column(schema, "delete", self.delete, pa.types.is_boolean, "true or false")
         columns = self.value_columns(schema)
         if not columns.names:
-            raise SchemaError("no column is left for the value", hint='name them: value=["a", "b"]')
+            raise SchemaError(
+                "no column remains for the value", hint='name the value columns: value=["a", "b"]'
+            )
         if self.format is None:
             check_fields(columns)
         elif self.format.rows_per_payload > 1:
             raise SchemaError(
-                f"the format {self.format.name} puts several rows into a value, and each has a key",
-                hint="choose a format with a row in each value",
+                f"the format {self.format.name} puts several rows into one value, but each row "
+                "has its own key",
+                hint="choose a format with one row per value",
             )
         else:
             self.format.check_encodes(columns)
@@ -254,7 +257,7 @@ class CommandEncoder:
         return InputError(
             f"a row cannot be written: {what}",
             record=shown_row(rows, pc.index(bad, True).as_py()),
-            hint="filter such rows out before, or fill the nulls",
+            hint="filter out such rows first, or fill the nulls",
         )
 
 
@@ -339,9 +342,9 @@ class RedisDelivery(TargetDelivery):
         if missing:
             self._count(LOST_DATA, 1)
             LOGGER.error(
-                "%s was restarted, and the %d keys that the sink wrote last are not there: it has lost "
-                "rows that were delivered. Use its append-only file (appendonly yes), restore a copy, "
-                "or write them again from a savepoint before",
+                "%s was restarted, and the last %d keys that the sink wrote no longer exist: "
+                "it has lost rows that were delivered. Use its append-only file (appendonly "
+                "yes), restore a copy, or write them again from an earlier savepoint",
                 self._sink.describe(),
                 missing,
             )

@@ -84,7 +84,7 @@ def source(
         raise ProgramError(f"on_trimmed={on_trimmed!r} is not known", hint='write "fail" or "continue"')
     names = (stream,) if isinstance(stream, str) else tuple(stream)
     if not names or not all(isinstance(n, str) and n for n in names) or len(set(names)) < len(names):
-        raise ProgramError(f"stream={stream!r} names no streams", hint='write stream="visits"')
+        raise ProgramError(f"stream={stream!r} does not name streams", hint='write stream="visits"')
     if format is None:
         rows, record = resolve(schema)
         check_fields(rows)
@@ -116,7 +116,7 @@ def _moment(what: str, given: Any, words: Sequence[str]) -> str:
     except ValueError:
         spelled = " or ".join(f'"{word}"' for word in words)
         raise ProgramError(
-            f"{what}={given!r} is no place in a stream",
+            f"{what}={given!r} is not a position in a stream",
             hint=f'write {spelled}, a datetime, ms since the epoch, or an id: "1700000000000-0"',
         ) from None
 
@@ -161,8 +161,8 @@ class RedisSource(Source):
         ids = patience.ask(lambda: entries.ids(name), doing)
         if ids is None:
             raise InputError(
-                f"there is no stream {name!r} at {self.options.address}",
-                hint=f"look at its name, or make it: XGROUP CREATE {name} any $ MKSTREAM",
+                f"the stream {name!r} does not exist at {self.options.address}",
+                hint=f"correct its name, or create it: XGROUP CREATE {name} any $ MKSTREAM",
             )
         last, behind = ids[0], ids[0].next()
         latest = str(behind)

@@ -232,9 +232,9 @@ class StreamReader(SplitReader):
         asked = self._count + (after is not None)
         found = source.read(stream, begin, end, asked)
         if found.last is None:
-            raise self._gone(f"the stream {stream!r} is not there any more")
+            raise self._gone(f"the stream {stream!r} no longer exists")
         if any(found.last < seen for seen in (after, _id(self._split.last)) if seen is not None):
-            raise self._gone(f"the stream {stream!r} was made anew: it has come to {found.last}")
+            raise self._gone(f"the stream {stream!r} was recreated: its last entry is {found.last}")
         # More may come before the end.
         finished = end is not None and len(found.entries) < asked and found.next >= end
         entries = list(found.entries)
@@ -259,19 +259,24 @@ class StreamReader(SplitReader):
     def _lost(self, what: str) -> InputError:
         return InputError(
             f"{what}, {self._place()}: later entries may be lost",
-            hint="trim a stream later than it is read; to go on with the first entry that is there, "
-            'write on_trimmed="continue"; or begin anew, without a checkpoint',
+            hint="trim the stream only after the job has read it; to continue with the oldest entry "
+            'that exists, write on_trimmed="continue"; or start anew, without a checkpoint',
         )
 
     def _gone(self, what: str) -> InputError:
         return InputError(
             f"{what}, {self._place()}",
-            hint="find out who deleted it; to read what is there now, begin anew, without a checkpoint",
+            hint="find out why it was deleted; to read the entries that exist now, start anew, "
+            "without a checkpoint",
         )
 
     def _place(self) -> str:
         place = self._read_to or self._partly
-        return "and the job has read nothing of it" if place is None else f"and the job is at {place}"
+        return (
+            "and the job has read none of its entries"
+            if place is None
+            else f"and the job is at {place}"
+        )
 
 
 def _next_count(entries: Sequence[StreamEntry], count: int) -> int:

@@ -39,8 +39,8 @@ def check_fields(schema: Iterable[pa.Field]) -> None:
         if not any(is_a(field.type) for is_a in _HELD):
             raise SchemaError(
                 f"column {field.name!r} of type {field.type} cannot be a field in Redis",
-                hint="make it a number, a string or a time, or use a format with nested values: "
-                "format=rh.formats.json()",
+                hint="convert it to a number, a string or a time, or use a format with nested "
+                "values: format=rh.formats.json()",
             )
 
 
@@ -54,7 +54,7 @@ def to_bytes(column: pa.Array) -> pa.Array:
 def as_fields(rows: Batch) -> dict[str, pa.Array]:
     """Returns the columns of the rows as the fields of a hash: columns of `binary` by their names.
     Raises InputError, naming column and record, for a time that has no text."""
-    writable = with_writable_times(rows, "text for Redis")
+    writable = with_writable_times(rows, "a string for Redis")
     return {name: to_bytes(writable.column(name)) for name in writable.schema.names}
 
 
@@ -71,7 +71,7 @@ def from_bytes(
             try:
                 arrays.append(_cast(given, field.type))
             except pa.ArrowInvalid:
-                what = f"column {field.name!r} must be {field.type}, and is {_shown(given)}"
+                what = f"column {field.name!r} must be {field.type}, but is {_shown(given)}"
                 raise RowsError(what) from None
         nullable = pa.schema([field.with_nullable(True) for field in schema])
         return pa.RecordBatch.from_arrays(arrays, schema=nullable)

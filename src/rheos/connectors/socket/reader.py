@@ -21,11 +21,11 @@ MAX_LINE_BYTES = 1 << 20
 _RECEIVE_BYTES = 1 << 16
 CONNECTION = OutsideCall(
     server="socket",
-    call="source: lines are received",
+    call="source: receiving lines",
     limit_s=math.inf,
-    limit="10 s to connect. A thread of its own waits for lines, as a server may send none for long; "
-    "one that has vanished is noticed after 60 s",
-    then="no rows arrive; the source connects again, after 0.1 s and up to every 5 s",
+    limit="10 s to connect. A separate thread waits for lines, because a server may be silent for "
+    "long; a lost server is detected after 60 s",
+    then="no rows arrive; the source reconnects, after 0.1 s and then up to every 5 s",
 )
 _CONNECT_WITHIN_S = 10.0
 _FIRST_WAIT_S = 0.1
@@ -118,7 +118,7 @@ class SocketReader(SplitReader):
                     wait_s = _FIRST_WAIT_S
                 if not self._closing.is_set() and (has_read or wait_s == _FIRST_WAIT_S):
                     host, port = self._address
-                    LOGGER.warning("%s:%s: %s; it is tried again", host, port, why)
+                    LOGGER.warning("%s:%s: %s; retrying", host, port, why)
                 self._closing.wait(wait_s)
                 wait_s = min(2 * wait_s, _LONGEST_WAIT_S)
         except RheosError as error:
@@ -132,7 +132,7 @@ class SocketReader(SplitReader):
             connection = socket.create_connection(self._address, _CONNECT_WITHIN_S)
         except OSError as error:
             self._inbox.count("connect_failures")
-            return False, f"no connection: {error}"
+            return False, f"cannot connect: {error}"
         with connection:
             self._connection = connection
             self._inbox.count("connections")
@@ -146,7 +146,7 @@ class SocketReader(SplitReader):
                     if not data:
                         if not self._closing.is_set():
                             self._put(cutter.end())
-                        return has_read, "the server has closed the connection"
+                        return has_read, "the server closed the connection"
                     has_read = True
                     self._put(cutter.cut(data))
                     if cutter.too_long:
@@ -156,7 +156,7 @@ class SocketReader(SplitReader):
                 return has_read, f"the connection was lost: {error}"
             finally:
                 self._connection = None
-        return has_read, "the source is closed"
+        return has_read, "the source was closed"
 
     def _put(self, lines: list[bytes]) -> None:
         if lines:
@@ -166,8 +166,8 @@ class SocketReader(SplitReader):
         if not self._skip_bad:
             host, port = self._address
             raise InputError(
-                f"{host}:{port}: a line has more than {MAX_LINE_BYTES} bytes",
-                hint='send shorter lines, or leave such lines out: on_error="skip"',
+                f"{host}:{port}: a line exceeds {MAX_LINE_BYTES} bytes",
+                hint='send shorter lines, or skip such lines: on_error="skip"',
             )
         self._inbox.count(SKIPPED, lines)
 

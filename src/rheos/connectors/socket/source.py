@@ -57,13 +57,13 @@ def source(
     lies = form.in_lines
     if lies is None:
         raise ProgramError(
-            f"payloads of the format {form.name} are not lines",
+            f"the format {form.name} does not encode rows as lines",
             hint="write format=rh.formats.text(), json() or csv(header=False)",
         )
     if lies.header:
         raise ProgramError(
-            "a socket has no line that names the columns",
-            hint="write format=rh.formats.csv(header=False): fields are in the order of the schema",
+            "a socket has no CSV header line",
+            hint="write format=rh.formats.csv(header=False): fields are in schema order",
         )
     rows, record = rows_of(form, schema)
     return SocketSource(*_host_and_port(address), form, rows, record, on_error)
@@ -73,7 +73,8 @@ def _host_and_port(address: str) -> tuple[str, int]:
     host, _, port = address.rpartition(":") if isinstance(address, str) else ("", "", "")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 1 << 16:
         raise ProgramError(
-            f"address={address!r} is no host and port", hint='write "localhost:9999" or "[::1]:9999"'
+            f"address={address!r} is not of the form host:port",
+            hint='write "localhost:9999" or "[::1]:9999"',
         )
     return host.removeprefix("[").removesuffix("]"), int(port)
 
@@ -91,10 +92,10 @@ class SocketSource(Source):
     bounded: ClassVar[bool] = False  # type: ignore[misc]
 
     def only_reader(self) -> str | None:
-        return "its lines are given once, to whoever is connected"
+        return "the server sends each line once, to whichever client is connected"
 
     def lost_by_failure(self) -> str | None:
-        return "lines received since the last checkpoint, as a socket cannot be read again"
+        return "lines received since the last checkpoint, because a socket cannot be read again"
 
     def splits(self) -> Sequence[Split]:
         return [Split("socket")]

@@ -35,8 +35,8 @@ def _cast_column(column: Any, field: pa.Field) -> Any:
         return cast_array(column, field.type)
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"a value of column {field.name!r} has no place in {field.type}: {error}",
-            hint="filter such rows out, or cast the column to a wider type before",
+            f"a value of column {field.name!r} does not fit {field.type}: {error}",
+            hint="filter out such rows, or cast the column to a wider type first",
         ) from error
 
 

@@ -82,7 +82,7 @@ def _partitions(sent: DataFrame) -> int:
 
 def _cut_off(rows: int) -> JobFailedError:
     return JobFailedError(
-        f"of what Spark computed only {rows} rows came to the driver, and not the end",
-        hint="the JVM of Spark's driver has most likely run out of memory, see its log: raise "
+        f"only {rows} rows of Spark's result reached the driver, and not its end",
+        hint="the JVM of Spark's driver has probably run out of memory, see its log: raise "
         "spark.driver.memory, or collect fewer rows",
     )

@@ -46,8 +46,8 @@ def stream_source(frame: Any, settings: StreamSettings) -> StreamSource:
     """The source of a streaming DataFrame's rows. Raises as `dataframe_source` does."""
     if not _checked(frame).isStreaming:
         raise ProgramError(
-            "this DataFrame is bounded, and env.from_stream() reads a streaming one",
-            hint="write env.from_dataframe(df), or make it with spark.readStream",
+            "this DataFrame is bounded, but env.from_stream() reads a streaming one",
+            hint="write env.from_dataframe(df), or create it with spark.readStream",
         )
     return StreamSource(frame, _schema_of(frame), settings)
 
@@ -67,7 +67,7 @@ class DataFrameSource(Source):
         return self.frame.sparkSession
 
     def only_reader(self) -> str | None:
-        return "its rows are written down for the job alone"
+        return "the job stages its rows first"
 
     def staged(self, folder: str) -> Source:
         from rheos.connectors.spark.staging import staged  # Only jobs with a DataFrame need it.
@@ -75,13 +75,13 @@ class DataFrameSource(Source):
         return staged(self.frame, self.schema, self.event_time, folder)
 
     def splits(self) -> Sequence[Split]:
-        raise AssertionError("a DataFrame is staged before its splits are asked for")
+        raise AssertionError("a DataFrame is staged before its splits are listed")
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         raise AssertionError("a DataFrame is staged before it is read")
 
     def __reduce__(self) -> Any:
-        raise AssertionError("a DataFrame is staged before a plan with it travels")
+        raise AssertionError("a DataFrame is staged before its plan is sent")
 
     def positions(self) -> str:
         return POSITIONS
@@ -104,9 +104,9 @@ def ordered_by(source: Source, on: TimeColumn) -> Source:
         return source
     if source.event_time is not None:
         raise ProgramError(
-            f"the event time of the DataFrame is {source.event_time!r}, and that of the watermark "
-            f"{on.name!r}",
-            hint="name the same column in both, or leave it out of rh.dataframe(...)",
+            f"the event time of the DataFrame is {source.event_time!r}, but that of the "
+            f"watermark is {on.name!r}",
+            hint="name the same column in both, or leave out event_time of rh.dataframe(...)",
         )
     return replace(source, event_time=on.name)
 
@@ -114,9 +114,10 @@ def ordered_by(source: Source, on: TimeColumn) -> Source:
 def _stream_ordered_by(source: StreamSource, on: TimeColumn) -> StreamSource:
     if not on.by_itself:
         raise ProgramError(
-            f"the event time {on.name!r} of a stream of Spark is read by a unit= or a format=",
-            hint="make a timestamp of it before, in Spark: "
-            f'df.withColumn("{on.name}", timestamp_seconds("{on.name}")), or to_timestamp(...)',
+            f"the event time {on.name!r} of a Spark stream must be a timestamp, without unit= "
+            "or format=",
+            hint=f'convert it in Spark first: df.withColumn("{on.name}", '
+            f'timestamp_seconds("{on.name}")), or to_timestamp(...)',
         )
     _check_event_time(on.name, source.schema)
     return replace(source, event_time=on.name)
@@ -132,19 +133,19 @@ def _checked(frame: Any) -> Any:
     if any(base.__module__.startswith("pyspark.sql.connect.") for base in type(frame).__mro__):
         raise ConfigurationError(
             "this is a DataFrame of Spark Connect, whose session cannot run long-lived tasks",
-            hint="make it in a classic session, on the driver of the cluster: unset SPARK_REMOTE and "
-            "spark.api.mode=connect",
+            hint="create it in a classic session, on the driver of the cluster: unset SPARK_REMOTE "
+            "and spark.api.mode=connect",
         )
     if not isinstance(frame, DataFrame):
         raise ProgramError(
-            f"a Spark DataFrame is wanted, and this is {_kind(frame)}",
-            hint="give rh.collection(...) of a Polars DataFrame or an Arrow table; make a Spark "
-            "DataFrame of others with spark.createDataFrame(...)",
+            f"a Spark DataFrame is needed, but this is {_kind(frame)}",
+            hint="use rh.collection(...) for a Polars DataFrame or an Arrow table; convert others "
+            "with spark.createDataFrame(...)",
         )
     if frame.sparkSession.sparkContext._jsc is None:
         raise ConfigurationError(
             "the Spark session of this DataFrame has been stopped",
-            hint="make the DataFrame again, in the session there is",
+            hint="create the DataFrame again, in the current session",
         )
     return frame
 
@@ -174,7 +175,7 @@ def _check_event_time(name: str, schema: pa.Schema) -> None:
     kind = schema.field(name).type
     if not is_time(kind) or (pa.types.is_integer(kind) and not pa.types.is_int64(kind)):
         raise SchemaError(
-            f"the event-time column {name!r} is {kind}",
-            hint="name a timestamp, a date, or a long of milliseconds since the epoch; "
-            f'cast it before: .withColumn("{name}", col("{name}").cast("timestamp"))',
+            f"the event-time column {name!r} is {kind}, which is not a time",
+            hint="use a timestamp, a date, or a long of milliseconds since the epoch; cast it "
+            f'first: .withColumn("{name}", col("{name}").cast("timestamp"))',
         )

@@ -143,7 +143,7 @@ def _opened(staged: FileAt) -> pq.ParquetFile:
         found = file.metadata.num_rows
         file.close(force=True)
         raise InputError(
-            f"{staged.path} holds {found} rows, and {staged.rows} were staged",
+            f"{staged.path} holds {found} rows, but {staged.rows} were staged",
             hint="restore the file from a copy",
         )
     return file
@@ -186,8 +186,7 @@ def staged(frame: Any, schema: pa.Schema, event_time: str | None, folder: str) -
     except OSError as error:
         raise CheckpointError(
             f"the DataFrame cannot be staged in {folder}: {error}",
-            hint="the job's checkpoint directory must be a place that the driver and every worker "
-            "can write",
+            hint="the job's checkpoint directory must be writable for the driver and every worker",
         ) from error
     found = pa.ipc.read_schema(pa.py_buffer(manifest.schema))
     check_same(found, manifest.event_time, schema, event_time, folder)
@@ -246,8 +245,8 @@ def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedF
         lines = collected(rows.mapInArrow(shipped(task), LINES)).rows
     except PySparkException as error:
         raise module_lacking(str(error)) or InputError(
-            f"{what} could not be written down before the job",
-            hint="look whether it can be computed at all, as with df.count()",
+            f"{what} could not be staged before the job",
+            hint="check that Spark can compute it, for example with df.count()",
             detail=_python_part(str(error)),
         ) from None
     bad = sorted(line.bad for line in lines if line.bad is not None)
@@ -256,7 +255,7 @@ def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedF
             f"a record of {what} has no event time: column {task.event_time!r} is null, or "
             "out of range",
             record=bad[0],
-            hint="leave such rows out, as with df.filter(col(...).isNotNull()), or fill the column in",
+            hint="filter out such rows, as with df.filter(col(...).isNotNull()), or fill in the column",
         )
     if not lines:
         # Every staging has a split, so that checkpoints can name it.
@@ -289,22 +288,22 @@ def check_same(
     if found.equals(wanted) and found_time == wanted_time:
         return
     if found_time != wanted_time:
-        what = f"its event time was {found_time!r} and is {wanted_time!r} now"
+        what = f"its event time was {found_time!r} and is now {wanted_time!r}"
     else:
         gone = [name for name in found.names if name not in wanted.names]
         new = [name for name in wanted.names if name not in found.names]
         other = [f for f in found if f.name in wanted.names and not f.equals(wanted.field(f.name))]
         if gone or new:
-            what = f"it has lost the columns {gone}" if gone else f"it has got the columns {new}"
+            what = f"the columns {gone} are missing" if gone else f"the columns {new} are new"
         elif other:
             now = wanted.field(other[0].name)
-            what = f"column {now.name!r} was {_shown(other[0])} and is {_shown(now)} now"
+            what = f"column {now.name!r} was {_shown(other[0])} and is now {_shown(now)}"
         else:
-            what = "its columns are in another order now"
+            what = "the order of its columns has changed"
     raise SchemaError(
-        f"the DataFrame differs from the one whose rows this job has staged in {folder}: {what}",
-        hint="a job reads the rows that it staged at its first start: pass the same DataFrame; to "
-        "read this one instead, start a job with another name or checkpoint directory",
+        f"the DataFrame differs from the one that this job has staged in {folder}: {what}",
+        hint="a job reads the rows that it staged when it first started: pass the same DataFrame; "
+        "to read this one instead, start a job with another name or checkpoint directory",
     )
 
 

@@ -28,7 +28,7 @@ _STAGING = re.compile(r"[0-9a-f]{12}")
 _FILE = re.compile(r"[0-9]{5}-[0-9]{1,20}\.parquet")
 
 _RESTORE = (
-    "restore it from a copy; nothing was removed. Without it the job cannot go on from its checkpoints"
+    "restore it from a copy; without it the job cannot resume from its checkpoints. Nothing was removed"
 )
 
 
@@ -188,7 +188,7 @@ def _sealed(root: str) -> Sealed:
         key="staging",
         newest=FORMAT,
         if_damaged=_RESTORE,
-        if_later="start the job with the version that it was running with",
+        if_later="start the job with the version of Rheos that it used before",
     )
 
 
@@ -210,7 +210,7 @@ def _of_format_1(data: bytes, root: str) -> Manifest | None:
 def _opened(data: bytes, sealed: Sealed) -> Manifest:
     format, body = sealed.open(data)
     if format != FORMAT:
-        raise sealed.damaged(f"there never was an envelope of format {format}")
+        raise sealed.damaged(f"unknown format {format} of the envelope")
     manifest = sealed.decoded(body, _decoder)
     if any(file.size_bytes is None or file.checksums is None for file in manifest.files):
         raise sealed.damaged("a file has no checksums")
@@ -221,13 +221,13 @@ def _problem(manifest: Manifest, root: str) -> str | None:
     if manifest.of != identity(root):
         return f"it belongs in {manifest.of!r}"
     if not _STAGING.fullmatch(manifest.staging):
-        return f"{manifest.staging!r} is no name of a staging"
+        return f"{manifest.staging!r} is not a valid name of a staging"
     names = [file.name for file in manifest.files]
     if not names or len(set(names)) != len(names):
-        return f"it lists {len(names)} files, {len(set(names))} of them different"
+        return f"it lists {len(names)} files, of which only {len(set(names))} are different"
     for file in manifest.files:
         if not _FILE.fullmatch(file.name):
-            return f"{file.name!r} is no name of a staged file"
+            return f"{file.name!r} is not a valid name of a staged file"
         blocks = -(-(file.size_bytes or 0) // BLOCK_BYTES)
         if file.rows < 0 or (file.size_bytes or 0) < 0 or len(file.checksums or b"") != 4 * blocks:
             return f"{file.name} has {file.rows} rows in {file.size_bytes} bytes"
@@ -239,11 +239,11 @@ def _absent(system: Any, root: str, manifest: Manifest) -> str | None:
     try:
         found = {_name(info): info for info in system.ls(f"{root}/{manifest.staging}", detail=True)}
     except FileNotFoundError:
-        return f"there is no staging {manifest.staging}"
+        return f"the staging {manifest.staging} does not exist"
     for file in manifest.files:
         if file.name not in found:
             return f"{file.name} of the staging {manifest.staging} is missing"
         size_bytes = found[file.name]["size"]
         if file.size_bytes is not None and size_bytes != file.size_bytes:
-            return f"{file.name} has {size_bytes} bytes, and {file.size_bytes} were written"
+            return f"{file.name} has {size_bytes} bytes, but {file.size_bytes} were written"
     return None

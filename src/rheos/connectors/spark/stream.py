@@ -43,8 +43,8 @@ def stream_settings(
     for name, value, most in (("lanes", lanes, _MOST_LANES), ("max_unread", max_unread, 1_000_000)):
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= most:
             raise ConfigurationError(
-                f"{name} is a whole number from 1 to {most}, not {value!r}",
-                hint="leave it out where nothing speaks for another",
+                f"{name} must be an integer from 1 to {most}, not {value!r}",
+                hint="leave it out unless you need another value",
             )
     return StreamSettings(
         duration_ms(trigger), bool(available_now), lanes, max_unread, duration_ms(retain)
@@ -75,7 +75,7 @@ class StreamSource(Source):
         return self.frame.sparkSession
 
     def only_reader(self) -> str | None:
-        return "a query of Spark writes its rows down for the job alone"
+        return "a Spark query stages its rows for this job"
 
     def staged(self, folder: str) -> Source:
         from rheos.connectors.spark.stream_query import StreamQuery  # Only streams of Spark need it.
@@ -83,16 +83,16 @@ class StreamSource(Source):
         return StreamQuery(self.frame, self.schema, self.event_time, self.settings, folder).started()
 
     def splits(self) -> Sequence[Split]:
-        raise AssertionError("a stream of Spark is staged before its splits are asked for")
+        raise AssertionError("a Spark stream is staged before its splits are listed")
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        raise AssertionError("a stream of Spark is staged before it is read")
+        raise AssertionError("a Spark stream is staged before it is read")
 
     def __reduce__(self) -> Any:
-        raise AssertionError("a stream of Spark is staged before a plan with it travels")
+        raise AssertionError("a Spark stream is staged before its plan is sent")
 
     def positions(self) -> str:
-        return "a stream of Spark"
+        return "a Spark stream"
 
     def describe(self) -> str:
         return "Spark stream"

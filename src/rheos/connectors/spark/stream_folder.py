@@ -41,8 +41,8 @@ Mark: TypeAlias = Literal["reached", "completed"]
 
 _NUMBER = re.compile(r"[0-9]{10}")
 _MARK_BYTES = 20
-_LOST = "restore it from a copy; without it the job cannot go on from its checkpoints"
-_LATER = "start the job with the version that it was running with"
+_LOST = "restore it from a copy; without it the job cannot resume from its checkpoints"
+_LATER = "start the job with the version of Rheos that it used before"
 
 T = TypeVar("T")
 
@@ -102,7 +102,7 @@ class StreamFolder:
         """Return the number of batches, once the stream has ended."""
         whole = self._sealed("whole.json", _whole_decoder)
         if whole is not None and whole.query != query:
-            raise self._seal_of("whole.json").damaged("it is of another query")
+            raise self._seal_of("whole.json").damaged("it belongs to another query")
         return None if whole is None else whole.batches
 
     def put_whole(self, query: str, batches: int) -> None:

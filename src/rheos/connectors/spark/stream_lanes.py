@@ -97,10 +97,10 @@ class StagedStream(Source):
             if id.rpartition("/")[0] != self.query:
                 there = msgspec.msgpack.decode(payload, type=str)
                 raise UnrestorableError(
-                    "the job goes on from a checkpoint or savepoint that is in the middle of another "
-                    f"stream: that was staged in {there}, and the one here is in {self.folder}",
-                    hint="what Spark has read, and what is staged of it, stays with the name and the "
-                    "checkpoint directory of the job that began it: start the job under those",
+                    "the checkpoint or savepoint has read part of another stream, which was "
+                    f"staged in {there}, but this job's stream is in {self.folder}",
+                    hint="staged rows belong to the name and the checkpoint directory of the job "
+                    "that staged them: start the job with these",
                 )
         return splits
 
@@ -118,7 +118,7 @@ class StagedStream(Source):
         return StagedStream, kept
 
     def positions(self) -> str:
-        return "a stream of Spark"
+        return "a Spark stream"
 
     def describe(self) -> str:
         return "Spark stream"
@@ -229,15 +229,15 @@ def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | No
         manifest = folder.batch(number)  # It may have come meanwhile.
         if manifest is None:
             raise InputError(
-                f"batch {number} of the stream is to be read, and is not there any more: those from "
-                f"{min(n for n in numbers if n > number)} on are",
-                hint="what a job has read goes after a while; a savepoint is good for as long as "
-                'rh.spark_stream(..., retain="1h") says',
+                f"batch {number} of the stream is needed but was deleted: the oldest batch is "
+                f"{min(n for n in numbers if n > number)}",
+                hint="batches that the job has read are deleted after a while; rh.spark_stream(..., "
+                'retain="1h") sets for how long a savepoint can be used',
             )
     elif number > max(numbers, default=-1) + 1:
         raise UnrestorableError(
-            f"the job has read the batches of the stream before {number}, and in {folder.url} they "
-            f"only go up to {max(numbers, default=-1)}",
+            f"the job has read the batches of the stream before {number}, but the newest batch "
+            f"in {folder.url} is {max(numbers, default=-1)}",
             hint="restore the folder from a copy",
         )
     return manifest

@@ -91,8 +91,7 @@ class StreamQuery:
             self.end()
             raise CheckpointError(
                 f"the stream cannot be staged in {self._folder.url}: {error}",
-                hint="the job's checkpoint directory must be a place that the driver and every worker "
-                "can write",
+                hint="the job's checkpoint directory must be writable for the driver and every worker",
             ) from error
         except BaseException:
             self.end()
@@ -134,7 +133,7 @@ class StreamQuery:
                 self._query.stop()
 
     def __reduce__(self) -> Any:
-        raise AssertionError("the query stays on the driver")
+        raise AssertionError("the query is not sent to workers")
 
     # --- starting -------------------------------------------------------------------------------------
 
@@ -179,8 +178,8 @@ class StreamQuery:
         ):
             if was != now:
                 raise ConfigurationError(
-                    f"this job has begun to read the stream with {name}={was}, and it is {now} now",
-                    hint=f"write {name}={was}, or start a job of another name",
+                    f"this job started reading the stream with {name}={was}, but {name} is now {now}",
+                    hint=f"write {name}={was}, or start a job with another name",
                 )
 
     def _find_next(self) -> None:
@@ -243,7 +242,7 @@ class StreamQuery:
             kind = UnavailableError if self._known.is_set() else InputError
             self._error = kind(
                 f"Spark cannot start the stream: {reason_of(error)}",
-                hint="look whether it runs without Rheos: df.writeStream.format('noop').start()",
+                hint="check that it runs without Rheos: df.writeStream.format('noop').start()",
             )
             raise self._error from error
         if self._ended.is_set():
@@ -264,12 +263,12 @@ class StreamQuery:
         if self._error is not None:
             return self._error
         cause = self._query.exception()
-        what = "the query of the stream was stopped by somebody else"
+        what = "something else stopped the query of the stream"
         if cause is not None:
-            what = f"the query of the stream has died: {reason_of(cause)}"
-        hint = "Spark's log says more"
+            what = f"the query of the stream failed: {reason_of(cause)}"
+        hint = "see Spark's log for details"
         if not is_given_up:
-            hint = f"it is started again; {hint}"
+            hint = f"the query is restarted; {hint}"
         return UnavailableError(what, hint=hint, detail=None if cause is None else str(cause))
 
     # --- in the query's thread ------------------------------------------------------------------------
@@ -288,10 +287,10 @@ class StreamQuery:
         self._hold()
         if number > self._next:
             raise UnrestorableError(
-                f"Spark goes on with batch {number} of the stream, and batch {self._next} is not "
-                f"staged in {self._folder.url}",
-                hint="was it removed? restore the folder from a copy; or start a job of another "
-                "name, which reads the stream anew",
+                f"Spark continues with batch {number} of the stream, but batch {self._next} is "
+                f"not staged in {self._folder.url}",
+                hint="if it was removed, restore the folder from a copy; or start a job with "
+                "another name, which reads the stream anew",
             )
         if number == self._next:
             self._stage(frame, number)
@@ -303,8 +302,7 @@ class StreamQuery:
         if isinstance(error, OSError):
             return CheckpointError(
                 f"batch {number} of the stream cannot be staged in {self._folder.url}: {error}",
-                hint="the job's checkpoint directory must be a place that the driver and every worker "
-                "can write",
+                hint="the job's checkpoint directory must be writable for the driver and every worker",
             )
         return unexpected(error)
 
@@ -328,7 +326,7 @@ class StreamQuery:
             if self._settings.available_now or self._unread() < self._settings.max_unread:
                 return
             self._ended.wait(_LOOK_S)
-        raise ConfigurationError("the job has ended, and the query of the stream with it")
+        raise ConfigurationError("the job has ended, and so has the query of the stream")
 
     def _unread(self) -> int:
         if self._next - self._first < self._settings.max_unread:

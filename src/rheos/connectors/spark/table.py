@@ -43,13 +43,13 @@ class SparkTable:
         published then."""
         if not self.by_name and self.format == "parquet":
             return
-        with publishing(f"the table {self.label} is not to be found"):
+        with publishing(f"the table {self.label} does not exist"):
             columns = self.current_columns(session)
         try:
             check_fits(self.staging.schema, columns, self.label)
         except SchemaError as error:
             raise SchemaError(
                 f"the table has changed while the job ran: {error.what}",
-                hint="nothing of the checkpoint is published, and it is not lost: change the table "
-                "back, and start the job again",
+                hint="the checkpoint's rows are not published, but not lost: change the table back, "
+                "and start the job again",
             ) from error

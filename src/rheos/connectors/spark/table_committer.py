@@ -43,12 +43,12 @@ from rheos.core.protocol.ids import Attempt, JobId
 
 PUBLICATION = OutsideCall(
     server="Spark",
-    call="table sink: the driver publishes what a checkpoint has staged",
+    call="table sink: the driver publishes the rows that a checkpoint has staged",
     limit_s=600.0,
-    limit="10 min for the publication as a whole",
-    then="the sink waits and reports it; other sinks continue. Nothing is published next to the call "
-    "that has not returned, so an append is not made twice. When it returns, the table is asked "
-    "what it has, and the rest is published",
+    limit="10 min for the whole publication",
+    then="the sink waits and reports it; other sinks continue. The sink makes no other call until "
+    "this one returns, so it cannot append rows twice. It then asks the table which rows it "
+    "has, and publishes the rest",
 )
 _USUAL_S = 60.0
 """Time that a publication may take before it counts as waiting."""
@@ -74,9 +74,9 @@ class TableCommitter(Committer):
         for part in parts:
             if part.table != self.table.label:
                 raise UnrestorableError(
-                    f"{part.rows} rows are staged for the table {part.table}, and the sink writes to "
-                    f"{self.table.label} by now",
-                    hint="let the job as it was publish them: start it once more, stop it with a "
+                    f"{part.rows} rows are staged for the table {part.table}, but the sink now "
+                    f"writes to {self.table.label}",
+                    hint="publish them with the unchanged job: start it once more, stop it with a "
                     "savepoint, and start the changed program from there",
                 )
         if parts:
@@ -90,7 +90,7 @@ class TableCommitter(Committer):
 
             _CALLS.run(
                 (self.table.location, parts[0].operator),
-                f"Spark publishes to the table {self.table.label}",
+                f"Spark publishing to the table {self.table.label}",
                 PUBLICATION.limit_s,
                 publish,
                 quiet_s=_USUAL_S,
@@ -103,7 +103,7 @@ class TableCommitter(Committer):
         except OSError as error:
             kind = UnavailableError if is_outage(error) else CheckpointError
             raise kind(
-                f"what is staged for the table {self.table.label} could not be published: {error}",
+                f"rows staged for the table {self.table.label} could not be published: {error}",
                 hint="the table's folder must stay writable while the job runs",
             ) from error
 
@@ -157,8 +157,8 @@ class TransactionCommitter(TableCommitter):
                 raise UnrestorableError(
                     f"{folder.path(file.staged)} ({file.rows} rows) is lost: neither staged nor in the "
                     f"table {self.table.label}",
-                    hint="was the folder cleaned while the job ran? put the file back, or start the "
-                    "job from a savepoint before",
+                    hint="check whether the folder was cleaned while the job ran; restore the file, "
+                    "or start the job from an earlier savepoint",
                 )
 
     def _rows(self, session: SparkSession, files: list[StagedPart]) -> DataFrame:

@@ -46,21 +46,22 @@ def check_fits(schema: pa.Schema, table: tuple[TableColumn, ...], label: str) ->
             raise _missing(field, by_name, label)
         if field.type != column.type and column.type not in _WIDER.get(field.type, ()):
             raise SchemaError(
-                f"column {field.name!r} is {field.type} in the stream, and {column.type} in the table "
-                f"{label}",
+                f"column {field.name!r} is {field.type} in the stream, but {column.type} in the "
+                f"table {label}",
                 hint=f'cast it: .with_columns(col("{field.name}").cast(...)); or alter the table',
             )
         if field.nullable and not column.nullable:
             raise SchemaError(
-                f"column {field.name!r} may be null in the stream, and must not in the table {label}",
-                hint="declare it as never null in the stream's type, or take NOT NULL off the column",
+                f"column {field.name!r} is nullable in the stream, but not in the table {label}",
+                hint="declare it as not nullable in the stream's type, or drop NOT NULL from the "
+                "table's column",
             )
     given = set(schema.names)
     for column in table:
         if column.name not in given and not column.nullable:
             raise SchemaError(
-                f"the table {label} has the column {column.name!r} ({column.type}), which must not be "
-                "null, and the stream does not have it",
+                f"the table {label} has the column {column.name!r} ({column.type}), which is "
+                "NOT NULL, but the stream does not have it",
                 hint="add it with .with_columns(...)",
             )
 
@@ -74,8 +75,7 @@ def _missing(field: TableColumn, table: dict[str, TableColumn], label: str) -> S
             )
     return SchemaError(
         f"the table {label} has no column {field.name!r} ({field.type}); it has {', '.join(table)}",
-        hint=f"leave it out with .select(...), or ALTER TABLE {label} ADD COLUMN {field.name} "
-        f"{field.type}",
+        hint=f"drop it with .select(...), or ALTER TABLE {label} ADD COLUMN {field.name} {field.type}",
     )
 
 
@@ -89,13 +89,14 @@ def fitted_schema(
     for name in partitions:
         if name not in schema.names:
             raise SchemaError(
-                f"the table {label} is partitioned by {name!r}, which the stream does not have",
+                f"the table {label} is partitioned by {name!r}, but the stream has no such column",
                 hint="add it with .with_columns(...)",
             )
         if types[name] not in _IN_NAMES:
             raise SchemaError(
-                f"the table {label} is partitioned by {name!r}, and a {types[name]} names no folder",
-                hint=f"partition by a column of one of the types {', '.join(_IN_NAMES)}",
+                f"the table {label} is partitioned by {name!r}, but a {types[name]} cannot be "
+                "part of a folder name",
+                hint=f"partition by a column of type {', '.join(_IN_NAMES)}",
             )
     if partitions and set(schema.names) <= set(partitions):
         raise SchemaError(

@@ -38,7 +38,7 @@ class ParquetCommitter(TableCommitter):
             )
             for partition in partitions
         ]
-        with publishing(f"the catalog did not take the new files of {name}"):
+        with publishing(f"the catalog rejected the new files of {name}"):
             if specs:
                 clauses = " ".join(f"PARTITION ({spec})" for spec in specs)
                 session.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS {clauses}")
@@ -65,7 +65,7 @@ class DeltaCommitter(TransactionCommitter):
             .option("txnAppId", sink)
             .option("txnVersion", str(checkpoint))
         )
-        with publishing(f"Delta Lake did not take an append to {self.table.label}"):
+        with publishing(f"Delta Lake rejected an append to {self.table.label}"):
             if self.table.by_name:
                 writer.saveAsTable(self.table.label)
             else:
@@ -87,7 +87,7 @@ class IcebergCommitter(TransactionCommitter):
         return int(row[0] or 0)
 
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
-        with publishing(f"Iceberg did not take an append to {self.table.label}"):
+        with publishing(f"Iceberg rejected an append to {self.table.label}"):
             (
                 rows.writeTo(self.table.label)
                 .option(f"snapshot-property.{_SINK}", sink)

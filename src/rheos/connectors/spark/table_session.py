@@ -24,9 +24,9 @@ def active_session(what: str) -> SparkSession:
         if context is not None:
             return SparkSession(context)
         raise ConfigurationError(
-            f"{what} is published through Spark, and there is no SparkSession",
-            hint='run the job with runtime="continuous" or "batch"; to try a program in the simulated '
-            "runtime, write to files, or make a SparkSession before",
+            f"{what} is published through Spark, but there is no SparkSession",
+            hint='run the job with runtime="continuous" or "batch"; in the simulated runtime, '
+            "write to files, or create a SparkSession first",
         ) from error
 
 
@@ -38,7 +38,7 @@ def looking(what: str) -> Iterator[None]:
     except (PySparkException, Py4JError) as error:
         raise _misfit(what, error) or ConfigurationError(
             f"{what}: {reason_of(error)}",
-            hint="look to the table, its catalog, and who may write there",
+            hint="check the table, its catalog, and who may write to it",
         ) from error
 
 
@@ -50,14 +50,14 @@ def publishing(what: str) -> Iterator[None]:
     except AnalysisException as error:
         raise SchemaError(
             f"{what}: {reason_of(error)}",
-            hint="nothing of the checkpoint is published, and it is not lost: put the table right, and "
+            hint="the checkpoint's rows are not published, but not lost: correct the table, and "
             "start the job again",
         ) from error
     except (PySparkException, Py4JError) as error:
         kind = UnavailableError if _is_outage(error) else CheckpointError
         raise _misfit(what, error) or kind(
             f"{what}: {reason_of(error)}",
-            hint="it is tried again; look to the table, and to the slots that Spark has for it",
+            hint="the sink retries; check the table, and the slots that Spark has available",
         ) from error
 
 
@@ -97,8 +97,8 @@ def _misfit(what: str, error: Exception) -> ConfigurationError | None:
         return None
     return ConfigurationError(
         f"{what}: {reason}",
-        hint="a package of the session was made for another version of Spark than the one that runs: "
-        "take the one that is made for it",
+        hint="a package of the session was built for another version of Spark: install the one "
+        "built for this version",
     )
 
 

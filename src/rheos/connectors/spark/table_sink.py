@@ -87,7 +87,7 @@ def prepared(sink: TableSink, schema: pa.Schema) -> PreparedTable:
     not provide the format, or the table cannot be written.
     """
     session = active_session(sink.describe())
-    with looking(f"the table {sink.target} could not be looked at"):
+    with looking(f"the table {sink.target} could not be inspected"):
         return _folder(session, sink, schema) if sink.is_path else _table(session, sink, schema)
 
 
@@ -114,7 +114,7 @@ def _table(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepare
             has = ", ".join(partitions) or "no column"
             raise SchemaError(
                 f"partition_by={list(sink.partition_by)}, but the table {name} is partitioned by {has}",
-                hint="leave partition_by out: the table determines it",
+                hint="leave out partition_by: the table determines it",
             )
     return _prepared(sink, schema, name, format, location, table_schema, partitions)
 
@@ -128,7 +128,7 @@ def _folder(session: SparkSession, sink: TableSink, schema: pa.Schema) -> Prepar
     format = sink.format or ("delta" if _exists(session, f"{path}/_delta_log") else "parquet")
     if format == "iceberg":
         raise ConfigurationError(
-            f"an Iceberg table is found by its name, and {path} is a path",
+            f"an Iceberg table is found by its name, but {path} is a path",
             hint='name a table of an Iceberg catalog: rh.tables.sink("lake.sales.orders")',
         )
     if format == "delta":
@@ -156,9 +156,9 @@ def _read_schema(session: SparkSession, sink: TableSink, schema: pa.Schema) -> s
     if folders != list(sink.partition_by[:1]):
         has = f"by {', '.join(folders)}" if folders else "by no column"
         raise SchemaError(
-            f"partition_by={list(sink.partition_by)}, and the files in {sink.target} are partitioned "
-            f"{has}",
-            hint="partition it as it is, or write to another folder",
+            f"partition_by={list(sink.partition_by)}, but the files in {sink.target} are "
+            f"partitioned {has}",
+            hint="use the same partitioning, or write to another folder",
         )
     found = session.read.parquet(sink.target).schema
     # Spark guesses the types of values in folder names.
@@ -209,13 +209,13 @@ def _checked_format(session: SparkSession, sink: TableSink, provider: str, name:
             if sink.format not in (None, format):
                 raise ConfigurationError(
                     f"format={sink.format!r}, but {name} is a {format} table",
-                    hint="leave format out: the table determines it",
+                    hint="leave out format: the table determines it",
                 )
             require_format(session, format)
             return format
     raise ConfigurationError(
-        f"{name} is a table of the format {provider or 'unknown'}, which cannot be written here",
-        hint=f"write to a table of one of the formats {', '.join(FORMATS)}",
+        f"{name} is a table of the format {provider or 'unknown'}, which the sink cannot write",
+        hint=f"use a table of the format {', '.join(FORMATS)}",
     )
 
 

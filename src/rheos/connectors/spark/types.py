@@ -58,9 +58,9 @@ _PLAIN: dict[type, pa.DataType] = {
 _REFUSED: dict[type, str] = {
     sql.YearMonthIntervalType: 'cast it to a string: .cast("string")',
     sql.CalendarIntervalType: 'cast it to a string: .cast("string"), or use a day-time interval',
-    sql.VariantType: 'take values out of it with variant_get(...), or cast it: .cast("string")',
-    sql.GeometryType: "make bytes of it: st_asbinary(...)",
-    sql.GeographyType: "make bytes of it: st_asbinary(...)",
+    sql.VariantType: 'extract values with variant_get(...), or cast it: .cast("string")',
+    sql.GeometryType: "convert it to bytes: st_asbinary(...)",
+    sql.GeographyType: "convert it to bytes: st_asbinary(...)",
 }
 
 # --- schemas, from Spark to Arrow -----------------------------------------------------------------
@@ -95,7 +95,10 @@ def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, sql.StringType):
         if kind.collation != "UTF8_BINARY":
-            hint = "texts compare byte by byte here: take it off with collate(..., 'UTF8_BINARY')"
+            hint = (
+                "Rheos compares strings byte by byte: remove the collation with collate(..., "
+                "'UTF8_BINARY')"
+            )
             raise _unmapped(path, kind.simpleString(), hint)
         return pa.string()
     if isinstance(kind, sql.ArrayType):
@@ -104,14 +107,14 @@ def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
     if isinstance(kind, sql.MapType):
         key = _arrow_type(kind.keyType, f"{path}.key")
         if pa.types.is_null(key):
-            raise _unmapped(f"{path}.key", "void", "cast the map to one whose keys have a type")
+            raise _unmapped(f"{path}.key", "void", "cast the map to one with typed keys")
         value = _arrow_type(kind.valueType, f"{path}.value")
         return pa.map_(pa.field("key", key, False), _field("value", value, kind.valueContainsNull))
     if isinstance(kind, sql.StructType):
         _check_names(kind.names, path, fold=False)
         return pa.struct([_arrow_field(field, f"{path}.{field.name}") for field in kind.fields])
     if isinstance(kind, sql.UserDefinedType):
-        hint = "select the parts of it that you need as plain columns before"
+        hint = "select the parts that you need as plain columns first"
         raise _unmapped(path, f"the user-defined type {type(kind).__name__}", hint)
     raise _unmapped(path, kind.simpleString(), _REFUSED.get(type(kind), 'cast it: .cast("string")'))
 
@@ -178,7 +181,7 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
 def spark_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
     """The type of the table above that holds all values of `kind`. Raises SchemaError."""
     if isinstance(kind, pa.BaseExtensionType):
-        raise _unmapped(path, str(kind), f"cast it to what it is stored as, {kind.storage_type}")
+        raise _unmapped(path, str(kind), f"cast it to its storage type, {kind.storage_type}")
     if kind in _PLAIN_SPARK:
         return kind
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -202,7 +205,7 @@ def spark_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
         return pa.date32()
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
         if kind.unit == "ns":
-            raise _unmapped(path, str(kind), 'Spark counts microseconds: cast it to unit "us"')
+            raise _unmapped(path, str(kind), 'Spark has microseconds: cast it to unit "us"')
         if pa.types.is_timestamp(kind):
             return pa.timestamp("us") if kind.tz is None else _TIMESTAMP
         return pa.duration("us") if pa.types.is_duration(kind) else pa.time64("us")
@@ -244,18 +247,19 @@ def _check_names(names: Iterable[str], path: str, *, fold: bool) -> None:
             continue
         if other == name:
             raise SchemaError(
-                f"two columns are called {name!r}{place}",
-                hint="give each a name of its own, as with select(...) and alias(...)",
+                f"two columns are named {name!r}{place}",
+                hint="give each its own name, as with select(...) and alias(...)",
             )
         raise SchemaError(
-            f"the columns {other!r} and {name!r}{place} differ by case alone, which Spark takes "
-            "for one",
+            f"the columns {other!r} and {name!r}{place} differ only by case, which Spark ignores",
             hint="rename one of them with select(...)",
         )
 
 
 def _unmapped(path: str, kind: str, hint: str) -> SchemaError:
-    return SchemaError(f"column {path!r} cannot cross between Spark and Rheos: it is {kind}", hint=hint)
+    return SchemaError(
+        f"column {path!r} cannot be converted between Spark and Rheos: it is {kind}", hint=hint
+    )
 
 
 # --- rows -----------------------------------------------------------------------------------------

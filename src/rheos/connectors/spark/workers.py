@@ -13,10 +13,10 @@ def module_absent(module: str, python: str) -> ConfigurationError:
     """A worker's Python lacks what the job is made of."""
     return ConfigurationError(
         f"a worker's Python ({python}) has no module {module!r}",
-        hint="name the Python that has it in PYSPARK_PYTHON, before the Spark session is made (in one "
-        'machine the driver\'s own: os.environ["PYSPARK_PYTHON"] = sys.executable); on a cluster ship '
-        "Rheos and your own modules with --py-files, and other packages with --archives, or install "
-        "them where the executors run",
+        hint="set PYSPARK_PYTHON to the Python that has it, before the Spark session is created (on "
+        'one machine, the driver\'s own: os.environ["PYSPARK_PYTHON"] = sys.executable); on a '
+        "cluster, ship Rheos and your own modules with --py-files, and other packages with "
+        "--archives, or install them on the executors",
     )
 
 

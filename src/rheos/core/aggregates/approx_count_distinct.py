@@ -68,8 +68,8 @@ def approx_count_distinct(column: str, *, error: float = 0.02) -> Agg:
     """
     if not _LEAST_ERROR <= error <= _MOST_ERROR:
         raise ProgramError(
-            f"error={error!r} is not from {_LEAST_ERROR} to {_MOST_ERROR}",
-            hint="0.02 is 2 percent; for an exact count write rh.agg.count_distinct(...)",
+            f"error={error!r} is not between {_LEAST_ERROR} and {_MOST_ERROR}",
+            hint="0.02 means 2 percent; for an exact count use rh.agg.count_distinct(...)",
         )
     return ApproxCountDistinct(column, error)
 

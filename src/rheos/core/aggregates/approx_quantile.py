@@ -104,8 +104,8 @@ def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0
         raise ProgramError(f"a quantile must be between 0 and 1, not {q!r}")
     if not _LEAST_ERROR <= error <= _MOST_ERROR:
         raise ProgramError(
-            f"error={error!r} is not from {_LEAST_ERROR} to {_MOST_ERROR}",
-            hint="0.01 is 1 percent; for an exact quantile write rh.agg.quantile(...)",
+            f"error={error!r} is not between {_LEAST_ERROR} and {_MOST_ERROR}",
+            hint="0.01 means 1 percent; for an exact quantile use rh.agg.quantile(...)",
         )
     return ApproxQuantile(column, qs, listed, error)
 

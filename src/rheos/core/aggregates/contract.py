@@ -341,7 +341,7 @@ class Agg(ABC):
         kind = self._type(schema)
         if pa.types.is_nested(kind):
             raise SchemaError(
-                f"{self.kind}() cannot compare values of {self.column!r}, which is {kind}",
+                f"{self.kind}() cannot compare the values of {self.column!r}, which is {kind}",
                 hint="name a column of single values",
             )
         return kind
@@ -352,6 +352,6 @@ class Agg(ABC):
         if not any(is_one(kind) for is_one in _NUMBERS):
             raise SchemaError(
                 f"{self.kind}() needs a number, and column {self.column!r} is {kind}",
-                hint="name a numeric column, or cast it before",
+                hint="name a numeric column, or cast it first",
             )
         return kind

@@ -53,7 +53,7 @@ class Expression(Agg):
             ) from None
         if made["result"].dtype in (pl.Null, pl.Object, pl.Unknown):
             raise SchemaError(
-                f"the type of {self.spelled} is not known", hint="cast it, as in .cast(pl.Int64)"
+                f"the type of {self.spelled} is unknown", hint="cast it, as in .cast(pl.Int64)"
             )
         return made.to_arrow().schema.field(0).type
 

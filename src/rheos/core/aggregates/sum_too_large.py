@@ -13,7 +13,7 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
     def __init__(
         self, row: int, column: str = "", *, what: str = "sum", limit: str = "64 bits"
     ) -> None:
-        super().__init__(f"the {what} of {column!r} is beyond {limit} in row {row}")
+        super().__init__(f"the {what} of {column!r} exceeds {limit} in row {row}")
         self.row = row
         """Row of the batch or frame."""
         self.column = column
@@ -30,21 +30,21 @@ class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputEr
         written = next((each.written for each in calls if each.written is not None), None)
         if written is not None:
             return self.in_sql(written)
-        to = "to pl.Float64 where 15 digits will do"
+        to = "to pl.Float64 if 15 digits are enough"
         if self._of_integers:
             to = f"to pl.Decimal(38, 0), or {to}"
         kind = "pl.Decimal(38, 0)" if self._of_integers else "pl.Float64"
         return (
-            f"the {self.what} of {self.column!r} is beyond {self.limit}",
-            f"cast the column before, {to}: .with_columns(pl.col({self.column!r}).cast({kind}))",
+            f"the {self.what} of {self.column!r} exceeds {self.limit}",
+            f"cast the column first, {to}: .with_columns(pl.col({self.column!r}).cast({kind}))",
         )
 
     def in_sql(self, written: str) -> tuple[str, str]:
         """Return the message and the hint for a call in SQL."""
-        to = "to DOUBLE where 15 digits will do"
+        to = "to DOUBLE if 15 digits are enough"
         if self._of_integers:
             to = f"to DECIMAL(38, 0), or {to}"
-        return f"{written}: the {self.what} is beyond {self.limit}", f"CAST its argument {to}"
+        return f"{written}: the {self.what} exceeds {self.limit}", f"CAST its argument {to}"
 
     @property
     def _of_integers(self) -> bool:

@@ -53,6 +53,6 @@ def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smalles
     of those at one time the ones with the lesser columns. Nulls are left out. In windows.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
-        raise ProgramError(f"top_k() takes a whole number of at least 1, not {k!r}")
+        raise ProgramError(f"k of top_k() must be an integer of at least 1, not {k!r}")
     named = (of,) if isinstance(of, str) else of
     return TopK(column, k, None if named is None else tuple(named), smallest)

@@ -82,7 +82,8 @@ def stddev(column: str, ddof: int = 1) -> Agg:
 def _checked(ddof: int) -> int:
     if isinstance(ddof, bool) or ddof not in (0, 1):
         raise ProgramError(
-            f"ddof={ddof!r} is not known", hint="write 1 for a sample, 0 for all there are"
+            f"ddof must be 0 or 1, not {ddof!r}",
+            hint="write 1 for a sample, 0 for the whole population",
         )
     return ddof
 

@@ -49,12 +49,12 @@ def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
         if isinstance(view.newest, JobFinished):
             raise ConfigurationError(
                 f"the job {job!r} has finished: it has no checkpoint to continue from",
-                hint="name a job that runs, or one that was stopped or cancelled",
+                hint="choose a job that runs, or one that was stopped or cancelled",
             )
         if not view.completed:
             raise ConfigurationError(
                 f"the job {job!r} has no checkpoint yet",
-                hint="wait for its first one: `rheos checkpoints` shows it",
+                hint="wait for its first checkpoint, which `rheos checkpoints` shows",
             )
         entry = view.completed[-1].entry
         try:
@@ -63,7 +63,7 @@ def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
             dropped = isinstance(error.__cause__, FileNotFoundError)
             if not (dropped and tries_left):
                 raise
-    raise CheckpointError(f"no checkpoint of {job!r} was there long enough to be read")
+    raise CheckpointError(f"every checkpoint of {job!r} was deleted before it could be read")
 
 
 def kept_checkpoint(
@@ -78,10 +78,10 @@ def kept_checkpoint(
         raise ConfigurationError(
             f"the job {job!r} has no checkpoint yet"
             if not kept
-            else f"the job {job!r} keeps no checkpoint {number}",
-            hint=f"it keeps {numbers}: `rheos checkpoints` shows them"
+            else f"the job {job!r} has no checkpoint {number}",
+            hint=f"it has {numbers}: `rheos checkpoints` lists them"
             if kept
-            else "wait for its first one: `rheos checkpoints` shows it",
+            else "wait for its first checkpoint, which `rheos checkpoints` shows",
         )
     entry = found[-1]
     handles = [handle for handle in entry.handles if handle.operator in operators]

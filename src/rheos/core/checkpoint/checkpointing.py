@@ -268,16 +268,16 @@ class Checkpointing:
             actions += self.savepoints.fail(
                 CheckpointError(
                     f"the savepoint failed: {reason}",
-                    hint=f"the job {'finishes without it' if open.final else 'goes on'}; look to the "
-                    "savepoint's directory and to the state's size",
+                    hint=f"the job {'finishes without it' if open.final else 'continues'}; check the "
+                    "savepoint's directory and the state's size",
                 )
             )
         if failures <= self._config.tolerable_failures:
             return actions, None
         return actions, CheckpointError(
             f"{failures} checkpoints in a row failed; the last one, {open.id}: {reason}",
-            hint="look to the checkpoint directory and to the state's size; timeout and tolerable "
-            "failures are set in the checkpoint configuration",
+            hint="check the checkpoint directory and the state's size; the checkpoint configuration "
+            "sets timeout and tolerable failures",
         )
 
     def _aborted(self, open: OpenCheckpoint) -> SendToAll:

@@ -92,14 +92,15 @@ def compare(old: States, new: States, names: Mapping[OperatorId, str]) -> list[F
     for operator, states in old.items():
         name = names.get(operator, operator)
         if operator not in new:
-            text = f"the program has no such operator with state; it held {', '.join(states)}"
+            text = f"the program has no operator with this id; it stored {', '.join(states)}"
             alike = _look_alike(states, [one for one in new.items() if one[0] not in old])
             fix = ""
             if alike is not None:
                 text += (
-                    f"; {names.get(alike, alike)!r} ({alike}) keeps just such state: is it the same?"
+                    f"; {names.get(alike, alike)!r} ({alike}) stores the same kind of state: is "
+                    "it the same operator?"
                 )
-                fix = f"if it is the operator {alike!r} now, add --rename {operator}={alike}"
+                fix = f"if it is now the operator {alike!r}, add --rename {operator}={alike}"
             gone = Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True, fix=fix)
             found.append(gone)
             continue
@@ -191,24 +192,26 @@ def refusals(
 def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
     """The finding, where what the user wants of new aggregates cannot be done for it."""
     if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
-        fix = "--new-aggregates null gives null for the windows that are open"
-        text = f"{_NEW_IN_ROWS}; rows from before the upgrade are among those that it would be made of"
+        fix = "with --new-aggregates null it is null for open windows"
+        text = f"{_NEW_IN_ROWS}; it would also need rows from before the upgrade"
         return replace(finding, verdict=Verdict.UNREADABLE, text=text, fix=fix)
     return finding
 
 
 _WHAT = {
-    Verdict.UNREADABLE: "the stored state cannot be read by the program as it is now",
-    Verdict.DROPPED: "the stored state holds what the program no longer has, and it would be lost",
-    Verdict.NEW: "open windows lack what a new aggregate needs",
+    Verdict.UNREADABLE: "the changed program cannot read the stored state",
+    Verdict.DROPPED: "the program no longer uses some of the stored state, which would be lost",
+    Verdict.NEW: "open windows lack the value of a new aggregate",
 }
 _HINT = {
     Verdict.UNREADABLE: "keep the old declaration; or change the operator's uid and add "
     "--allow-dropped: the operator then starts empty and its old state is dropped",
     Verdict.DROPPED: "if that is meant, add --allow-dropped",
-    Verdict.NEW: "add --new-aggregates null, and the new aggregate is null for windows that have rows "
-    "from before the upgrade; or --new-aggregates since, and it is the value of the rows since then. "
-    "Windows that begin later are not concerned",
+    Verdict.NEW: (
+        "add --new-aggregates null, to make the new aggregate null for windows that have rows from "
+        "before the upgrade; or --new-aggregates since, to compute it from the rows since then. "
+        "Windows that begin later are not affected"
+    ),
 }
 
 
@@ -216,7 +219,7 @@ def _of_another_job(findings: Sequence[Finding], gone: Sequence[Finding]) -> Che
     there = ", ".join(f"{finding.name!r} ({finding.operator})" for finding in gone)
     now = ", ".join(f"{f.name!r} ({f.operator})" for f in findings if f.verdict is Verdict.NEW)
     return CheckpointError(
-        "the stored state is of another job: no operator of the program has any part in it",
+        "the stored state belongs to another job: it has no operator of this program",
         hint="name a savepoint of this job, or start it without one" + _hint_of_uids(gone),
         detail=f"it holds state of {there}\nthe program keeps state in {now or 'no operator'}",
     )
@@ -229,8 +232,8 @@ def _hint_of_uids(findings: Iterable[Finding]) -> str:
     """Ids that are made of an operator's place in the program are lost when it changes."""
     if any(not f.state and _MADE.fullmatch(f.operator) for f in findings):
         return (
-            "; ids such as 'window-1' are made of an operator's place in the program: operators keep "
-            'their state through changes when they have ids of their own, by .uid("...")'
+            "; ids such as 'window-1' depend on the operator's place in the program: operators "
+            'keep their state across changes if they have their own ids, set with .uid("...")'
         )
     return ""
 
@@ -265,7 +268,7 @@ def _operator(
             if _is_of_aggregates(shape) and any(one in new for one in content):
                 yield Finding(operator, name, state, "", Verdict.NEW, _NEW_IN_TOTALS, refused=True)
             else:
-                text = "the windows that are open lack it, and an aggregate or function needs it"
+                text = "open windows lack it, but an aggregate or function needs it"
                 yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
         elif (
             shape.holds == Holds.RUNNING
@@ -279,7 +282,7 @@ def _operator(
 
 
 def _dropped(shape: StateShape) -> Change:
-    return Change("", Verdict.DROPPED, f"the program no longer has it; it held {_summary(shape)}")
+    return Change("", Verdict.DROPPED, f"the program no longer has it; it stored {_summary(shape)}")
 
 
 def _summary(shape: StateShape) -> str:
@@ -294,11 +297,11 @@ def _by_names(
 ) -> list[Finding]:
     """For entries that hold no shapes."""
     found: list[Finding] = []
-    known = "is there under this name; the stored state does not say what it holds"
+    known = "exists under this name, but the stored state does not record its type"
     for operator, states in stored.items():
         name = names.get(operator, operator)
         if operator not in new:
-            text = f"the program has no such operator with state; it held {', '.join(sorted(states))}"
+            text = f"the program has no operator with this id; it stored {', '.join(sorted(states))}"
             found.append(Finding(operator, name, "", "", Verdict.DROPPED, text, refused=True))
             continue
         for state in sorted(states):
@@ -324,15 +327,15 @@ def _state(old: StateShape, new: StateShape) -> list[Change]:
     if old == new:
         return []
     if old.kind is not new.kind or old.holds != new.holds:
-        return [Change("", Verdict.UNREADABLE, f"was {_summary(old)}, is {_summary(new)}")]
+        return [Change("", Verdict.UNREADABLE, f"was {_summary(old)}, is now {_summary(new)}")]
     if _key(old) != _key(new):
-        return [Change("key", Verdict.UNREADABLE, f"was {_key(old)}, is {_key(new)}")]
+        return [Change("key", Verdict.UNREADABLE, f"was {_key(old)}, is now {_key(new)}")]
     expiry = _expiry(old.ttl, new.ttl)
     if any(change.verdict is Verdict.UNREADABLE for change in expiry):
         return expiry
     compared = _COMPARED.get(old.holds)
     if compared is None or old.exact or new.exact:
-        text = "was written in another form"
+        text = "was stored in another form"
         return [] if old.value == new.value else [Change("", Verdict.UNREADABLE, text)]
     return expiry + compared(old.value, new.value)
 
@@ -343,17 +346,17 @@ def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
     if old is None and new is None:
         return []
     if old is None:
-        text = "has a time to live now, and what is stored does not say when it was updated"
+        text = "now has a time to live, but the stored entries have no update time"
         return [Change("ttl", Verdict.UNREADABLE, text)]
     if new is None:
-        text = "has no time to live any more, and what is stored is written with one"
+        text = "no longer has a time to live, but the stored entries are written with one"
         return [Change("ttl", Verdict.UNREADABLE, text)]
     if old.time != new.time:
         text = f"used {old.time}, now uses {new.time}: the stored times belong to the other clock"
         return [Change("ttl", Verdict.UNREADABLE, text)]
     if old.ms == new.ms:
         return []
-    text = f"was {old.ms} ms, is {new.ms} ms: this holds from now on for what is stored, too"
+    text = f"was {old.ms} ms, is now {new.ms} ms, which also applies to stored entries"
     return [Change("ttl", Verdict.MIGRATES, text)]
 
 
@@ -372,7 +375,7 @@ def _value(old: TypeShape, new: TypeShape) -> list[Change]:
 def _list(old: TypeShape, new: TypeShape) -> list[Change]:
     if old.name == new.name == "row":
         # Records of windows with a trigger: they are fitted to the columns as they are read.
-        return [Change("[]", Verdict.MIGRATES, "rows are fitted to the columns that there are now")]
+        return [Change("[]", Verdict.MIGRATES, "rows are converted to the current columns")]
     return changes(old, new, "[]")
 
 
@@ -385,7 +388,7 @@ def _rows_by_name(old: TypeShape, new: TypeShape) -> list[Change]:
     """Rows that a reduce has combined: Python's values, found by the names of the columns."""
 
     def gained(field: FieldShape) -> Change:
-        return Change(field.name, Verdict.UNREADABLE, "is new, and combined rows do not have it")
+        return Change(field.name, Verdict.UNREADABLE, "is new, and is missing from combined rows")
 
     return _fields(old, new, gained, wider_number)
 
@@ -393,15 +396,15 @@ def _rows_by_name(old: TypeShape, new: TypeShape) -> list[Change]:
 def _columns(old: TypeShape, new: TypeShape) -> list[Change]:
     def gained(field: FieldShape) -> Change:
         if field.required:
-            text = "is new, and what is stored does not have it"
+            text = "is new, and is missing from the stored state"
             return Change(field.name, Verdict.UNREADABLE, text)
-        return Change(field.name, Verdict.MIGRATES, "is new: what is stored gets null")
+        return Change(field.name, Verdict.MIGRATES, "is new: null for stored entries")
 
     return _fields(old, new, gained, wider_column)
 
 
-_NEW_IN_TOTALS = "is new: windows that are open have rows from before it"
-_NEW_IN_ROWS = "is new: rows of open windows do not have it"
+_NEW_IN_TOTALS = "is new: open windows have rows from before it was added"
+_NEW_IN_ROWS = "is new: it is missing from rows of open windows"
 
 
 def _is_of_aggregates(shape: StateShape) -> bool:
@@ -421,8 +424,8 @@ def _window_content(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 _RETRACTED = (
-    "rows from before the upgrade may be retracted, and it has not counted them. Start the job without "
-    "the savepoint to count all rows"
+    "the restored state has not counted rows from before the upgrade, but they may be "
+    "retracted. Start the job without the savepoint to count all rows"
 )
 
 
@@ -435,11 +438,11 @@ def _running(old: TypeShape, new: TypeShape) -> list[Change]:
     def gained(field: FieldShape) -> Change:
         if field.required:
             return Change(field.name, Verdict.UNREADABLE, f"is new: {_RETRACTED}")
-        return Change(field.name, Verdict.NEW, "is new: it starts from nothing")
+        return Change(field.name, Verdict.NEW, "is new: it starts empty")
 
     others = {field.name: field.type.label for field in old.fields}
     found = [
-        Change(field.name, Verdict.UNREADABLE, f"was {others[field.name]}, is {field.type.label}")
+        Change(field.name, Verdict.UNREADABLE, f"was {others[field.name]}, is now {field.type.label}")
         for field in new.fields
         if others.get(field.name, field.type.label) != field.type.label
     ]
@@ -453,26 +456,26 @@ def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
     # 0.1.0 named no kind of window: it had the grid alone.
     kinds = [shape.label or "grid" for shape in (old, new)]
     if kinds[0] != kinds[1]:
-        text = "were windows of the kind {}, are of the kind {}".format(*kinds)
+        text = "were windows of the kind {}, are now of the kind {}".format(*kinds)
         return [Change("kind", Verdict.UNREADABLE, text)]
     before = {field.name: field.type for field in old.fields}
     after = {field.name: field.type for field in new.fields}
     if before.keys() != after.keys():
-        return [Change("kind", Verdict.UNREADABLE, "windows that grow, and windows that do not")]
+        return [Change("kind", Verdict.UNREADABLE, "merging windows and windows that do not merge")]
     found = [
-        Change(name, Verdict.UNREADABLE, f"was {_cut_by(before[name])}, is {_cut_by(after[name])}")
+        Change(name, Verdict.UNREADABLE, f"was {_cut_by(before[name])}, is now {_cut_by(after[name])}")
         for name in before
         if name != "lateness" and before[name].label != after[name].label
     ]
     was, now = int(before["lateness"].label), int(after["lateness"].label)
     if was < now:
         text = (
-            f"was {was} ms, is {now} ms: windows that are dropped already would be made again, of "
-            "their late rows alone"
+            f"was {was} ms, is now {now} ms: late rows would re-create windows that were "
+            "already dropped, without their other rows"
         )
         found.append(Change("lateness", Verdict.UNREADABLE, text))
     elif was > now:
-        text = f"was {was} ms, is {now} ms: windows are dropped earlier"
+        text = f"was {was} ms, is now {now} ms: windows are dropped earlier"
         found.append(Change("lateness", Verdict.MIGRATES, text))
     return found
 
@@ -490,7 +493,13 @@ def _positions(old: TypeShape, new: TypeShape) -> list[Change]:
 def _pattern(old: TypeShape, new: TypeShape) -> list[Change]:
     if old.label == new.label:
         return []
-    return [Change("", Verdict.UNREADABLE, f"was of the pattern {old.label!r}, is of {new.label!r}")]
+    return [
+        Change(
+            "",
+            Verdict.UNREADABLE,
+            f"belonged to the pattern {old.label!r}, now belongs to {new.label!r}",
+        )
+    ]
 
 
 def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:

@@ -69,15 +69,15 @@ def decide(
     if savepoint is not None and (origin is None or savepoint.savepoint.id != origin.id):
         if savepoint.directory != from_savepoint:
             raise CheckpointError(
-                f"the job {job!r} began from the savepoint {origin.id if origin else ''} in "
-                f"{savepoint.directory!r}, and another is there now",
-                hint="restore that folder from a copy, or say from which savepoint to start",
+                f"the job {job!r} started from the savepoint {origin.id if origin else ''} in "
+                f"{savepoint.directory!r}, but that folder now holds another one",
+                hint="restore that folder from a copy, or pass the savepoint to start from",
             )
         return _from_savepoint(view, shape, savepoint, (), upgrade)
     if isinstance(view.newest, JobFinished):
         return None
     if origin is not None and not view.completed:
-        assert savepoint is not None, "CP17: nothing but the savepoint is there to start from"
+        assert savepoint is not None, "CP17: only the savepoint exists to start from"
         return _from_savepoint(view, shape, savepoint, view.completed, upgrade)
     newest = view.completed[-1].entry if view.completed else None
     if newest is not None:
@@ -150,22 +150,22 @@ def check_fits(
         )
         if not set(entry.operators) & set(shape.operators):
             raise CheckpointError(
-                f"{what} is of another program: none of its operators is in this program; it holds "
-                f"state of {names}",
-                hint="look whether it is the one that was meant; operators are found by their uid",
+                f"{what} belongs to another program, which shares no operator with this one; it "
+                f"holds state of {names}",
+                hint="check that it is the right one; operators are matched by their uid",
             )
         if missing & staged:
             raise CheckpointError(
-                f"{what} lists output that is not yet committed, of sinks that the program no longer "
-                f"has, among: {names}",
-                hint="let the job as it was commit it: start it once more, stop it with a savepoint, "
-                "and start the changed program from there",
+                f"{what} lists uncommitted output of sinks that the program no longer has, "
+                f"among: {names}",
+                hint="commit it with the unchanged job: start it once more, stop it with a "
+                "savepoint, and start the changed program from there",
             )
         if not upgrade.allow_dropped:
             raise CheckpointError(
                 f"{what} holds state of operators that the program no longer has: {names}",
-                hint="if an operator has another uid now, add --rename OLD=NEW; to drop this state, "
-                "add --allow-dropped. Operators with a uid are found again when the program "
+                hint="if an operator has a new uid, add --rename OLD=NEW; to drop this state, add "
+                "--allow-dropped. Operators with a uid keep their state when the program "
                 "changes",
             )
     changed = target_refusal(entry.targets, shape.targets, shape.operators, what)
@@ -174,10 +174,10 @@ def check_fits(
     keyed = any(handle.kind is StateKind.KEYED for handle in entry.handles)
     if keyed and entry.max_parallelism != shape.max_parallelism:
         raise CheckpointError(
-            f"{what} was taken with max_parallelism {entry.max_parallelism}, "
-            f"and the program has {shape.max_parallelism}",
-            hint=f"set max_parallelism to {entry.max_parallelism}; it is fixed for the life of a job's "
-            "state, while the parallelism may change",
+            f"{what} was taken with max_parallelism {entry.max_parallelism}, but the program "
+            f"has {shape.max_parallelism}",
+            hint=f"set max_parallelism to {entry.max_parallelism}; it cannot change once a job has "
+            "state, but the parallelism can",
         )
     if not shape.states:
         return set()

@@ -360,8 +360,8 @@ class Coordinator:
         refused = self._checkpoints.not_rescalable(event)
         if refused is None and self.state is not LifecycleState.RUNNING:
             refused = CheckpointError(
-                f"the job was not rescaled: it does not run now ({self.state.value})",
-                hint="ask again when it runs",
+                f"the job was not rescaled: it is not running ({self.state.value})",
+                hint="try again when it runs",
             )
         if refused is not None or self._checkpoints.is_as_wide(event.parallelism):
             return [SavepointEnded(event.request, refused)]
@@ -388,11 +388,12 @@ class Coordinator:
             LifecycleState.RECOVERING,
             LifecycleState.WAITING,
         ):
-            assert not self._life.attempt_lives, "CP6: the attempt before has ended"
+            assert not self._life.attempt_lives, "CP6: the previous attempt has ended"
 
 
 def _not_taken(share: Acknowledge, wrong: str) -> CheckpointError:
     return CheckpointError(
-        f"what subtask {share.subtask} says of checkpoint {share.checkpoint} is not taken: {wrong}",
-        hint="is its worker of the same version of Rheos as the driver?",
+        f"the acknowledgement of checkpoint {share.checkpoint} by subtask {share.subtask} is "
+        f"rejected: {wrong}",
+        hint="check that its worker has the same version of Rheos as the driver",
     )

@@ -81,7 +81,7 @@ class Driver(Enum):
 class NoteVerdict(Enum):
     FREE = "free"
     IN_USE = "in use"
-    WATCH = "undecided: look again"
+    WATCH = "undecided: check again"
 
 
 def note_path(job: JobId) -> str:

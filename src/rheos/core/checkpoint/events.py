@@ -94,9 +94,9 @@ class After(Enum):
     """What the job does once the savepoint is complete."""
 
     GO_ON = "go on"
-    STOP = "stop: nothing after the savepoint is committed"
+    STOP = "stop: do not commit anything after the savepoint"
     DRAIN = "end the input, take it with the final checkpoint, and finish"
-    RESCALE = "go on from the checkpoint with another parallelism: no copy is wanted"
+    RESCALE = "resume from the checkpoint with another parallelism: no copy is needed"
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,13 +57,13 @@ class LifecycleState(Enum):
     NEW = "new"
     READING = "reading the log, and the savepoint to start from"
     CLAIMING = "claiming the next attempt in the log"
-    RECOVERING = "committing what the restored checkpoint lists"
+    RECOVERING = "committing the output that the restored checkpoint lists"
     STARTING = "starting the attempt"
     RUNNING = "running"
     FINISHING = "the final checkpoint is committed everywhere"
     STOPPING = "ending a failed attempt"
-    LEAVING = "ending the attempt, as was asked"
-    RESCALING = "ending the attempt, to go on with another parallelism"
+    LEAVING = "ending the attempt, on request"
+    RESCALING = "ending the attempt, to resume with another parallelism"
     WAITING = "waiting to restart, or for slots"
     ENDED = "ended"
 
@@ -182,7 +182,7 @@ class JobLifecycle:
             return self.fails_to_start(event.error, now_ms)
         self.recovery_error = event.error
         pause_us = self._recovery_pause.failed(now_ms * 1000)
-        assert pause_us is not None, "a target that is unavailable is retried without end"
+        assert pause_us is not None, "a sink retries an unavailable target forever"
         self._retry_recovery_ms = now_ms + pause_us // 1000
         return []
 
@@ -344,7 +344,7 @@ class JobLifecycle:
         if self._finish_logged:
             return self._end(Outcome.FINISHED)
         if self.state in (LifecycleState.STARTING, LifecycleState.RUNNING):
-            gone = TransportError(f"attempt {self.attempt} ended before its work was done")
+            gone = TransportError(f"attempt {self.attempt} ended before it had finished")
             return self.failed(gone, now_ms)
         return self.settle(now_ms)
 

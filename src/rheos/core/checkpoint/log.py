@@ -59,7 +59,7 @@ class LogView:
         return self.newest.origin if self.newest else None
 
 
-_NEWEST_DROPPED = "its checkpoint is the newest, and yet it was dropped (CP10)"
+_NEWEST_DROPPED = "its checkpoint is the newest, but it was dropped (CP10)"
 _ENTRY_NAME = re.compile(r"(\d{10})\.json")
 
 _READ_TRIES = 3
@@ -172,7 +172,7 @@ class JobLog:
         if self._identity is None:
             first = self._decoded(1)
             if first.place is not None and first.place.log != first.entry.owner:
-                raise self._wrong(1, f"it says that the log was begun by {first.place.log}")
+                raise self._wrong(1, f"it names {first.place.log} as the creator of the log")
             self._identity = first.entry.owner
         return self._identity
 
@@ -192,7 +192,7 @@ class JobLog:
                 if present != data:
                     if decode_entry(present, path).entry.owner == entry.owner:
                         raise CheckpointError(
-                            f"the log entry {path} was written late by an earlier try"
+                            f"an earlier write of the log entry {path} completed late"
                         )
                     return False
                 # A write that was reported as failed had gone through.
@@ -288,7 +288,7 @@ class JobLog:
         listed = []
         for at in numbers:
             if not 1 <= at < number:
-                raise self._wrong(number, f"it lists entry {at}, which is not before it")
+                raise self._wrong(number, f"it lists entry {at}, which does not precede it")
             stored = self._get(at)
             if not isinstance(stored.entry, CheckpointCompleted):
                 raise self._wrong(at, f"entry {number} lists it as a checkpoint, but it is not one")
@@ -306,7 +306,7 @@ class JobLog:
     def _check_order(self, number: int, before: Stored | None, stored: Stored) -> None:
         if before is None:
             if not isinstance(stored.entry, AttemptStarted):
-                raise self._wrong(number, "a log begins with the claim of an attempt")
+                raise self._wrong(number, "a log must begin with the claim of an attempt")
             return
         self._check_formats(number, stored, before)
         if (wrong := out_of_order(before.entry, stored.entry)) is not None:
@@ -322,7 +322,7 @@ class JobLog:
         """The entry, checked for all that it says of itself."""
         stored = self._decoded(number)
         if stored.place is not None and stored.place.log != self.identity():
-            raise self._wrong(number, "it is of another log of this job")
+            raise self._wrong(number, "it belongs to another log of this job")
         return stored
 
     def _decoded(self, number: int) -> Stored:
@@ -333,7 +333,7 @@ class JobLog:
             raise CheckpointError(f"the log entry {path} could not be read: {error}") from error
         stored = decode_entry(data, path)
         if stored.place is not None and stored.place.job != self._job:
-            raise self._wrong(number, f"it is of the job {stored.place.job!r}")
+            raise self._wrong(number, f"it belongs to the job {stored.place.job!r}")
         if stored.place is not None and stored.place.number != number:
             raise self._wrong(number, f"it is entry {stored.place.number}")
         entry = stored.entry
@@ -381,7 +381,6 @@ class JobLog:
             missing = next((each for each in wanted if not self._exists(each)), None)
             if missing is not None:
                 raise UnrestorableError(
-                    f"the log {self.folder} has a gap: entry {missing} is missing, {number} is there",
-                    hint="restore the file from a copy; entries of the log are never to be deleted by "
-                    "hand",
+                    f"the log {self.folder} has a gap: entry {missing} is missing, but {number} exists",
+                    hint="restore the file from a copy; never delete entries of the log by hand",
                 )

@@ -202,8 +202,8 @@ def _sealed(path: str) -> Sealed:
 
 
 IF_DAMAGED = (
-    "restore the file from a copy: without it the job cannot be continued safely. Or start over in "
-    "another checkpoint directory, from a savepoint where there is one"
+    "restore the file from a copy: without it the job cannot be resumed safely. Or start over "
+    "in another checkpoint directory, from a savepoint if one exists"
 )
 
 

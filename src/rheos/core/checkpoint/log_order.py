@@ -28,7 +28,7 @@ def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
     if isinstance(before, JobFinished):
         return "the job has finished before it (CP9)"
     if (after.attempt, after.owner, after.origin) != (before.attempt, before.owner, before.origin):
-        return "it is of another attempt or driver than the entry before it (CP2)"
+        return "it belongs to another attempt or driver than the entry before it (CP2)"
     last = before.from_checkpoint if isinstance(before, AttemptStarted) else before.checkpoint
     match after:
         case CheckpointCompleted():
@@ -48,11 +48,14 @@ def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
     newest = checkpoints[-1] if checkpoints else None
     if newest != claim.from_checkpoint:
-        return f"it begins from checkpoint {claim.from_checkpoint}, and the newest it lists is {newest}"
+        return (
+            f"it begins with checkpoint {claim.from_checkpoint}, but the newest that it lists is "
+            f"{newest}"
+        )
     if any(later <= earlier for earlier, later in pairwise(checkpoints)):
-        return f"it lists the checkpoints {checkpoints}, which do not rise (CP4)"
+        return f"it lists the checkpoints {checkpoints}, which are not in ascending order (CP4)"
     if any(numbered.entry.attempt >= claim.attempt for numbered in kept):
-        return f"it claims attempt {claim.attempt}, and lists a checkpoint of a later one (CP6)"
+        return f"it claims attempt {claim.attempt}, but lists a checkpoint of a later attempt (CP6)"
     return None
 
 
@@ -63,7 +66,7 @@ def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> 
     if isinstance(entry, CheckpointCompleted):
         checkpoints.append(entry.checkpoint)
     elif checkpoints[-1:] != [entry.checkpoint]:
-        return f"the job ends with checkpoint {entry.checkpoint}, and it lists {checkpoints} (CP9)"
+        return f"the job ends with checkpoint {entry.checkpoint}, but it lists {checkpoints} (CP9)"
     if any(later <= earlier for earlier, later in pairwise(checkpoints)):
-        return f"it lists the checkpoints {checkpoints}, which do not rise (CP4)"
+        return f"it lists the checkpoints {checkpoints}, which are not in ascending order (CP4)"
     return None

@@ -67,7 +67,7 @@ def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | 
     none. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
     of = f"state {handle.state!r} of operator {handle.operator!r}"
     if not 0 <= handle.subtask < parallelism:
-        return f"{of} is of subtask {handle.subtask}, and there were {parallelism}"
+        return f"{of} belongs to subtask {handle.subtask}, but the parallelism was {parallelism}"
     if handle.path and not is_below(handle.path, folder):
         return f"{of} refers to {handle.path!r}, which is not a state file below {folder!r}"
     if (handle.mode is PartMode.FILE) != bool(handle.file) or (

@@ -87,8 +87,8 @@ class NextAttempt:
 
     def fenced(self) -> FencedError:
         return FencedError(
-            f"another driver has taken over the job {self._job!r} in {self._directory}",
-            hint="run a job from one driver at a time, or give each its own name",
+            f"another driver now runs the job {self._job!r} in {self._directory}",
+            hint="run a job from one driver at a time, or give each job its own name",
         )
 
     def attempt_failed(self, now_ms: int) -> None:
@@ -108,7 +108,7 @@ class NextAttempt:
         if known is not None and view.next_number != known:
             # More entries than this driver knows: its own, where a failed write had gone through.
             if view.newest is None or view.next_number < known:
-                raise CheckpointError(f"entries of the log of job {self._job!r} have vanished")
+                raise CheckpointError(f"entries of the log of job {self._job!r} have disappeared")
             if view.newest.owner != self._owner:
                 raise self.fenced()
         if known is not None and isinstance(view.newest, JobFinished):

@@ -75,10 +75,12 @@ class Placement:
     def _shortage(self, free: int) -> RheosError:
         if self._least < self._wanted:
             return RheosError(
-                f"the job needs {self._wanted} slots, or at least {self._least}, and {free} are free",
-                hint="it goes on when executors are back",
+                f"the job needs {self._wanted} slots, or at least {self._least}, but only "
+                f"{free} are free",
+                hint="it continues when executors are available again",
             )
         return RheosError(
-            f"the job needs {self._wanted} slots, and {free} are free",
-            hint="it goes on when executors are back; with min_parallelism it would go on with fewer",
+            f"the job needs {self._wanted} slots, but only {free} are free",
+            hint="it continues when executors are available again; with min_parallelism it would "
+            "continue with fewer",
         )

@@ -120,7 +120,7 @@ class _SinkPublications:
             return None
         if isinstance(error, UnavailableError):
             pause_us = self._back_off.failed(now_ms * 1000)
-            assert pause_us is not None, "a target that is unavailable is retried without end"
+            assert pause_us is not None, "a sink retries an unavailable target forever"
             pause_ms = pause_us // 1000
         else:
             self._failures += 1

@@ -22,27 +22,25 @@ def refusal(
     wanted, slots = request.parallelism, request.slots
     if wanted < 1:
         return ConfigurationError(
-            f"a job cannot run with parallelism {wanted}", hint="give 1 or more; to end it, stop it"
+            f"parallelism {wanted} is not possible", hint="pass at least 1; to end the job, stop it"
         )
     if wanted > shape.max_parallelism:
         return ConfigurationError(
-            f"the job cannot run with parallelism {wanted}: its max_parallelism is "
-            f"{shape.max_parallelism}",
-            hint="max_parallelism is fixed for the life of a job's state; choose a parallelism up to "
-            "that",
+            f"parallelism {wanted} exceeds the job's max_parallelism, which is {shape.max_parallelism}",
+            hint="max_parallelism cannot change once a job has state; choose a lower parallelism",
         )
     if slots is not None and wanted > slots:
         return ConfigurationError(
-            f"the job cannot run with parallelism {wanted}: there are {slots} slots for it",
+            f"parallelism {wanted} exceeds the {slots} slots that the job can use",
             hint="add executors first, or start the job on a master with more slots",
         )
     if ending:
         return CheckpointError(
-            "the job was not rescaled: all of its input has ended", hint="it finishes by itself"
+            "the job was not rescaled: all of its input has ended", hint="it will finish on its own"
         )
     if busy:
         return CheckpointError(
-            "the job was not rescaled: a savepoint, a stop or another rescale is under way",
-            hint="ask again when that is done",
+            "the job was not rescaled: a savepoint, a stop or another rescale is in progress",
+            hint="try again when that has finished",
         )
     return None

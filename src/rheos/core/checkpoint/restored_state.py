@@ -105,10 +105,10 @@ class _FileState(RestoredState):
 
     def __iter__(self) -> Iterator[pa.Table]:
         raise UnrestorableError(
-            f"the state {self._some.state!r} of operator {self._some.operator!r} was kept as files of "
+            f"the state {self._some.state!r} of operator {self._some.operator!r} was stored by "
             "another state backend",
-            hint="continue with the state backend that the job had, or change it by a savepoint, which "
-            "every backend reads",
+            hint="resume with the state backend that the job had, or change it through a savepoint, "
+            "which every backend can read",
         )
 
 
@@ -134,14 +134,14 @@ def read_part(store: Store, handle: StateHandle) -> bytes:
         data = store.get(handle.path) if handle.path else handle.inline
     except FileNotFoundError as error:
         raise UnrestorableError(
-            f"the state {_named(handle)} is not there",
-            hint="a checkpoint needs all its files; none are to be deleted by hand",
+            f"the state {_named(handle)} does not exist",
+            hint="a checkpoint needs all of its files; never delete them by hand",
         ) from error
     except OSError as error:
         raise CheckpointError(f"the state {_named(handle)} could not be read: {error}") from error
     wrong = "its checksum does not match" if zlib.crc32(data) != handle.checksum else ""
     if len(data) != handle.size_bytes:
-        wrong = f"it has {len(data)} bytes, and {handle.size_bytes} were written"
+        wrong = f"it has {len(data)} bytes, but {handle.size_bytes} were written"
     if wrong:
         raise UnrestorableError(
             f"the state {_named(handle)} is damaged: {wrong}",

@@ -89,8 +89,8 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
     except OSError as error:
         raise CheckpointError(f"the savepoint's manifest could not be written: {error}") from error
     raise CheckpointError(
-        "the savepoint's manifest could not be written: another savepoint is in the folder",
-        hint="savepoints are never overwritten; ask for one in another directory",
+        "the savepoint's manifest could not be written: the folder already holds another savepoint",
+        hint="savepoints are never overwritten; choose another directory",
     )
 
 
@@ -115,12 +115,12 @@ def _missing(store: Store, directory: str) -> CheckpointError:
         begun = False
     if begun:
         return CheckpointError(
-            f"the savepoint {directory!r} is incomplete: state is there, and no {MANIFEST}",
-            hint="it was never finished: start from another savepoint",
+            f"the savepoint {directory!r} is incomplete: it has state, but no {MANIFEST}",
+            hint="it was never completed: start from another savepoint",
         )
     return CheckpointError(
         f"there is no savepoint in {directory!r}: a savepoint's folder holds a {MANIFEST}",
-        hint="name the savepoint's own folder, not the one above it",
+        hint="pass the savepoint's own folder, not its parent",
     )
 
 
@@ -171,7 +171,7 @@ def _problem(store: Store, handle: StateHandle) -> str | None:
     except OSError as error:
         return f"unreadable: {error}"
     if len(data) != handle.size_bytes:
-        return f"{len(data)} bytes, and {handle.size_bytes} were written"
+        return f"{len(data)} bytes, but {handle.size_bytes} were written"
     return None if zlib.crc32(data) == handle.checksum else "damaged: its checksum does not match"
 
 

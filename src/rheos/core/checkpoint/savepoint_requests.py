@@ -36,11 +36,11 @@ from rheos.core.protocol.ids import CheckpointId
 
 class Stage(Enum):
     DRAINING = "the input ends"
-    OPEN = "its checkpoint is open, or being entered in the log"
-    COMMITTING = "its checkpoint is in the log, and not yet committed everywhere"
+    OPEN = "its checkpoint is open, or being written to the log"
+    COMMITTING = "its checkpoint is in the log, but not committed everywhere"
     WRITING = "its manifest is written"
-    TAKEN = "its checkpoint is committed everywhere, and nobody wants a copy: the attempt ends"
-    RESCALING = "its attempt is followed by one of the width that was asked for"
+    TAKEN = "its checkpoint is committed everywhere, and no copy is needed: the attempt ends"
+    RESCALING = "the next attempt has the requested parallelism"
 
 
 _WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
@@ -158,7 +158,7 @@ class SavepointRequests:
             return self.fail(
                 CheckpointError(
                     f"the savepoint could not be written: {'; '.join(errors)}",
-                    hint=f"the job's own checkpoint is complete, and the job {then}; look to the "
+                    hint=f"the job's own checkpoint is complete, and the job {then}; check the "
                     "savepoint's directory",
                 )
             )
@@ -238,7 +238,7 @@ class SavepointRequests:
         return self.fail(
             CheckpointError(
                 f"the job failed while the savepoint was taken: {error.what}",
-                hint="the job restarts from its last checkpoint; ask for the savepoint again",
+                hint="the job restarts from its last checkpoint; request the savepoint again",
             )
         )
 

@@ -79,7 +79,7 @@ class SavepointWriter:
         return _Written(handles)
 
     def _pieces(self, store: Store, operator: OperatorId, part: SnapshotPart) -> list[StateHandle]:
-        assert part.mode is PartMode.FULL, "a savepoint is whole"
+        assert part.mode is PartMode.FULL, "a savepoint is complete"
         made = part.write()
         tables: Iterable[pa.Table] = [made] if isinstance(made, pa.Table) else made
         handles = []

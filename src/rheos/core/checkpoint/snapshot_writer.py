@@ -205,7 +205,7 @@ class SnapshotWriter:
                 )
                 for number, table in enumerate(tables)
             ]
-            assert handles, f"the part {part.state!r} gave no table, not even one without rows"
+            assert handles, f"the part {part.state!r} returned no table, not even an empty one"
             return handles
 
         return _Link(operator, part.state, self._io.submit(write))
@@ -250,7 +250,7 @@ class SnapshotWriter:
         missing: dict[tuple[str, str], SnapshotFile] = {}
         for file in snapshot.files:
             key = (operator, file.state, file.name)
-            assert key not in files, f"the file {file.name!r} is there twice"
+            assert key not in files, f"the file {file.name!r} exists twice"
             known = self._files.get(key)
             if known is None or (known.completion.done() and known.failed() is not None):
                 missing[file.state, file.name] = file

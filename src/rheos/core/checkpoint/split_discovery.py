@@ -142,7 +142,9 @@ class SplitDiscovery:
         each.failures, each.error = 0, each.source.nothing_found if none else None
         if not running:
             return []
-        assert each.message is None, "CP36: a source is listed when all of the last listing is taken"
+        assert each.message is None, (
+            "CP36: a source is listed only after all of its last listing was taken"
+        )
         for split in event.splits:
             if split.id not in each.announced:
                 each.announced.add(split.id)
@@ -198,9 +200,10 @@ class SplitDiscovery:
 
 def _slow(source: WatchedSource) -> RheosError:
     return InputError(
-        f"its splits are being listed for more than {SLOW_MS // 1000} s: none is found meanwhile",
+        f"listing its splits has taken more than {SLOW_MS // 1000} s: no new split is found in "
+        "the meantime",
         operator=source.name,
-        hint="the job goes on; can the driver reach the input?",
+        hint="the job continues; check that the driver can reach the input",
     )
 
 

@@ -16,7 +16,7 @@ _LONGEST_GAP_MS = 2 * LOOK_EVERY_MS
 
 class Standing(Enum):
     BEHIND = "another driver runs the job"
-    TAKES_OVER = "nobody runs the job"
+    TAKES_OVER = "no driver runs the job"
     OVER = "the job has ended under another driver"
 
 

@@ -30,8 +30,8 @@ def target_refusal(
             return UnrestorableError(
                 f"{before.name} {before.label} has changed since {since}: {'; '.join(changes)}",
                 operator=names.get(operator, operator),
-                hint=f"change the {before.name} back; or, if the program has changed too, change the "
-                f"sink's uid, so that it starts over",
+                hint=f"change the {before.name} back; or, if the program has changed too, give the "
+                "sink a new uid, so that it starts over",
             )
     return None
 
@@ -44,12 +44,12 @@ def _changes(old: TypeShape, new: TypeShape) -> list[str]:
     for name, was in before.items():
         now = after.get(name)
         if now is None:
-            found.append(f"column {name!r} ({was.type.name}) is gone")
+            found.append(f"column {name!r} ({was.type.name}) is missing")
         elif now.type.name != was.type.name:
-            found.append(f"column {name!r} was {was.type.name}, and is {now.type.name}")
+            found.append(f"column {name!r} was {was.type.name}, and is now {now.type.name}")
         elif now.required and not was.required:
-            found.append(f"column {name!r} ({was.type.name}) could be null, and must not any more")
+            found.append(f"column {name!r} ({was.type.name}) was nullable, and is now NOT NULL")
     for name, now in after.items():
         if name not in before and now.required:
-            found.append(f"column {name!r} ({now.type.name}) is new, and must not be null")
+            found.append(f"column {name!r} ({now.type.name}) is new, and NOT NULL")
     return found

@@ -110,9 +110,9 @@ def described(shape: TypeShape) -> str:
 
 
 def _unreadable(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
-    text = f"was {described(old)}, is {described(new)}"
+    text = f"was {described(old)}, is now {described(new)}"
     if described(old) == described(new):
-        text = f"was {old.name} {described(old)}, is {new.name} {described(new)}"
+        text = f"was {old.name} {described(old)}, is now {new.name} {described(new)}"
     return [Change(path, Verdict.UNREADABLE, text)]
 
 
@@ -130,7 +130,7 @@ def _pickled(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     if old.name == new.name:
         return _unreadable(old, new, path)
     was, now = ("pickled", "is not") if old.name == "pickle" else ("not pickled", "is")
-    text = f"was {described(old)} ({was}), is {described(new)}, which {now}"
+    text = f"was {described(old)} ({was}), is now {described(new)}, which {now}"
     return [Change(path, Verdict.UNREADABLE, text)]
 
 
@@ -145,19 +145,19 @@ def _unions(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     for member in there:
         best, how = _best(member, allowed, path)
         if best is None:
-            gone = f"{described(member)} is no longer allowed: is {described(new)}"
+            gone = f"{described(member)} is no longer allowed: is now {described(new)}"
             return [Change(path, Verdict.UNREADABLE, gone)]
         taken.append(best)
         found += how
     gained = [member for member in allowed if member not in taken]
     if gained:
-        text = f"may be {' or '.join(map(described, gained))}, too"
+        text = f"may now also be {' or '.join(map(described, gained))}"
         found.append(Change(path, Verdict.MIGRATES, text))
     return found
 
 
 def _parts(shape: TypeShape) -> list[TypeShape]:
-    """A literal of texts and numbers is encoded in two forms."""
+    """A literal of strings and numbers is encoded in two forms."""
     forms = _form(shape)
     if len(forms) == 1:
         return [shape]
@@ -212,23 +212,23 @@ def _records(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     if old.label != new.label:
         if before and not before.keys() & after.keys():
             return _unreadable(old, new, path)
-        found.append(Change(path, Verdict.MIGRATES, f"was called {old.label}, is {new.label}"))
+        found.append(Change(path, Verdict.MIGRATES, f"was called {old.label}, is now {new.label}"))
     elif old.name != new.name:
-        text = f"{old.label} was a {old.name}, is a {new.name}"
+        text = f"{old.label} was a {old.name}, is now a {new.name}"
         found.append(Change(path, Verdict.MIGRATES, text))
     for name, field in before.items():
         here = _inside(path, name)
         if name in after:
             found += changes(field.type, after[name].type, here)
         elif closed in new.members:
-            text = f"is gone, and {new.label} takes no further fields"
+            text = f"is missing, and {new.label} accepts no further fields"
             found.append(Change(here, Verdict.UNREADABLE, text))
         else:
             found.append(Change(here, Verdict.DROPPED, f"{new.label} no longer has it", rewrites=True))
     found += [_gained(field, path) for name, field in after.items() if name not in before]
     kept = [name for name in before if name in after]
     if kept != [name for name in after if name in before]:
-        text = "its fields are in another order"
+        text = "the order of its fields has changed"
         found.append(Change(path, Verdict.MIGRATES, text, rewrites=True))
     return found
 
@@ -262,11 +262,11 @@ def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     def unreadable(text: str) -> Callable[[FieldShape], Change]:
         return lambda field: Change(_inside(path, field.name), Verdict.UNREADABLE, text)
 
-    gone = unreadable("is gone, and stored rows have it")
-    gained = unreadable("is new, and stored rows do not have it")
+    gone = unreadable("is missing, but stored rows have it")
+    gained = unreadable("is new, and missing from stored rows")
     found = column_changes(old, new, gone, gained, wider_number, path)
     if not found:
-        text = "its columns are in another order"
+        text = "the order of its columns has changed"
         found.append(Change(path, Verdict.UNREADABLE, text))
     return found
 
@@ -274,21 +274,21 @@ def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 def _gained(field: FieldShape, path: str) -> Change:
     here = _inside(path, field.name)
     if field.required:
-        text = "is new and has no default: what is stored cannot be completed"
+        text = "is new and has no default: stored values would lack it"
         fix = f"add a default to the new field {field.name!r}; stored values then receive it"
         return Change(here, Verdict.UNREADABLE, text, fix=fix)
-    return Change(here, Verdict.MIGRATES, "is new: what is stored gets its default", rewrites=True)
+    return Change(here, Verdict.MIGRATES, "is new: stored values get its default", rewrites=True)
 
 
 def _by_place(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
     names = [field.name for field in old.fields]
     kept = names[: len(new.fields)]
     if kept != [field.name for field in new.fields[: len(names)]] or old.members != new.members:
-        text = f"fields of {new.label} are read by their place: new ones can only be added at the end"
+        text = f"fields of {new.label} are matched by position: new ones can only be added at the end"
         return [Change(path, Verdict.UNREADABLE, text)]
     found = []
     if old.label != new.label:
-        found.append(Change(path, Verdict.MIGRATES, f"was called {old.label}, is {new.label}"))
+        found.append(Change(path, Verdict.MIGRATES, f"was called {old.label}, is now {new.label}"))
     for before, after in zip(old.fields, new.fields, strict=False):
         found += changes(before.type, after.type, _inside(path, before.name))
     for field in old.fields[len(new.fields) :]:
@@ -296,7 +296,7 @@ def _by_place(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
         if new.name == "array struct" and not new.members:
             found.append(Change(here, Verdict.DROPPED, f"{new.label} no longer has it", rewrites=True))
         else:
-            text = f"{new.label} no longer has it, and reads only as many as it has"
+            text = f"{new.label} no longer has it, and requires exactly its own number of fields"
             found.append(Change(here, Verdict.UNREADABLE, text))
     return found + [_gained(field, path) for field in new.fields[len(names) :]]
 
@@ -318,7 +318,7 @@ def _choices(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
         return [Change(path, Verdict.UNREADABLE, text)]
     gained = [member for member in new.members if member not in old.members]
     if gained:
-        text = f"{described(new)} has {', '.join(gained)}, too"
+        text = f"{described(new)} also has {', '.join(gained)}"
         return [Change(path, Verdict.MIGRATES, text)]
     return [_widened(old, new, path)]
 
@@ -372,7 +372,7 @@ def found_by(found: Sequence[Change]) -> list[Change]:
         replace(
             change,
             verdict=Verdict.UNREADABLE,
-            text=f"{change.text}; but keys of a map cannot change in how they are written",
+            text=f"{change.text}; but the keys of a map must keep their encoding",
         )
         if change.rewrites
         else change

@@ -51,13 +51,13 @@ def under_new_ids(
         if old in known and (new in known or new in ids.values()):
             raise CheckpointError(
                 f"{what} has both {old!r} and {new!r}: two operators cannot become one",
-                hint=f"leave out --rename {old}={new}, or choose a uid that is new",
+                hint=f"leave out --rename {old}={new}, or choose a new uid",
             )
         if old in known:
             ids[old] = new
         elif new not in known:
             raise CheckpointError(
-                f"{what} has no operator {old!r} that could be renamed to {new!r}",
+                f"{what} has no operator {old!r} to rename to {new!r}",
                 hint=f"it has {', '.join(map(repr, sorted(known)))}",
             )
     if not ids:
@@ -65,9 +65,9 @@ def under_new_ids(
     staged = sorted({one.operator for one in entry.committables} & ids.keys())
     if staged:
         raise CheckpointError(
-            f"{what} lists output of {', '.join(map(repr, staged))} that is not yet committed, and the "
-            "sink finds it by that id alone",
-            hint="stop the job as it was with a savepoint, which commits it, and start the changed "
+            f"{what} lists uncommitted output of {', '.join(map(repr, staged))}, which the sink "
+            "finds only by that id",
+            hint="stop the unchanged job with a savepoint, which commits it, and start the changed "
             "program from there",
         )
 

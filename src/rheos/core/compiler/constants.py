@@ -69,17 +69,17 @@ def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
     elif isinstance(given, set | frozenset | tuple | list):
         members = dict.fromkeys(given, True)
     else:
-        raise CannotCompile(f"{name} is {type(given).__name__}, which is no dict of constants", line)
+        raise CannotCompile(f"{name} is {type(given).__name__}, not a dict of constants", line)
     keys = [key if isinstance(key, tuple) else (key,) for key in members]
     if not keys:
         raise CannotCompile(f"{name} is empty", line)
     whole = [isinstance(key, tuple) for key in members]
     if any(whole) != all(whole) or len({len(key) for key in keys}) != 1:
-        raise CannotCompile(f"the keys of {name} are not all of one form", line)
+        raise CannotCompile(f"the keys of {name} differ in form", line)
     columns = list(zip(*keys, strict=True))
     kinds = tuple(_kind_of(column, f"a key of {name}", line) for column in columns)
     if any(kind not in ("int", "bool", "str") for kind in kinds):
-        raise CannotCompile(f"keys of {name} are neither int, bool nor str", line)
+        raise CannotCompile(f"keys of {name} must be int, bool or str", line)
     numbers = [
         _numbers(column, kind, texts, f"a key of {name}", line)
         for column, kind in zip(columns, kinds, strict=True)
@@ -112,7 +112,7 @@ def _kind_of(values: Any, what: str, line: int, *, nullable: bool = False) -> Ki
     kinds = {KINDS.get(cls) for cls in classes}
     if len(kinds) != 1 or kinds & {None, "none"}:
         names = ", ".join(sorted(cls.__name__ for cls in classes))
-        raise CannotCompile(f"{what} is {names}, and has to be one of int, float, bool and str", line)
+        raise CannotCompile(f"{what} is {names}, but must be one of int, float, bool and str", line)
     kind = kinds.pop()
     assert kind is not None
     return kind
@@ -122,7 +122,7 @@ def _numbers(values: Any, kind: Kind, texts: StringCodes, what: str, line: int) 
     if kind == "str":
         return texts.codes(values).astype(np.int64)
     if kind == "int" and any(value not in BITS_64 for value in values):
-        raise CannotCompile(f"{what} is an integer beyond 64 bits", line)
+        raise CannotCompile(f"{what} is an integer that exceeds 64 bits", line)
     if kind == "float":
         return np.array(values, np.float64)
     return np.array([int(value) for value in values], np.int64)

@@ -22,10 +22,9 @@ from rheos.core.compiler.values import (
 )
 from rheos.core.compiler.writer import Parameter, Writer
 
-_TOO_LARGE = "an integer beyond 64 bits, which compiled functions compute in"
+_TOO_LARGE = "an integer that exceeds the 64 bits of compiled functions"
 _TOO_LARGE_HINT = (
-    "keep the numbers smaller, or run the function as it is, without rh.compiled: integers of Python "
-    "have no bounds"
+    "use smaller numbers, or run the function without rh.compiled: Python's integers have no limit"
 )
 
 _ARITHMETIC: dict[type[ast.operator], tuple[str, str]] = {
@@ -143,15 +142,17 @@ class Expressions:
                 raise CannotCompile(
                     f"{left.shown} {symbol} {right.shown} cannot be compiled",
                     line,
-                    "texts are compared, looked up and passed on" if value.kind == "str" else None,
+                    "strings can only be compared, looked up and passed on"
+                    if value.kind == "str"
+                    else None,
                 )
-        what = f"TypeError: {symbol} of {left.shown} and {right.shown}, and there it was None"
+        what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
         self.there(left, line, what)
         self.there(right, line, what)
         if type(op) in _BITS:
             return self._bits(left, symbol, right, line)
         name = _ARITHMETIC[type(op)][1]
-        large = (line, f"OverflowError: {symbol} gave {_TOO_LARGE}", _TOO_LARGE_HINT)
+        large = (line, f"OverflowError: {symbol} returned {_TOO_LARGE}", _TOO_LARGE_HINT)
         zero = (line, "ZeroDivisionError: division by zero")
         if "float" in (left.kind, right.kind):
             a, b = self.as_float(left), self.as_float(right)
@@ -164,7 +165,7 @@ class Expressions:
         if name == "truediv":
             unsure = self.out.failure(
                 line,
-                "OverflowError: / of integers beyond 2 ** 53, for which compiled division is not exact",
+                "OverflowError: / of integers above 2 ** 53, for which compiled division is not exact",
                 "divide floats, or smaller integers",
             )
             failures = f"{self.out.failure(*zero)}, {unsure}"
@@ -175,7 +176,7 @@ class Expressions:
 
     def _bits(self, left: Value, symbol: str, right: Value, line: int) -> Value:
         if "float" in (left.kind, right.kind):
-            raise CannotCompile(f"{left.shown} {symbol} {right.shown} is a TypeError", line)
+            raise CannotCompile(f"{left.shown} {symbol} {right.shown} raises a TypeError", line)
         if left.kind == right.kind == "bool":
             return Value("bool", self.out.held(f"{left.code} {symbol} {right.code}"))
         return Value("int", self.out.held(f"{self.as_int(left)} {symbol} {self.as_int(right)}"))
@@ -188,17 +189,17 @@ class Expressions:
             case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as given)):
                 return self.constant(-given, node.lineno)
         if value.kind not in ("int", "float", "bool"):
-            raise self.refused(f"{ast.unparse(node)} of {value.shown} is a TypeError", node)
+            raise self.refused(f"{ast.unparse(node)} of {value.shown} raises a TypeError", node)
         self.there(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
         if value.kind == "float" and not isinstance(node.op, ast.Invert):
             sign = "-" if isinstance(node.op, ast.USub) else ""
             return Value("float", self.out.held(f"{sign}{value.code}"))
         if value.kind == "float":
-            raise self.refused("~ of a float is a TypeError", node)
+            raise self.refused("the operator ~ raises a TypeError for a float", node)
         whole = self.as_int(value)
         if isinstance(node.op, ast.USub):
             number = self.out.failure(
-                node.lineno, f"OverflowError: - gave {_TOO_LARGE}", _TOO_LARGE_HINT
+                node.lineno, f"OverflowError: - returned {_TOO_LARGE}", _TOO_LARGE_HINT
             )
             return Value("int", self.out.held(f"neg({whole}, failed, {number})"))
         return Value("int", self.out.held(f"~{whole}" if isinstance(node.op, ast.Invert) else whole))
@@ -247,7 +248,7 @@ class Expressions:
                 return "False"
             case _:
                 raise CannotCompile(
-                    "the column has a type that cannot be compiled, but for passing it on", line
+                    "values of this column's type can only be passed on in a compiled function", line
                 )
         if value.null:
             code = f"(not {value.null}) and {code}"
@@ -277,7 +278,7 @@ class Expressions:
         if len(kinds) > 1 or "other" in kinds:
             shown = " or ".join(dict.fromkeys(value.shown for value in tried))
             raise self.refused(
-                f"{ast.unparse(node)} is {shown}, and a compiled value has one type", node
+                f"{ast.unparse(node)} is {shown}, but a compiled value has only one type", node
             )
         kind = kinds.pop() if kinds else "none"
         nullable = any(value.null for value in tried)
@@ -324,7 +325,7 @@ class Expressions:
             if isinstance(ops[0], ast.In | ast.NotIn):
                 self.out.write(f"{found} = {self._member(left, ops[0], others[0], node)}")
                 if len(ops) > 1:
-                    raise self.refused("`in` among further comparisons cannot be compiled", node)
+                    raise self.refused("`in` cannot be compiled as part of a chained comparison", node)
                 return
             right = self.value(others[0])
             self.out.write(f"{found} = {self._pair(left, ops[0], right, node)}")
@@ -338,7 +339,7 @@ class Expressions:
     def _pair(self, left: Value, op: ast.cmpop, right: Value, node: ast.Compare) -> str:
         if isinstance(op, ast.Is | ast.IsNot):
             if "none" not in (left.kind, right.kind):
-                raise self.refused("`is` is compiled with None alone", node, "compare by ==")
+                raise self.refused("`is` can be compiled only with None", node, "compare with ==")
             other = left if right.kind == "none" else right
             return f"{'' if isinstance(op, ast.Is) else 'not '}{other.null or 'False'}"
         symbol = _ORDER[type(op)]
@@ -350,7 +351,7 @@ class Expressions:
         if not (numbers or (equality and left.kind == right.kind == "str")):
             raise self.refused(f"{left.shown} {symbol} {right.shown} cannot be compiled", node)
         if not equality:
-            what = f"TypeError: {symbol} of {left.shown} and {right.shown}, and there it was None"
+            what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
             self.there(left, node.lineno, what)
             self.there(right, node.lineno, what)
             return self._of_numbers(left, symbol, right)
@@ -392,19 +393,19 @@ class Expressions:
         name = ast.unparse(of)
         if given is MISSING or isinstance(given, str):
             raise CannotCompile(
-                f"{name} cannot be compiled", line, "look things up in dicts and sets of constants"
+                f"{name} cannot be compiled", line, "look up values in dicts and sets of constants"
             )
         table = self.scope.table(given, lambda: table_of(given, name, self.out.texts, line))
         parts = key if isinstance(key, list) else [key]
         if len(parts) != len(table.kinds):
-            raise CannotCompile(f"the keys of {name} have another number of parts", line)
+            raise CannotCompile(f"the keys of {name} have a different number of parts", line)
         number = self.scope.number_of(table)
         place, steps = "0", []
         for at, (part, kind, known) in enumerate(zip(parts, table.kinds, table.parts, strict=True)):
             numbers = {part.kind, kind} <= {"int", "bool"}
             if part.kind != kind and not numbers:
                 raise CannotCompile(
-                    f"{name} is looked up by {part.shown}, and its keys are {PYTHON_NAMES[kind]}", line
+                    f"{name} is looked up by {part.shown}, but its keys are {PYTHON_NAMES[kind]}", line
                 )
             column = self.out.parameter(
                 f"d{number}_p{at}", Parameter("table", f"{number}", "int", table, f"parts {at}")
@@ -425,7 +426,7 @@ class Expressions:
         try:
             return ast.literal_eval(node)
         except ValueError:
-            raise self.refused(f"{ast.unparse(node)} is no constant", node) from None
+            raise self.refused(f"{ast.unparse(node)} is not a constant", node) from None
 
     def _key(self, node: ast.expr) -> Value | list[Value]:
         return (
@@ -468,8 +469,8 @@ class Expressions:
         default = self.value(arguments[1]) if len(arguments) > 1 else NONE
         if default.kind not in ("none", value.kind):
             raise self.refused(
-                f"{ast.unparse(node)} is {value.shown} or {default.shown}, and a compiled value has "
-                "one type",
+                f"{ast.unparse(node)} is {value.shown} or {default.shown}, but a compiled value "
+                "has only one type",
                 node,
             )
         name = value.code
@@ -511,7 +512,7 @@ class Expressions:
                 self.out.failure(line, "ValueError: cannot convert float NaN to integer"),
                 self.out.failure(line, "OverflowError: cannot convert float infinity to integer"),
                 self.out.failure(
-                    line, f"OverflowError: {ast.unparse(node)} gave {_TOO_LARGE}", _TOO_LARGE_HINT
+                    line, f"OverflowError: {ast.unparse(node)} returned {_TOO_LARGE}", _TOO_LARGE_HINT
                 ),
             ]
             return Value("int", self.out.held(f"truncated({code}, failed, {', '.join(numbers)})"))
@@ -532,7 +533,9 @@ class Expressions:
         if called is abs:
             if value.kind == "float":
                 return Value("float", self.out.held(f"abs({value.code})"))
-            number = self.out.failure(line, f"OverflowError: abs() gave {_TOO_LARGE}", _TOO_LARGE_HINT)
+            number = self.out.failure(
+                line, f"OverflowError: abs() returned {_TOO_LARGE}", _TOO_LARGE_HINT
+            )
             whole = self.out.held(self.as_int(value))
             with self.out.block(f"if {whole} < 0:"):
                 self.out.write(f"{whole} = neg({whole}, failed, {number})")
@@ -547,7 +550,7 @@ class Expressions:
             shown = ", ".join(value.shown for value in values)
             raise self.refused(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node)
         for value in values:
-            self.there(value, node.lineno, f"TypeError: {ast.unparse(node)}, and there it was None")
+            self.there(value, node.lineno, f"TypeError: {ast.unparse(node)} of a None value")
         name = self.out.held(values[0].code)
         for value in values[1:]:
             with self.out.block(f"if {value.code} {symbol} {name}:"):
@@ -558,8 +561,8 @@ class Expressions:
         return self.refused(
             f"{ast.unparse(node.func)}() cannot be compiled",
             node,
-            "what may be called is min, max, abs, int, float, bool, get of a dict of constants, and "
-            "floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
+            "compiled functions can call min, max, abs, int, float, bool, get of a dict of "
+            "constants, and floor, ceil, trunc, sqrt, fabs, isnan, isinf and isfinite of math",
         )
 
 

@@ -151,7 +151,7 @@ def _loop(
         if scope.settled:
             break
     else:
-        raise CannotCompile("the types of its variables do not settle", tree.lineno)
+        raise CannotCompile("the types of its variables cannot be inferred", tree.lineno)
     outputs = list(writer.outputs.values())
     loop = Loop(
         role,

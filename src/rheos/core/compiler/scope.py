@@ -105,7 +105,7 @@ class MethodScope:
             raise CannotCompile(f"{name} as a whole cannot be compiled", line, "use its fields")
         if name not in self.assigned:
             raise CannotCompile(
-                f"{name} may not be set here", line, f"set {name} before, on every way that leads here"
+                f"{name} may be unassigned here", line, f"assign {name} on every path to this line"
             )
         variable = self.types[name]
         null = f"z_{name}" if variable.nullable else ""
@@ -116,7 +116,7 @@ class MethodScope:
     def assign(self, out: Writer, name: str, value: Value, line: int) -> None:
         if name in (self._self, self._given, self._context):
             raise CannotCompile(
-                f"{name} is set anew, which cannot be compiled", line, "take another name"
+                f"{name} is reassigned, which cannot be compiled", line, "use another name"
             )
         column = value.column if value.kind == "other" else None
         given = Variable(value.kind, bool(value.null), column)
@@ -125,10 +125,10 @@ class MethodScope:
         if joined is None:
             assert before is not None
             raise CannotCompile(
-                f"{name} is {PYTHON_NAMES[before.kind]} and then {PYTHON_NAMES[given.kind]}, and a "
-                "compiled variable has one type",
+                f"{name} is first {PYTHON_NAMES[before.kind]} and then "
+                f"{PYTHON_NAMES[given.kind]}, but a compiled variable has only one type",
                 line,
-                "take another name, or convert: float(...)",
+                "use another name, or convert: float(...)",
             )
         if joined != before:
             self.types[name] = joined
@@ -203,7 +203,7 @@ class MethodScope:
                     raise CannotCompile(
                         "a key of several columns as a whole cannot be compiled",
                         node.lineno,
-                        f"take its parts: {ast.unparse(node)}[0]",
+                        f"use its parts: {ast.unparse(node)}[0]",
                     )
                 return self._key(out, 0, node.lineno)
             case "timestamp":
@@ -278,7 +278,8 @@ class MethodScope:
         if value.kind != kind:
             if (value.kind, kind) not in converted:
                 raise CannotCompile(
-                    f"state {name!r} is declared as {PYTHON_NAMES[kind]}, and is given {value.shown}",
+                    f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but is assigned "
+                    f"{value.shown}",
                     line,
                 )
             code = f"{converted[value.kind, kind]}({code})"
@@ -290,7 +291,7 @@ class MethodScope:
         else:
             head = "if True:"
             if value.null:
-                what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, and was given None"
+                what = f"state {name!r} is declared as {PYTHON_NAMES[kind]}, but was assigned None"
                 with out.block(f"if {value.null}:"):
                     out.write(f"fail(failed, {out.failure(line, what)})")
         with out.block(head):

@@ -83,7 +83,9 @@ class Statements:
     def _assign(self, target: ast.expr, given: ast.expr) -> None:
         if isinstance(target, ast.Tuple) and isinstance(given, ast.Tuple):
             if len(target.elts) != len(given.elts):
-                raise CannotCompile("there are not as many values as names", target.lineno)
+                raise CannotCompile(
+                    "the number of values differs from the number of names", target.lineno
+                )
             values = [self._held(self.expressions.value(each)) for each in given.elts]
             for name, value in zip(target.elts, values, strict=True):
                 self._put(name, value)
@@ -108,9 +110,9 @@ class Statements:
                     self.scope.write_state(self.out, declared, value, line)
                     return
         raise CannotCompile(
-            f"{ast.unparse(target)} is set, which cannot be compiled",
+            f"an assignment to {ast.unparse(target)} cannot be compiled",
             line,
-            "set local variables, and state by `self.name.value = ...`",
+            "assign to local variables, or to state with `self.name.value = ...`",
         )
 
     # --- control --------------------------------------------------------------------------------------
@@ -151,10 +153,10 @@ class Statements:
                     "loop over range()",
                 )
         if not isinstance(node.target, ast.Name):
-            raise CannotCompile("a loop over range() has one variable", node.lineno)
+            raise CannotCompile("a loop over range() must have one variable", node.lineno)
         values = [self.expressions.value(each) for each in args]
         if any(value.kind not in ("int", "bool") for value in values):
-            raise CannotCompile(f"{ast.unparse(node.iter)} is not of int", node.lineno)
+            raise CannotCompile(f"{ast.unparse(node.iter)} is not a range of int", node.lineno)
         for value in values:
             self.expressions.there(value, node.lineno, "TypeError: range() of None")
         numbers = [self.out.held(self.expressions.as_int(value)) for value in values]
@@ -206,7 +208,9 @@ class Statements:
             case ast.Call(func=ast.Attribute(value=of, attr="output"), args=[tag, record], keywords=[]):
                 if self.scope.is_context(of):
                     if not (isinstance(tag, ast.Constant) and isinstance(tag.value, str)):
-                        raise CannotCompile("the tag of a side output is a literal text", node.lineno)
+                        raise CannotCompile(
+                            "the tag of a side output must be a literal string", node.lineno
+                        )
                     self._emit(tag.value, record)
                     return
             case ast.Call(
@@ -222,17 +226,17 @@ class Statements:
     def _timer(self, what: str, time: ast.expr, line: int) -> None:
         if what == "register" and not self.scope.event_time:
             raise CannotCompile(
-                "an event-time timer is registered on a stream that has no event time",
+                "an event-time timer is registered on a stream without event time",
                 line,
                 "set watermark= on the source, or use register_processing",
             )
         value = self.expressions.value(time)
         if value.kind != "int":
             raise CannotCompile(
-                f"a timer is set to whole milliseconds, an int, and not to {value.shown}", line
+                f"a timer must be set to an int, in milliseconds, not to {value.shown}", line
             )
         self.expressions.there(
-            value, line, "TypeError: a timer is set to whole milliseconds, not to None"
+            value, line, "TypeError: a timer must be set to milliseconds, not to None"
         )
         self.out.timer_changes += 1
         at = self.out.held(value.code)
@@ -284,7 +288,7 @@ class Statements:
             writes.append((f"o{number}_{at}", code))
             if value.null:
                 if not field.nullable:
-                    what = f"TypeMismatch: field {field.name!r} should be {field.type}, and is None"
+                    what = f"TypeMismatch: field {field.name!r} should be {field.type}, but is None"
                     self.expressions.there(value, line, what)
                 writes.append((f"z{number}_{at}", value.null))
         self._append(tag, number, columns, taken, writes)
@@ -333,13 +337,13 @@ class Statements:
             kind = "int"
         if value.kind == "none":
             if not field.nullable:
-                raise CannotCompile(f"field {field.name!r} should be {field.type}, and is None", line)
+                raise CannotCompile(f"field {field.name!r} should be {field.type}, but is None", line)
             if kind == "other":
                 raise CannotCompile(f"None for a column of {field.type} cannot be compiled", line)
             return kind
         if value.kind == kind or (value.kind, kind) == ("int", "float"):
             return kind
-        raise CannotCompile(f"field {field.name!r} should be {field.type}, and is {value.shown}", line)
+        raise CannotCompile(f"field {field.name!r} should be {field.type}, but is {value.shown}", line)
 
     def _record(self, node: ast.expr, emitted: Emitted) -> dict[str, ast.expr | Value]:
         """Return the value that the code emits for each column of an output."""
@@ -359,7 +363,7 @@ class Statements:
             case ast.Dict(keys=keys, values=values):
                 for key, value in zip(keys, values, strict=True):
                     if not (isinstance(key, ast.Constant) and isinstance(key.value, str)):
-                        raise CannotCompile("the keys of a record are literal texts", node.lineno)
+                        raise CannotCompile("the keys of a record must be literal strings", node.lineno)
                     given[key.value] = value
             case ast.Tuple(elts=parts) if len(parts) == len(schema):
                 given = dict(zip(schema.names, parts, strict=True))
@@ -369,7 +373,7 @@ class Statements:
                 raise CannotCompile(
                     f"{ast.unparse(node)} as a record cannot be compiled",
                     node.lineno,
-                    "emit a dataclass or a dict where it is made: yield Alert(...)",
+                    "emit a dataclass or a dict where it is created: yield Alert(...)",
                 )
         missing = [name for name in schema.names if name not in given]
         if missing:
@@ -393,7 +397,7 @@ class Statements:
             )
         fields = [field for field in dataclasses.fields(cls) if field.init]
         if len(node.args) > len(fields) or any(isinstance(each, ast.Starred) for each in node.args):
-            raise CannotCompile(f"{name}() has other arguments than fields", node.lineno)
+            raise CannotCompile(f"{name}() has arguments that are not fields", node.lineno)
         given: dict[str, ast.expr | Value] = {
             field.name: part for field, part in zip(fields, node.args, strict=False)
         }

@@ -249,9 +249,10 @@ def until_now(source: Source) -> Source:
     if source.bounded:
         return source
     raise ConfigurationError(
-        f"{source.describe()} cannot be read until now: it cannot tell what exists at a moment",
-        hint="folders that are watched and Kafka's topics can; leave out --until now, and end the "
-        "job with `rheos stop`",
+        f"{source.describe()} does not support --until now: it cannot tell where its input ends "
+        "at the moment",
+        hint="watched folders and Kafka topics support it; leave out --until now, and end the job "
+        "with `rheos stop`",
     )
 
 

@@ -50,11 +50,11 @@ def unpublished(error: Exception, staged_by: str) -> RheosError:
         staged_by: what has staged the output, for people: "a checkpoint".
     """
     kind: type[RheosError] = CheckpointError
-    hint = "it is tried again by the restart strategy; look to the sink's target"
+    hint = "the restart strategy tries again; check the sink's target"
     if is_outage(error):
-        kind, hint = UnavailableError, "the sink tries again until it can publish; look to its target"
+        kind, hint = UnavailableError, "the sink retries until it can publish; check its target"
     return kind(
-        f"the sink could not publish what {staged_by} staged: {error}",
+        f"the sink could not publish the output that {staged_by} staged: {error}",
         hint=hint,
         detail=formatted_traceback(error),
     )

@@ -38,16 +38,18 @@ def retry(
         longest_wait: the maximum wait before a retry.
     """
     if not isinstance(times, int) or isinstance(times, bool) or times < 1:
-        raise ProgramError(f"a number of retries is a whole number of at least 1, not {times!r}")
+        raise ProgramError(f"the number of retries must be an integer of at least 1, not {times!r}")
     kinds = on if isinstance(on, tuple) else (on,)
     if not kinds or not all(isinstance(kind, type) and issubclass(kind, Exception) for kind in kinds):
         raise ProgramError(
-            f"on={on!r} are no errors", hint="write on=ConnectionError, or on=(OSError, TimeoutError)"
+            f"on={on!r} is not an exception class",
+            hint="write on=ConnectionError, or on=(OSError, TimeoutError)",
         )
     first_us, longest_us = duration_ms(first_wait) * 1000, duration_ms(longest_wait) * 1000
     if first_us <= 0 or longest_us < first_us:
         raise ProgramError(
-            f"a wait of {first_wait} at first and {longest_wait} at the most makes no sense",
+            f"first_wait={first_wait} must not exceed longest_wait={longest_wait}, and both "
+            "must be positive",
             hint='write first_wait="50ms", longest_wait="1s"',
         )
     return Retry(times, kinds, first_us, longest_us)

@@ -65,13 +65,13 @@ def check_changes_key(what: str, named: Sequence[str], key: Sequence[str], delet
     does, and nothing else. Raises ProgramError."""
     if set(named) != set(key):
         raise ProgramError(
-            f"the rows are changes of a table with the key {', '.join(key)}, but the sink writes by "
-            f"{', '.join(named) or 'no key'}",
-            hint=f"set that key on the sink ({what}=), or make a changelog with the sink's key: "
-            ".upserts(key=...)",
+            f"the rows are changes of a table with the key {', '.join(key)}, but the key of the "
+            f"sink is {', '.join(named) or 'not set'}",
+            hint=f"set the same key on the sink ({what}=), or create a changelog with the sink's "
+            "key: .upserts(key=...)",
         )
     if delete is not None:
         raise ProgramError(
-            f"the column {delete!r} marks deletions, but the changes of the table already do",
+            f"the column {delete!r} marks deletions, but the changelog already marks them",
             hint="leave it out",
         )

@@ -32,7 +32,7 @@ MAX_VALUES = 1 << 20
 as objects or columns they would take a hundred times the bytes that announce them."""
 
 
-NOT_UTF_8 = 'name the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
+NOT_UTF_8 = 'pass the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
 
 
 class BadPayload(NamedTuple):
@@ -110,12 +110,12 @@ class Decoder(ABC):
         origin = places if of_fit.origin is None else places[of_fit.origin]
         bad = [each._replace(at=int(places[each.at])) for each in of_fit.bad]
         for place in np.flatnonzero(lengths > MAX_PAYLOAD_BYTES).tolist():
-            what = f"the payload has {lengths[place]} bytes, where {MAX_PAYLOAD_BYTES} are allowed"
+            what = f"the payload has {lengths[place]} bytes, but the maximum is {MAX_PAYLOAD_BYTES}"
             bad.append(BadPayload(place, payloads[place].as_py(), what))
         nulls = np.flatnonzero(null)
         strict = [field.name for field in self.schema if not field.nullable]
         if strict:
-            what = f"the payload is null (a tombstone), and column {strict[0]!r} may not be null"
+            what = f"the payload is null (a tombstone), but column {strict[0]!r} is not nullable"
             bad += [BadPayload(place, None, what) for place in nulls.tolist()]
         elif len(nulls):
             order = np.argsort(np.concatenate([origin, nulls]), kind="stable")
@@ -171,7 +171,9 @@ class Encoder(ABC):
         text = joined(payloads)
         if np.count_nonzero(text.bytes() == NEWLINE) != len(payloads):
             row = next(i for i, payload in enumerate(payloads.to_pylist()) if b"\n" in payload)
-            raise _no_line(rows, row, "the row holds a line end, and would be read as several lines")
+            raise _no_line(
+                rows, row, "the row contains a line end, and would be read back as several lines"
+            )
         return memoryview(text.data).tobytes()
 
     def header(self) -> bytes:
@@ -183,7 +185,7 @@ def _no_line(rows: Batch, row: int, what: str) -> InputError:
     return InputError(
         what,
         record=shown_record(rows, row),
-        hint="filter such rows out, change them before, or write another format, such as JSON",
+        hint="filter such rows out, change them upstream, or use another format, such as JSON",
     )
 
 
@@ -191,8 +193,8 @@ def check_any_column(schema: pa.Schema, format: str) -> None:
     """Raises SchemaError where there is no column: rows without columns cannot be counted."""
     if not schema.names:
         raise SchemaError(
-            f"the format {format} would fill no column",
-            hint="name a column of it in the schema, or read its bytes with rh.formats.raw()",
+            f"no column of the schema would be filled by the format {format}",
+            hint="add one of its columns to the schema, or read the raw bytes with rh.formats.raw()",
         )
 
 

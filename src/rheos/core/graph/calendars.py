@@ -99,16 +99,16 @@ class CalendarCut:
         if self.grows:
             if not self._nests():
                 raise ProgramError(
-                    f"the steps of a cumulating window do not fill it: {window!r}",
-                    hint='steps of one day or of hours fill months, as in rh.Cumulating("1mo", '
-                    'step="1d"); other lengths are a multiple of their step',
+                    f"the length of a cumulating window must be a multiple of its step: {window!r}",
+                    hint='months need steps of one day or of hours, as in rh.Cumulating("1mo", '
+                    'step="1d"); other lengths must be a multiple of the step',
                 )
         elif bool(self.size.months) != bool(self.every.months) or (
             self.size.months % self.every.months if self.every.months else self.size.ms % self.every.ms
         ):
             raise ProgramError(
-                f"a sliding window by calendar is not a whole number of its steps: {window!r}",
-                hint='write months with months and days with days, as in rh.Sliding("3mo", '
+                f"a sliding calendar window must be a multiple of its step: {window!r}",
+                hint='combine months with months and days with days, as in rh.Sliding("3mo", '
                 'every="1mo") or rh.Sliding("7d", every="1d", zone=...)',
             )
 
@@ -128,13 +128,13 @@ def anchor_ms(length: CalendarLength) -> int:
 
 def _check_length(length: CalendarLength, window: object) -> None:
     if length.months <= 0 and length.ms <= 0:
-        raise ProgramError(f"a window must be longer than nothing: {window!r}", hint='write "1d"')
+        raise ProgramError(f"a window must be longer than 0: {window!r}", hint='write "1d"')
     whole_days = length.ms % DAY_MS == 0
     if length.ms and not whole_days and (length.ms % HOUR_MS or DAY_MS % length.ms):
         raise ProgramError(
-            f"{length.ms} ms do not fill a local day: {window!r}",
-            hint="windows with zone= are whole days, weeks, months, or 1, 2, 3, 4, 6, 8 or 12 hours; "
-            "leave out zone= for any other length",
+            f"{length.ms} ms do not divide a local day evenly: {window!r}",
+            hint="windows with zone= must be whole days, weeks or months, or 1, 2, 3, 4, 6, 8 or 12 "
+            "hours; leave out zone= for any other length",
         )
 
 

@@ -107,6 +107,6 @@ def _text(cls: type, method: Any) -> MethodText:
         raise ProgramError(
             f"the source code of {cls.__name__}.{method.__name__}, which is needed to compile it, is "
             f"not available: {error}",
-            hint="write the class in a file or a notebook's cell",
+            hint="write the class in a file or a notebook cell",
         ) from None
     return MethodText(file, first, textwrap.dedent("".join(lines)))

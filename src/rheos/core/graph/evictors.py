@@ -25,7 +25,7 @@ def count(n: int, *, after: bool = False) -> Evictor:
         ProgramError: `n` is not a whole number of at least 0.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 0:
-        raise ProgramError(f"count({n!r}) keeps a whole number of records", site=call_site())
+        raise ProgramError(f"count({n!r}) must keep an integer number of records", site=call_site())
     return CountEvictor(n, after)
 
 
@@ -57,7 +57,7 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
     """
     if isinstance(threshold, bool) or not isinstance(threshold, int | float) or threshold != threshold:
         raise ProgramError(
-            f"delta() takes a number as its threshold, not {threshold!r}", site=call_site()
+            f"the threshold of delta() must be a number, not {threshold!r}", site=call_site()
         )
     with located(call_site()):
         check_callable(of, "delta", ["a record"])

@@ -100,7 +100,7 @@ def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr
         return [expr]
     except RecursionError:
         raise ProgramError(
-            "an expression of decimals is nested too deeply",
+            "a decimal expression is nested too deeply",
             hint="compute it in steps: .with_columns(...) for each",
         ) from None
     return made if changed else [expr]

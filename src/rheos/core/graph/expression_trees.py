@@ -105,7 +105,7 @@ def _written(value: float | None) -> str:
         literal = f'{{"Literal":{{"Scalar":{{"Float64":{digits}}}}}}}'
         if pl.select(_read(literal)).item() == (value or 0.0):
             return digits
-    raise pl.exceptions.ComputeError(f"Polars does not read {value!r}")
+    raise pl.exceptions.ComputeError(f"Polars cannot parse {value!r}")
 
 
 def _spellings(value: float) -> Iterator[str]:

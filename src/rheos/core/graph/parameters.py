@@ -46,11 +46,11 @@ class Parameters(Mapping[str, Any]):
         if name not in self._values:
             close = difflib.get_close_matches(name, self._values, n=1)
             known = ", ".join(sorted(self._values)) or "none"
-            meant = f"is {close[0]!r} meant? " if close else ""
+            meant = f"did you mean {close[0]!r}? " if close else ""
             raise ConfigurationError(
                 f"the job has no parameter {name!r}",
-                hint=f"{meant}set it by rh.Environment(parameters={{{name!r}: ...}}), or "
-                f"`rheos run --param {name}=...`; there are: {known}",
+                hint=f"{meant}set it with rh.Environment(parameters={{{name!r}: ...}}), or `rheos "
+                f"run --param {name}=...`; the parameters are: {known}",
             )
         return self._values[name]
 
@@ -91,7 +91,7 @@ class Parameters(Mapping[str, Any]):
     def int(self, name: str, default: T) -> _Int | T: ...
     def int(self, name: str, default: Any = _MISSING) -> Any:
         """The value as a whole number: 5, "5". Anything else raises ConfigurationError."""
-        return self._read(name, default, "a whole number", _whole)
+        return self._read(name, default, "an integer", _whole)
 
     @overload
     def float(self, name: str) -> _Float: ...
@@ -134,7 +134,7 @@ class Parameters(Mapping[str, Any]):
         except (ValueError, TypeError, ProgramError):
             raise ConfigurationError(
                 f"the parameter {name!r} must be {kind}, not {value!r}",
-                hint=f"set it by `rheos run --param {name}=...`, or rh.Environment(parameters=...)",
+                hint=f"set it with `rheos run --param {name}=...`, or rh.Environment(parameters=...)",
             ) from None
 
 

@@ -38,8 +38,8 @@ def reducing(expr: pl.Expr) -> Agg:
     if not expr.meta.is_scalar():
         raise ProgramError(
             f"{spelled} does not reduce a window's rows to one value",
-            hint="write an expression that reduces, such as col('ms').max(), or gather the values into "
-            "a list: .implode()",
+            hint="write an expression that reduces, such as col('ms').max(), or collect the values "
+            "into a list: .implode()",
         )
     for part in subtrees(tree):
         _refuse_chance(part, spelled)
@@ -63,11 +63,11 @@ def _refuse_chance(part: Tree, spelled: str) -> None:
             )
         case {"Function": {"function": {"Mode": {"maintain_order": False}} | {"Unique": False}}}:
             raise ProgramError(
-                f"{spelled} takes values in any order",
+                f"{spelled} depends on the order of the values",
                 hint="write maintain_order=True, or count them: .n_unique()",
             )
         case {"Function": {"function": {"ValueCounts": {"sort": False}}}}:
-            raise ProgramError(f"{spelled} gives values in any order", hint="write sort=True")
+            raise ProgramError(f"{spelled} returns values in no fixed order", hint="write sort=True")
 
 
 def _spelled(expr: pl.Expr) -> str:

@@ -46,7 +46,7 @@ class TimeToLive:
     def check(self) -> None:
         """Raises ProgramError where there is no such time."""
         if self.ms <= 0:
-            raise ProgramError(f"state lives for longer than nothing: {self!r}", hint='write "1h"')
+            raise ProgramError(f"a time to live must be greater than 0: {self!r}", hint='write "1h"')
         for name, given, known in (
             ("time", self.time, ("event_time", "processing_time")),
             ("renewed_on", self.renewed_on, ("write", "read_and_write")),
@@ -93,7 +93,7 @@ class StateDeclaration:
         if value is self:
             return  # The default of a dataclass's field.
         raise StateAccessError(
-            f"{self.name!r} is a declared state, and was assigned to: that would not be stored",
+            f"{self.name!r} is a declared state, and an assignment to it would not be stored",
             site=call_site(),
             hint=self._written_by.format(name=self.name),
         )
@@ -103,15 +103,15 @@ class StateDeclaration:
             raise StateAccessError(
                 "the state is used without being an attribute of a class",
                 site=self.site,
-                hint="declare it as an attribute of the keyed function's class, next to the methods",
+                hint="declare it as a class attribute of the keyed function, next to the methods",
             )
         raise StateAccessError(
             f"state {self.name!r} was used outside {self._used_in}",
             hint=self._use_it_in,
         )
 
-    _written_by: ClassVar[str] = "change what it holds: self.{name}.clear(), ..."
-    _used_in: ClassVar[str] = "a keyed context"
+    _written_by: ClassVar[str] = "change its content: self.{name}.clear(), ..."
+    _used_in: ClassVar[str] = "a context with a key"
     _use_it_in: ClassVar[str] = (
         "use it in process_element, on_timer or a window's process, after key_by"
     )
@@ -238,7 +238,7 @@ def _accumulator_type(function: Any) -> Any:
     hints = resolved_annotations(create)
     if hints.get("return", Any) in (Any, None, NoneType) or isinstance(hints["return"], TypeVar):
         raise SchemaError(
-            f"{type(function).__name__} does not say the type of its accumulator",
+            f"{type(function).__name__} does not declare the type of its accumulator",
             hint="annotate it: def create_accumulator(self) -> Range",
         )
     return hints["return"]
@@ -248,7 +248,7 @@ class UnkeyedStateDeclaration(StateDeclaration):
     """State of a subtask, and not of a key."""
 
     _used_in = "a running function"
-    _use_it_in = "use it in the methods that are called for rows, and in open(); not in __init__"
+    _use_it_in = "use it in open() and in methods that are called for rows; not in __init__"
 
 
 class OperatorListState(UnkeyedStateDeclaration, Generic[T]):

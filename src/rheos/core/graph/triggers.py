@@ -48,9 +48,7 @@ def processing_time() -> Trigger:
 def count(n: int) -> Trigger:
     """Fires with every n-th record of the window."""
     if not isinstance(n, int) or n < 1:
-        raise ProgramError(
-            f"count({n!r}) must take a whole number of records, at least 1", site=call_site()
-        )
+        raise ProgramError(f"count({n!r}) must take an integer of at least 1", site=call_site())
     return CountTrigger(n)
 
 

@@ -58,8 +58,8 @@ def common_key(left: pa.Field, right: pa.Field) -> pa.DataType:
         return pa.unify_schemas([*fields], promote_options="permissive").field(0).type
     except pa.ArrowException:
         raise SchemaError(
-            f"a key is {left.type} ({left.name!r}) on the left side and {right.type} "
-            f"({right.name!r}) on the right one",
+            f"the keys have different types: {left.type} ({left.name!r}) on the left side, but "
+            f"{right.type} ({right.name!r}) on the right side",
             hint="cast one of them before key_by()",
         ) from None
 
@@ -79,8 +79,8 @@ def empty_frame(schema: pa.Schema) -> pl.DataFrame:
         frame = pl.from_arrow(schema.empty_table())
     except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
         raise SchemaError(
-            f"Polars cannot hold these columns: {error}",
-            hint="declare the source's columns by simpler types",
+            f"Polars does not support these columns: {error}",
+            hint="declare simpler types for the source's columns",
         ) from None
     assert isinstance(frame, pl.DataFrame)
     return frame
@@ -91,8 +91,8 @@ def from_polars(schema: pl.Schema) -> pa.Schema:
     for name, kind in schema.items():
         if kind in (pl.Null, pl.Object, pl.Unknown):
             raise SchemaError(
-                f"the type of column {name!r} is not known",
-                hint="say it, as in pl.lit(None).cast(pl.Int64)",
+                f"the type of column {name!r} is unknown",
+                hint="set it, as in pl.lit(None).cast(pl.Int64)",
             )
     return pa.schema([pa.field(name, _from_polars(name, kind)) for name, kind in schema.items()])
 
@@ -102,7 +102,7 @@ def _from_polars(name: str, kind: pl.DataType) -> pa.DataType:
         return canonical(pl.DataFrame(schema={name: kind}).to_arrow().schema.field(0).type)
     except (pl.exceptions.PolarsError, pa.ArrowException) as error:
         raise SchemaError(
-            f"column {name!r} cannot be {kind}: {str(error).strip().splitlines()[0]}",
+            f"column {name!r} cannot be converted to {kind}: {str(error).strip().splitlines()[0]}",
             hint="cast it to another type",
         ) from None
 

@@ -57,7 +57,8 @@ def check_columns(schema: pa.Schema) -> None:
         zone = unknown_zone(field.type)
         if zone is not None:
             raise SchemaError(
-                f"column {field.name!r} has times in the zone {zone!r}, which expressions do not know",
+                f"column {field.name!r} has times in the zone {zone!r}, which expressions do "
+                "not support",
                 hint='declare it in UTC, pa.timestamp("us", "UTC"), which holds the same instants, or '
                 'in a named zone, such as "Europe/Berlin"',
             )
@@ -65,19 +66,20 @@ def check_columns(schema: pa.Schema) -> None:
     for field in schema:
         name = field.name
         if name in seen:
-            raise SchemaError(f"there are two columns named {name!r}", hint="rename one of them")
+            raise SchemaError(f"two columns are named {name!r}", hint="rename one of them")
         seen.add(name)
         wrong = "" if not name else next(filter(_is_pattern, [name, *_names_within(field.type)]), None)
         if wrong is not None:
             raise SchemaError(
                 f"a column or field cannot have the name {wrong!r}",
-                hint="expressions would not find it: a name is not empty, not '*', not between '^' and "
-                "'$', and without NUL; rename it",
+                hint="expressions would not find it: a name must not be empty, '*', or between '^' "
+                "and '$', or contain NUL; rename it",
             )
         if name.startswith(HIDDEN_PREFIX):
             raise SchemaError(
                 f"a column cannot have the name {name!r}",
-                hint=f"names that begin with {HIDDEN_PREFIX!r} are kept for Rheos: rename the column",
+                hint=f"names that begin with {HIDDEN_PREFIX!r} are reserved for Rheos: rename the "
+                "column",
             )
 
 
@@ -92,16 +94,17 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
         raise ProgramError(f"the bound of a watermark must not be negative: {watermark.bound!r}")
     idle_ms = watermark.idle_after_ms
     if idle_ms is not None and idle_ms <= 0:
-        raise ProgramError(f"idle_after must be more than nothing: {watermark.idle_after!r}")
+        raise ProgramError(f"idle_after must be greater than 0, not {watermark.idle_after!r}")
     if watermark.max_ahead_ms is not None and watermark.max_ahead_ms <= 0:
-        raise ProgramError(f"max_ahead must be more than nothing: {watermark.max_ahead!r}")
+        raise ProgramError(f"max_ahead must be greater than 0, not {watermark.max_ahead!r}")
     if watermark.max_drift_ms is None:
         return
     if watermark.max_drift_ms <= 0:
-        raise ProgramError(f"max_drift must be more than nothing: {watermark.max_drift!r}")
+        raise ProgramError(f"max_drift must be greater than 0, not {watermark.max_drift!r}")
     if idle_ms is None:
         raise ProgramError(
-            "max_drift needs idle_after: one split without rows would hold up all others for ever",
+            "max_drift needs idle_after: otherwise one split without rows would pause all "
+            "others forever",
             hint='write Watermark.bounded_out_of_orderness("5s", on="at", max_drift="1m", '
             'idle_after="30s")',
         )
@@ -112,7 +115,7 @@ def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
     keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
     for input in inputs:
         ways = bool(input.keys), input.broadcast, input.dealt is not None
-        assert sum(ways) <= 1, "keyed, or broadcast, or dealt out otherwise"
+        assert sum(ways) <= 1, "keyed, broadcast, or repartitioned"
     if len(keyed) < 2:
         return
     (first, schema), *others = keyed
@@ -121,9 +124,9 @@ def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
         found = [key_type(schema.field(key).type) for key in keys]
         if found != kinds:
             raise SchemaError(
-                f"the inputs have keys of different types: {_spell_keys(first, kinds)}, and "
+                f"the inputs have keys of different types: {_spell_keys(first, kinds)}, but "
                 f"{_spell_keys(keys, found)}",
-                hint="state is found by the key's value, so that must be of one type: cast it before "
+                hint="keys must have the same type to find the same state: cast one before "
                 "key_by(), as in .with_columns(user=col('user').cast(pl.Int64))",
             )
 
@@ -145,19 +148,20 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
                 or input.broadcast
             ):
                 raise ProgramError(
-                    f"these are {changes.describe()}, and dealt out so the changes of a row would come "
-                    "in any order",
-                    hint="deal the rows out before they are changes, or take these as rows: .as_rows()",
+                    f"the rows are {changes.describe()}, and repartitioning them would lose the "
+                    "order of the changes of a row",
+                    hint="repartition the rows before they become changes, or treat these as plain "
+                    "rows: .as_rows()",
                 )
     if changes is None:
         return
     if spec.takes_changes:
         return
     raise ProgramError(
-        f"it takes rows, and these are {changes.describe()}: some of them say that others are not "
-        "there any more",
-        hint=f"write .as_rows() before it, to take them as rows that say in the column {OP!r} what "
-        "they are; or .key_by(...).table(...) to count and add up what is there",
+        f"the operator takes plain rows, but these are {changes.describe()}: some of them "
+        "delete others",
+        hint="write .as_rows() before it, to treat them as plain rows with the kind of change in "
+        f"the column {OP!r}; or .key_by(...).table(...) to aggregate the current rows",
     )
 
 
@@ -174,7 +178,7 @@ def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
         if column not in schema.names:
             raise unknown_column(column, schema, " in key_by()")
     if len(set(columns)) < len(columns):
-        raise ProgramError(f"a key column is named twice in key_by({', '.join(map(repr, columns))})")
+        raise ProgramError(f"a key column is repeated in key_by({', '.join(map(repr, columns))})")
 
 
 def check_event_time(type: StreamType, what: str) -> None:
@@ -187,9 +191,10 @@ def check_event_time(type: StreamType, what: str) -> None:
         )
     if type.time_changed is not None:
         raise ProgramError(
-            f"{what} would use the event time that the rows had before: {type.time_changed}",
-            hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
-            "after it; for the old ones rename the column that it makes",
+            f"{what} would use the old event time of the rows: {type.time_changed}",
+            hint="to use the new times, write "
+            ".with_event_time(rh.Watermark.bounded_out_of_orderness(...)) after it; to use the "
+            "old ones, rename the computed column",
         )
 
 
@@ -200,9 +205,9 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
         at = node(port.node)
         if port.broadcast or port.dealt not in (None, RowDistribution.FORWARD):
             raise ProgramError(
-                f"event time is assigned where the source's rows are read, but these rows are "
+                "event time is assigned where the source's rows are read, but these rows are "
                 f"redistributed after {at.name!r}",
-                hint="write with_event_time(...) before broadcast(), rebalance() and the like",
+                hint="write with_event_time(...) before broadcast(), rebalance() and similar methods",
             )
         source = at.spec.reads_from
         if source is not None and port.tag == MAIN:
@@ -217,9 +222,9 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
         if not at.spec.keeps_splits:
             where = f"before {at.name!r}"
             if at.spec.is_union:
-                where = "to each of the streams before union(...)"
+                where = "on each of the streams before union(...)"
             elif any(input.keys for input in at.inputs):
-                where = "before key_by(...), or in another program that reads what this one writes"
+                where = "before key_by(...), or in another program that reads this one's output"
             raise ProgramError(
                 f"event time is assigned directly after a source, but these rows originate at "
                 f"{at.name!r}",
@@ -239,7 +244,7 @@ def lateness_ms(duration: Duration) -> int:
 def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str, Agg]:
     """There are some, and each is one."""
     if not aggregates:
-        raise ProgramError("no aggregates are given", hint=f"write {example}")
+        raise ProgramError("no aggregate was passed", hint=f"write {example}")
     checked: dict[str, Agg] = {}
     for name, agg in aggregates.items():
         if isinstance(agg, pl.Expr):
@@ -248,8 +253,9 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
             raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
         if KINDS.get(agg.kind) is not type(agg):
             raise ProgramError(
-                f"{name}={agg} is of a kind that is not registered: its state could not be read again",
-                hint=f"name the kind in rheos.core.aggregates.KINDS; there are {', '.join(KINDS)}",
+                f"{name}={agg} is of an unregistered kind, whose state could not be restored",
+                hint="register the kind in rheos.core.aggregates.KINDS; registered are "
+                f"{', '.join(KINDS)}",
             )
         checked[name] = agg
     return checked
@@ -273,8 +279,11 @@ def check_running(aggregates: Mapping[str, Agg]) -> None:
     for name, agg in aggregates.items():
         if not agg.can_run():
             raise ProgramError(
-                f"{name}={agg.kind}() cannot be kept running, as its state has no bound",
-                hint="use it over windows: .window(rh.Tumbling(...)).aggregate(...); running() takes "
+                f"{name}={agg.kind}() cannot be computed as a running aggregate, because its "
+                "state has no bound",
+                hint=(
+                    "use it over windows: .window(rh.Tumbling(...)).aggregate(...); running() accepts "
+                )
                 + ", ".join(name for name, kind in KINDS.items() if kind.can_run()),
             )
 
@@ -287,17 +296,17 @@ def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
         if difference:
             raise SchemaError(
                 f"cannot unite {first!r} and {name!r}: {difference}",
-                hint=f"bring both to the same columns with .select(...)\n"
-                f"    {first}: {describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
+                hint=f"select the same columns on both with .select(...)\n    {first}: "
+                f"{describe(of_first.schema)}\n    {name}: {describe(other.schema)}",
             )
         if of_first.changes != other.changes:
             said = [
-                f"{name!r} is {'rows' if changes is None else changes.describe()}"
+                f"{name!r} has {'plain rows' if changes is None else changes.describe()}"
                 for name, changes in ((first, of_first.changes), (name, other.changes))
             ]
             raise ProgramError(
                 f"cannot unite {first!r} and {name!r}: {said[0]}, and {said[1]}",
-                hint="take both as rows: .as_rows()",
+                hint="turn both into plain rows: .as_rows()",
             )
         if of_first.event_time != other.event_time:
             timed, bare = (first, name) if of_first.event_time else (name, first)
@@ -329,14 +338,14 @@ def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
         if other.uid == uid and other.id != node:
             raise ProgramError(
                 f"two operators have the uid {uid!r}: this one, and {other.name!r} at {other.site}",
-                hint="state finds its operator by the uid, so give each its own",
+                hint="state is matched to its operator by uid, so give each its own",
             )
 
 
 def check_width(node: Node | None, parallelism: int) -> int:
     """The parallelism of one operator."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
-        raise ProgramError(f"a parallelism is a whole number of at least 1, not {parallelism!r}")
+        raise ProgramError(f"parallelism must be an integer of at least 1, not {parallelism!r}")
     if node is not None and node.spec.is_union:
         raise ProgramError(
             "a union is not an operator: its readers read its inputs directly",
@@ -355,8 +364,8 @@ def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None
     if parallelism > max_parallelism:
         raise ProgramError(
             f"parallelism {parallelism} is greater than max_parallelism {max_parallelism}",
-            hint="raise max_parallelism; it is the number of key groups that state is kept in, so a "
-            "job's state can only be read again with the same one",
+            hint="raise max_parallelism; it is the number of key groups, and cannot change once a "
+            "job has state",
         )
 
 

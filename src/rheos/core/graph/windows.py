@@ -69,7 +69,8 @@ def _check_count(window: Window, windows: int, finer: str) -> None:
     """Raises ProgramError where a row would be in more windows than can be had."""
     if windows > _MOST_WINDOWS:
         raise ProgramError(
-            f"each row would be in {windows:,} windows, and can be in {_MOST_WINDOWS:,}: {window!r}",
+            f"each row would be in {windows:,} windows, but the maximum is {_MOST_WINDOWS:,}: "
+            f"{window!r}",
             hint=f"make {finer} longer, or the windows shorter",
         )
 
@@ -139,7 +140,7 @@ class _OnGrid(_ByCalendar):
             self._check_calendar(self.calendar, "every=")
             return
         if self.size_ms <= 0:
-            raise ProgramError(f"a window must be longer than nothing: {self!r}", hint='write "5m"')
+            raise ProgramError(f"a window must be longer than 0: {self!r}", hint='write "5m"')
         _ = self.offset_ms
         _check_clock(self)
 
@@ -229,16 +230,15 @@ class Sliding(_OnGrid):
             return
         if self.slide_ms <= 0:
             raise ProgramError(
-                f"a window cannot start every {self.slide_ms} ms; the interval must be positive: "
-                f"{self!r}",
+                f"the interval between windows must be positive, not {self.slide_ms} ms: {self!r}",
                 hint='write rh.Sliding("1h", every="10m")',
             )
         if self.slide_ms > self.size_ms and not self.gaps:
             raise ProgramError(
                 f"windows of {self.size} that start every {self.every} leave gaps, and rows in them "
                 "would be dropped",
-                hint=f"were they meant the other way round, as rh.Sliding({self.every!r}, "
-                f"every={self.size!r})? Where gaps are meant, add gaps=True",
+                hint=f"if they are swapped, write rh.Sliding({self.every!r}, every={self.size!r}); "
+                "if you want gaps, add gaps=True",
             )
         _check_count(self, -(-self.size_ms // self.slide_ms), "every=")
 
@@ -291,7 +291,7 @@ class Cumulating(_ByCalendar):
         size, step = self.size_ms, self.step_ms
         if step <= 0 or size <= 0 or size % step:
             raise ProgramError(
-                f"a cumulating window grows by equal steps to its full length: {self!r}",
+                f"a cumulating window must grow by equal steps to its full length: {self!r}",
                 hint='write rh.Cumulating("1d", step="1h")',
             )
         _check_count(self, size // step, "step=")
@@ -339,12 +339,13 @@ class Session(Window):
         if gap is not None:
             if not isinstance(gap, pl.Expr) and not callable(gap):
                 raise ProgramError(
-                    f"the gap of a session is a duration, or what says one of a row, not {gap!r}",
+                    "the gap of a session must be a duration, or an expression or function of "
+                    f"a row, not {gap!r}",
                     hint='write rh.Session(gap="10m") or rh.Session(gap=rh.col("gap"))',
                 )
         elif self.gap_ms <= 0:
             raise ProgramError(
-                f"the gap of a session must be longer than nothing: {self!r}",
+                f"the gap of a session must be longer than 0: {self!r}",
                 hint='write rh.Session(gap="10m")',
             )
         _check_clock(self)
@@ -387,7 +388,7 @@ class CountWindow(Window):
         for rows in (self.size_rows, self.every_rows):
             if not isinstance(rows, int) or rows < 1:
                 raise ProgramError(
-                    f"a window of a count has a whole number of rows, from 1 on: {self!r}",
+                    f"a count window needs an integer number of rows, at least 1: {self!r}",
                     hint="write rh.CountTumbling(100) or rh.CountSliding(100, every=10)",
                 )
 

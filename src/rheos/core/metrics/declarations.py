@@ -194,7 +194,7 @@ FINDINGS = _gauge(
     "findings",
     Unit.COUNT,
     Scope.FINDING,
-    "number of findings of the kind that the health of the job has; notes do not count",
+    "number of health findings of this kind; notes are not counted",
     over=Merge.MOST,
 )
 DRIVER_WAIT = _gauge(
@@ -208,7 +208,7 @@ STRANGERS = _counter(
     "strangers",
     Unit.COUNT,
     Scope.JOB,
-    "frames and connections that did not belong to the job, and were dropped",
+    "frames and connections of unauthenticated peers, which were dropped",
 )
 REFUSED = _counter(
     "reports_refused",
@@ -223,14 +223,14 @@ SLOT_BUSY = _counter(
     "slot_busy_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "time in which the slot's loop had work",
+    "time for which the slot's loop had work",
     "busyTimeMsPerSecond",
 )
 SLOT_BLOCKED = _counter(
     "slot_backpressured_ms",
     Unit.MS,
     Scope.SUBTASK,
-    "time in which the slot was blocked, because its work had no credit",
+    "time for which the slot was blocked, because its work had no credit",
     "backPressuredTimeMsPerSecond",
 )
 CPU = _counter(
@@ -364,24 +364,24 @@ IN_FLIGHT = _gauge(
     "checkpoint_in_flight_bytes",
     Unit.BYTES,
     Scope.SUBTASK,
-    "size of the rows in flight that the newest checkpoint has stored",
+    "size of the in-flight rows that the newest checkpoint has stored",
     "lastCheckpointPersistedData",
 )
 
 # --- chains ---------------------------------------------------------------------------------------
 
 BUSY = _counter(
-    "busy_ms", Unit.MS, Scope.CHAIN, "time in which the chain worked", "busyTimeMsPerSecond"
+    "busy_ms", Unit.MS, Scope.CHAIN, "time for which the chain worked", "busyTimeMsPerSecond"
 )
 BLOCKED = _counter(
     "backpressured_ms",
     Unit.MS,
     Scope.CHAIN,
-    "time in which the chain had work, but no credit to emit its output",
+    "time for which the chain had work, but no credit to emit its output",
     "backPressuredTimeMsPerSecond",
 )
 IDLE = _counter(
-    "idle_ms", Unit.MS, Scope.CHAIN, "time in which the chain had no work", "idleTimeMsPerSecond"
+    "idle_ms", Unit.MS, Scope.CHAIN, "time for which the chain had no work", "idleTimeMsPerSecond"
 )
 
 # --- operators ------------------------------------------------------------------------------------
@@ -560,16 +560,16 @@ SPLIT_LAG_ROWS = _gauge(
 
 # --- edges ----------------------------------------------------------------------------------------
 
-SENT_ROWS = _counter("sent_rows", Unit.ROWS, Scope.EDGE, "rows that were sent", "numRecordsOut")
-SENT_BYTES = _counter("sent_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesOut")
+SENT_ROWS = _counter("sent_rows", Unit.ROWS, Scope.EDGE, "rows sent", "numRecordsOut")
+SENT_BYTES = _counter(
+    "sent_bytes", Unit.BYTES, Scope.EDGE, "size of these rows in memory", "numBytesOut"
+)
 SENT_BATCHES = _counter(
     "sent_batches", Unit.BATCHES, Scope.EDGE, "batches that contained these rows", "numBuffersOut"
 )
-RECEIVED_ROWS = _counter(
-    "received_rows", Unit.ROWS, Scope.EDGE, "rows that were received", "numRecordsIn"
-)
+RECEIVED_ROWS = _counter("received_rows", Unit.ROWS, Scope.EDGE, "rows received", "numRecordsIn")
 RECEIVED_BYTES = _counter(
-    "received_bytes", Unit.BYTES, Scope.EDGE, "their bytes in memory", "numBytesIn"
+    "received_bytes", Unit.BYTES, Scope.EDGE, "size of these rows in memory", "numBytesIn"
 )
 BUFFERED_ROWS = _gauge(
     "buffered_rows", Unit.ROWS, Scope.EDGE, "rows that wait in output buffers", "outputQueueLength"

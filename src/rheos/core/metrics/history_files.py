@@ -88,9 +88,9 @@ def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
     sealed = _sealed(path)
     segment = decode_file(sealed, data, _decoder, job, MAX_BYTES)
     if len(segment.at_ms) != len(segment.values):
-        raise sealed.damaged("it has more times than moments, or fewer")
+        raise sealed.damaged("the numbers of times and moments differ")
     if any(len(row) != len(segment.series) for row in segment.values):
-        raise sealed.damaged("a moment has not as many numbers as there are series")
+        raise sealed.damaged("a moment and the list of series differ in length")
     return segment
 
 

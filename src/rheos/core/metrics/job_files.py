@@ -23,7 +23,7 @@ def sealed_file(what: str, key: str, newest: int) -> Sealed:
         what=what,
         key=key,
         newest=newest,
-        if_damaged="delete it: the job does without",
+        if_damaged="delete it: the job does not need it",
         if_later="read it with the version of rheos that wrote it, or a later one",
     )
 
@@ -37,8 +37,8 @@ def decode_file(
         UnrestorableError: the file is damaged, larger than `max_bytes`, or another job's.
     """
     if len(data) > max_bytes:
-        raise sealed.damaged(f"it has {len(data)} bytes, and none has more than {max_bytes}")
+        raise sealed.damaged(f"it has {len(data)} bytes, but the maximum is {max_bytes}")
     content = sealed.decoded(sealed.open(data)[1], decoder)
     if content.job != job:
-        raise sealed.damaged(f"it is of the job {content.job!r}")
+        raise sealed.damaged(f"it belongs to the job {content.job!r}")
     return content

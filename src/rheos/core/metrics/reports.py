@@ -33,7 +33,7 @@ class ReportShape:
 def report_problem(report: Progress, shape: ReportShape) -> str | None:
     """Why the report cannot be true; None where it may be."""
     if not 0 <= report.subtask < shape.parallelism:
-        return f"there is no subtask {report.subtask}"
+        return f"subtask {report.subtask} does not exist"
     by_operator = (report.records_in, report.records_out, report.watermark_ms)
     named = (report.counters, report.accumulated, report.gauges)
     if sum(len(all) for all in (*by_operator, *named)) + len(report.readings) > MAX_READINGS:
@@ -46,7 +46,7 @@ def report_problem(report: Progress, shape: ReportShape) -> str | None:
         if operator not in shape.operators or not 0 < len(name) <= MAX_NAME:
             return f"the plan has no operator for {path[:MAX_NAME]!r}"
     if min((*report.records_in.values(), *report.records_out.values(), 0)) < 0:
-        return "rows were counted below nothing"
+        return "a row count is negative"
     if any(len(added.buckets) > MAX_BUCKETS for added in report.accumulated.values()):
         return f"a histogram has more than {MAX_BUCKETS} buckets"
     return _first(_reading_problem(reading, shape) for reading in report.readings)
@@ -55,7 +55,7 @@ def report_problem(report: Progress, shape: ReportShape) -> str | None:
 def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
     metric = METRICS.get(reading.metric)
     if metric is None or not metric.scope.of_subtask:
-        return f"workers report no metric {reading.metric[:MAX_NAME]!r}"
+        return f"workers do not report a metric {reading.metric[:MAX_NAME]!r}"
     labels = metric.scope.labels[:-1]
     if len(labels) != len(reading.at):
         return (
@@ -63,7 +63,7 @@ def _reading_problem(reading: Reading, shape: ReportShape) -> str | None:
         )
     for label, value in zip(labels, reading.at, strict=True):
         if not _is_known(label, value, shape):
-            return f"{metric.name} is of {label} {value[:MAX_NAME]!r}, which the plan does not have"
+            return f"{metric.name} has {label} {value[:MAX_NAME]!r}, which is not in the plan"
     return _value_problem(metric, reading)
 
 
@@ -85,10 +85,14 @@ def _value_problem(metric: Metric, reading: Reading) -> str | None:
         return f"{metric.name} is a {metric.kind.value}"
     if isinstance(value, Accumulated):
         if min(value.n, *value.buckets.values(), 0) < 0 or len(value.buckets) > MAX_BUCKETS:
-            return f"{metric.name} is no histogram"
+            return f"{metric.name} is not a histogram"
     elif not isfinite(value) or (metric.kind is Kind.COUNTER and value < 0):
         return f"{metric.name} cannot be {value}"
-    return None if reading.per_s is None else f"{metric.name} comes with a rate, which the driver says"
+    return (
+        None
+        if reading.per_s is None
+        else f"{metric.name} contains a rate, which only the driver computes"
+    )
 
 
 def _first(problems: Iterable[str | None]) -> str | None:

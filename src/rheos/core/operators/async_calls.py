@@ -217,8 +217,8 @@ class AsyncCalls:
                         site=located.site,
                         operator=self._ctx.name,
                         record=shown(row),
-                        hint="check that the service answers; retries= sets the number of retries; "
-                        "the job is restarted by its strategy",
+                        hint="check that the service responds; retries= sets the number of retries; "
+                        "the job is restarted by its restart strategy",
                         detail=located.detail,
                     ) from error
                 self._ctx.count("retries")
@@ -277,12 +277,15 @@ class AsyncCalls:
     def _timed_out(self, row: Any, frames: list[FrameSummary]) -> RheosError:
         what = f"a call was not answered within {self._timeout_s:g} s"
         hint = (
-            "check that the service answers; timeout= limits a call including its retries; "
+            "check that the service responds; timeout= limits a call including its retries; "
             "on_timeout= returns a result instead"
         )
         if self._on_timeout is not None:
-            what = f"{len(self._stuck)} calls that were not answered in time go on, though cancelled"
-            hint = "the function must not hold up asyncio.CancelledError"
+            what = (
+                f"{len(self._stuck)} calls that exceeded their timeout are still running, although "
+                "cancelled"
+            )
+            hint = "the function must not suppress asyncio.CancelledError"
         return UnavailableError(
             what,
             site=user_site(frames) or self._ctx.site,

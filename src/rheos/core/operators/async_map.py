@@ -144,11 +144,11 @@ class AsyncMapOperator(AsyncOperator):
             return
         frames = self._loop.stack()
         raise UnavailableError(
-            f"the function has held up the event loop for {self._silent_us / 1e6:.3g} s",
+            f"the function has blocked the event loop for {self._silent_us / 1000000.0:.3g} s",
             site=user_site(frames) or self.ctx.site,
             operator=self.ctx.name,
-            hint="it waits without await: use a client for asyncio, or write "
-            "`await asyncio.to_thread(...)` for what blocks",
+            hint="it blocks without await: use an asyncio client, or `await asyncio.to_thread(...)` "
+            "for blocking calls",
         )
 
     def emit(self, made: list[Any], rows: Sequence[Any], batch: Batch) -> Iterator[Out]:

@@ -111,8 +111,8 @@ def _grouped(slots: AnySlots) -> Groups:
 def _slots(keys: Any, state: str) -> AnySlots:
     if not isinstance(keys, RowKeys):
         raise StateAccessError(
-            f"state {state!r} was used at {type(keys).__name__}, which is not the keys of rows",
-            hint=f"write state.{state}[keys], or of some rows state.{state}[keys[rows]]",
+            f"state {state!r} was indexed with {type(keys).__name__}, not with keys",
+            hint=f"write state.{state}[keys], or for some rows state.{state}[keys[rows]]",
         )
     return keys.slots
 
@@ -120,8 +120,8 @@ def _slots(keys: Any, state: str) -> AnySlots:
 def _check_length(what: str, values: Any, keys: int) -> None:
     if np.shape(values) not in ((), (1,), (keys,)):
         raise StateAccessError(
-            f"{what} was given an array of the shape {np.shape(values)} for {keys} keys",
-            hint="write one value for each key, or one for all",
+            f"{what} received an array of shape {np.shape(values)} for {keys} keys",
+            hint="pass one value per key, or a single value for all",
         )
 
 
@@ -167,7 +167,7 @@ class ColumnHandle:
         if not np.can_cast(fitted.dtype, column.values.dtype, "same_kind"):
             raise self._wrong(f"{fitted.dtype}")
         if fitted.dtype == np.uint64 and column.type is int and fitted.size and fitted.max() >> 63:
-            raise self._wrong("integers beyond 64 bits")
+            raise self._wrong("integers above 64 bits")
         return fitted
 
     def _codes(self, values: Any) -> Any:
@@ -188,8 +188,8 @@ class ColumnHandle:
     def _wrong(self, what: str) -> StateAccessError:
         name, declared = self._column.name, shown(self._column.type)
         return StateAccessError(
-            f"state {name!r} is declared as {declared}, and was given {what}",
-            hint="write an array of the declared type, without nulls: cast it, or fill the nulls",
+            f"state {name!r} is declared as {declared}, but was assigned {what}",
+            hint="assign an array of the declared type without nulls: cast it, or fill the nulls",
         )
 
 
@@ -226,7 +226,7 @@ def _each(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> 
     times = np.asarray(timestamps_ms)
     if times.dtype.kind not in "iu":
         raise TypeError(
-            f"a timer is set to whole milliseconds since the epoch, integers, and not to {times.dtype}"
+            f"a timer must be set to integer milliseconds since the epoch, not to {times.dtype}"
         )
     _check_length("a timer", times, len(keys))
     times = np.broadcast_to(times, (len(keys),))
@@ -261,7 +261,7 @@ class RowState:
     def __setattr__(self, name: str, value: Any) -> None:
         if isinstance(self.__dict__.get(name), ColumnHandle):
             raise StateAccessError(
-                f"state {name!r} was set as a whole",
+                f"state {name!r} was replaced as a whole",
                 hint=f"write state.{name}[keys] = values",
             )
         object.__setattr__(self, name, value)

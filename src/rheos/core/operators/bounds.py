@@ -105,7 +105,7 @@ BOUNDS: Mapping[type, Bound] = {
         Bound(
             "`process` without a key, broadcast state",
             "operator state and broadcast state of each subtask",
-            "nothing but the program: an entry stays until the program deletes it",
+            "only the program: an entry is kept until the program deletes it",
         ),
     ),
     **dict.fromkeys(

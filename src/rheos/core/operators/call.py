@@ -143,7 +143,7 @@ class CallOperator(RichFunctionOperator):
         except UserRaised as error:
             raised = user_error(self.ctx, error)
             first = shown(_record(batch, 0))
-            raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
+            raised.record = raised.record or f"one of {batch.num_rows}, the first of which is {first}"
             raise raised from error
         if not isinstance(given, wanted):
             raise self._failed(
@@ -167,7 +167,7 @@ def _listed(result: Any) -> list[Any]:
     if result is None:
         return []
     if is_single(result):
-        raise TypeError("a single thing, and no iterable")
+        raise TypeError("a single value, not an iterable")
     return list(result)
 
 

@@ -72,10 +72,10 @@ class ContextWithoutKey:
     def __getattr__(self, name: str) -> Any:
         if name in ("key", "timers"):
             raise StateAccessError(
-                f"ctx.{name} was used where there is no key",
-                hint="keys and timers are there for the rows of a keyed stream: say .key_by(...)",
+                f"ctx.{name} needs a key, but there is no key here",
+                hint="keys and timers need a keyed stream: call .key_by(...) first",
             )
-        raise AttributeError(f"the context has no {name!r}")
+        raise AttributeError(f"the context has no attribute {name!r}")
 
 
 class _Pending:
@@ -243,8 +243,7 @@ class Calls:
 
     def _untimed(self, call: int) -> RheosError:
         return UserFunctionError(
-            "a record was emitted for a row of an input without event time, and the stream that it "
-            "goes into has event time",
+            "a record was emitted for a row without event time, but the output stream has event time",
             site=self.ctx.site,
             operator=self.ctx.name,
             record=shown(self._cause(call)[0]),

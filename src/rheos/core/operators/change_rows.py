@@ -34,7 +34,7 @@ def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> I
     """Return the error for a retracted row that never arrived."""
     record = row_values(batch, at)
     return InputError(
-        "a row is taken back that was not there",
+        "a change retracts a row that does not exist",
         site=ctx.site,
         operator=ctx.name,
         record=shown(record),

@@ -174,7 +174,7 @@ class CompiledCore(ColumnarCore):
             operator=self.ctx.name,
             record=shown(record),
             key=shown(self.state.keys.listed()[int(slot)]),
-            hint=failure.hint or "mend the function, or keep such records from it with a filter before",
+            hint=failure.hint or "correct the function, or filter out such records upstream",
         )
 
     # --- outputs --------------------------------------------------------------------------------------
@@ -224,11 +224,11 @@ class CompiledCore(ColumnarCore):
                     array = array.cast(field.type)
                 except pa.ArrowException as error:
                     raise UserFunctionError(
-                        f"the function returned a wrong output: field {field.name!r} should be "
-                        f"{field.type}: {error}",
+                        f"the function returned an invalid output: field {field.name!r} should "
+                        f"be {field.type}: {error}",
                         site=self.ctx.site,
                         operator=self.ctx.name,
-                        hint="return what the output type declares, or declare what is returned "
+                        hint="return the declared output type, or declare the type that is returned "
                         "(returns=)",
                     ) from None
             if array.null_count and not field.nullable:
@@ -236,11 +236,12 @@ class CompiledCore(ColumnarCore):
                 record = None if batch is None else shown(rows_of(batch.slice(row, 1), self._record)[0])
                 mismatch = TypeMismatch(0, field.name, str(field.type), None)
                 raise UserFunctionError(
-                    f"the function returned a wrong output: {mismatch}",
+                    f"the function returned an invalid output: {mismatch}",
                     site=self.ctx.site,
                     operator=self.ctx.name,
                     record=record,
-                    hint="return what the output type declares, or declare what is returned (returns=)",
+                    hint="return the declared output type, or declare the type that is returned "
+                    "(returns=)",
                 )
             arrays.append(array)
         return pa.RecordBatch.from_arrays(arrays, schema=schema)

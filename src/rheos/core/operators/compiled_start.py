@@ -27,7 +27,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
         return False
     if find_spec("numba") is None:
         raise ConfigurationError(
-            f"{type(function).__name__} is to be compiled, and there is no compiler",
+            f"{type(function).__name__} needs a compiler, but none is installed",
             hint="pip install 'rheos[compiled]'",
         )
     try:
@@ -40,7 +40,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
         raise ProgramError(
             f"{type(function).__name__} cannot be compiled: {refused.what}",
             site=Site(refused.file, refused.line),
-            hint=f'{refused.hint or "write it otherwise"}; rh.compiled(fallback="interpret") runs what '
+            hint=f'{refused.hint or "rewrite it"}; rh.compiled(fallback="interpret") runs what '
             "cannot be compiled as it is",
         ) from None
     return True

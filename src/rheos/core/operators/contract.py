@@ -209,7 +209,7 @@ class Operator(ABC):
         is what it would have been without."""
         assert not snapshot.files
         assert all(part.mode is PartMode.FULL for part in snapshot.parts), (
-            "who gives deltas gives savepoints of its own"
+            "an operator that stores deltas defines its own savepoints"
         )
         return snapshot.parts
 
@@ -251,7 +251,7 @@ class RowOrder(Enum):
     """The order in which rows of all splits and ports arrive."""
 
 
-ASKS_OUTSIDE = "it asks a system outside, which answers as of now"
+ASKS_OUTSIDE = "it queries an external system, whose answers change over time"
 """Reason of an operator that calls other systems (`OperatorSpec.differs_elsewhere`)."""
 
 
@@ -295,7 +295,7 @@ class OperatorSpec(Spec):
     def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
         """Return the two operators that replace this one after a whole stream (`plan.two_phases`), or
         the reason why it needs every row."""
-        return "what fires the windows, or is computed of them, gets every row"
+        return "the trigger or an aggregate of the windows reads every column"
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         """Return what its snapshots hold, by the names of their parts: a state that is not described is
@@ -455,7 +455,7 @@ class AsyncOperator(Operator):
         work at a time, so that it takes one thread from the others at the most."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
-        raise AssertionError("an asynchronous operator is given its batches by `begin`")
+        raise AssertionError("an asynchronous operator receives its batches through `begin`")
 
 
 class CommittingOperator(Operator):

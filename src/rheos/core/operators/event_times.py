@@ -38,8 +38,7 @@ def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:
             batch,
             column.is_null().to_numpy(zero_copy_only=False),
             f"a record has no event time: column {on!r} is null",
-            "fill the column in, or declare it as one that is never null and skip bad rows where the "
-            "source can",
+            "fill in the column, or declare it as not nullable and skip bad rows in the source",
         )
     if not watermark.column.by_itself:
         return _read(batch, column, watermark.column)
@@ -69,7 +68,7 @@ def _check_range(batch: Batch, times: Times, on: str) -> None:
             batch,
             outside,
             f"a record's event time is out of range: column {on!r} must be ms since the epoch",
-            "convert the column to a timestamp, or say the unit of its numbers: "
+            "convert the column to a timestamp, or set the unit of its numbers: "
             f'rh.Watermark.bounded_out_of_orderness(..., on={on!r}, unit="s")',
         )
 
@@ -85,10 +84,10 @@ def _check_unit(batch: Batch, times: Times, on: str) -> None:
         _refuse(
             batch,
             np.ones(len(times), np.bool_),
-            f"the event times in column {on!r} are taken for milliseconds since the epoch, and look "
-            f"like {_UNITS[looks_like]}",
-            f"say what they are: rh.Watermark.bounded_out_of_orderness(..., on={on!r}, "
-            f'unit="{looks_like}"), or unit="ms" where that is right',
+            f"the event times in column {on!r} are read as milliseconds since the epoch, but "
+            f"look like {_UNITS[looks_like]}",
+            f"set their unit: rh.Watermark.bounded_out_of_orderness(..., on={on!r}, "
+            f'unit="{looks_like}"), or unit="ms" if that is right',
         )
 
 
@@ -99,15 +98,14 @@ def _read(batch: Batch, column: pa.Array, times: TimeColumn) -> Times:
             _refuse(
                 batch,
                 unfit,
-                f"a record's event time is not of the format {times.format!r}: column {times.name!r}",
-                "correct the format, or leave such rows out before: filter(...), then "
-                "with_event_time(...)",
+                f"a record's event time does not match the format {times.format!r}: column "
+                f"{times.name!r}",
+                "correct the format, or drop such rows first: filter(...), then with_event_time(...)",
             )
         _refuse(
             batch,
             unfit,
-            f"a record's event time in column {times.name!r} is no number of its unit that can be a "
-            "time",
+            f"a record's event time in column {times.name!r} is out of range for its unit",
             "correct the column, or the unit",
         )
     return found

@@ -77,9 +77,9 @@ class FilterFunctionOperator(RichFunctionOperator):
 
     def _undecided(self, row: Any, said: Any) -> UserFunctionError:
         return UserFunctionError(
-            f"the function of filter() gave {shown(said)}, which is neither True nor False",
+            f"the function of filter() returned {shown(said)}, but must return True or False",
             site=self.ctx.site,
             operator=self.ctx.name,
             record=shown(row),
-            hint="return a bool: return bool(...); does each way through the function return?",
+            hint="return a bool, as in `return bool(...)`, on every path through the function",
         )

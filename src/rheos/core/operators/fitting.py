@@ -40,5 +40,5 @@ def _cast(column: pa.ChunkedArray, field: pa.Field, what: str) -> pa.ChunkedArra
 def _misfit(what: str, found: str) -> CheckpointError:
     return CheckpointError(
         f"the restored {what} {found}",
-        hint="keep the column as it was, or change the operator's uid to start it empty",
+        hint="restore the old column, or change the operator's uid to start it empty",
     )

@@ -97,7 +97,7 @@ class KeyedCore(Calls, ProcessCore):
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(function)
         for name, declaration in keyed_declarations(self.function).items():
-            assert name not in OWN_STATES, "the program was looked through as it was written"
+            assert name not in OWN_STATES, "the program was validated when it was built"
             bind(self.function, name, handle_of(declaration, self.backend))
         self.records = [record for _, record in takes]
         self.methods = [getattr(self.function, name) for name, _ in takes]

@@ -91,7 +91,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
             hidden = Hidden(stamps, hidden_column(batch, WM), stamps - 1)
             yield from core.deliver_batch(port, batch, hidden)
         elif due:
-            assert isinstance(core, KeyedCore), "only it takes rows of several ports"
+            assert isinstance(core, KeyedCore), "only this operator takes rows of several ports"
             yield from core.deliver_merged(due)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:

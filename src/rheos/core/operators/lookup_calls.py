@@ -203,12 +203,12 @@ class LookupCalls:
         rows, of = found.rows, np.asarray(found.of)
         if not rows.schema.equals(self._schema) or len(of) != rows.num_rows:
             raise InputError(
-                f"the lookup gave {len(of)} places for {rows.num_rows} rows of {rows.schema}, where "
-                f"rows of {self._schema} are asked for"
+                f"the lookup returned {len(of)} positions for {rows.num_rows} rows of "
+                f"{rows.schema}, but rows of {self._schema} are needed"
             )
         if len(of) and not 0 <= of.min() <= of.max() < len(call.keys):
             raise InputError(
-                f"the lookup gave rows of other keys than the {len(call.keys)} it was given"
+                f"the lookup returned rows for other keys than the {len(call.keys)} that it received"
             )
         if len(of) and (np.diff(of) < 0).any():
             rows = rows.take(pa.array(np.argsort(of, kind="stable")))
@@ -233,10 +233,10 @@ class LookupCalls:
             failing_us = self._back_off.failing_for_us(now_us)
             said = error.what if isinstance(error, RheosError) else named_error(error)
             raise UnavailableError(
-                f"the lookup has failed for {failing_us / 1e6:.3g} s: {said}",
+                f"the lookup has been failing for {failing_us / 1000000.0:.3g} s: {said}",
                 key=key + others,
-                hint="check that the system is up and answers in time; retry_for= sets how long to "
-                "retry; the job is restarted by its strategy",
+                hint="check that the system is up and responds in time; retry_for= sets how long to "
+                "retry; the job is restarted by its restart strategy",
             ) from error
         self._again_us = now_us + wait_us
 

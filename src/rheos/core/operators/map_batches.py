@@ -102,10 +102,10 @@ class MapBatchesOperator(RichFunctionOperator):
         hidden = schema.names[len(declared) :]
         if hidden and table.num_rows != batch.num_rows:
             raise self._failed(
-                f"{self._name}() gave {table.num_rows} rows for {batch.num_rows}, and the stream has "
-                "event time: it would not be known which row happened when",
-                hint="give as many rows as come, in their order; use filter() to drop rows and "
-                "flat_map() to make several of one",
+                f"{self._name}() returned {table.num_rows} rows for {batch.num_rows}, so the "
+                "event time of each row is unknown",
+                hint="return one row per input row, in the same order; use filter() to drop rows, "
+                "and flat_map() to return several",
             )
         kept = self._spec.keeps
         if kept is not None:
@@ -133,7 +133,7 @@ class MapBatchesOperator(RichFunctionOperator):
         except UserRaised as error:
             first = shown_record(batch, 0)
             raised = user_error(self.ctx, error)
-            raised.record = raised.record or f"one of {batch.num_rows}, of which the first is {first}"
+            raised.record = raised.record or f"one of {batch.num_rows}, the first of which is {first}"
             raise raised from error
 
     def _table(self, given: Any) -> pa.Table:
@@ -150,16 +150,17 @@ class MapBatchesOperator(RichFunctionOperator):
                 return table_of_pandas(given, visible(self._output.schema))
             except TypeMismatch as mismatch:
                 raise self._failed(
-                    f"{self._name}() gave a wrong value in row {mismatch.index}: {mismatch}",
-                    hint="return what the output type declares, or declare what is returned (returns=)",
+                    f"{self._name}() returned an invalid value in row {mismatch.index}: {mismatch}",
+                    hint="return the declared output type, or declare the type that is returned "
+                    "(returns=)",
                 ) from None
             except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
                 raise self._failed(
-                    f"{self._name}() gave a frame that Arrow cannot hold: {error}"
+                    f"{self._name}() returned a frame that Arrow cannot convert: {error}"
                 ) from None
         raise self._failed(
-            f"{self._name}() gave {type(given).__name__}, and should give {_WANTED[form]}",
-            hint="return the frame itself; collect a lazy one",
+            f"{self._name}() returned {type(given).__name__}, but must return {_WANTED[form]}",
+            hint="return the frame itself; call collect() on a lazy one",
         )
 
     def _failed(self, what: str, hint: str | None = None) -> UserFunctionError:

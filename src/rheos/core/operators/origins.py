@@ -13,9 +13,12 @@ from typing import TYPE_CHECKING, TypeAlias
 if TYPE_CHECKING:
     from rheos.core.operators.joins.joined_columns import JoinedColumns
 
-ALL_OF_KEY = "which rows of the key it was made of is not seen: all that had come are named"
+ALL_OF_KEY = (
+    "the rows of the key that led to this one are not tracked individually: all earlier ones are listed"
+)
 ALL_OF_WINDOW = (
-    "which rows its trigger or evictor had left in the window is not seen: all that lie in it are named"
+    "the rows that its trigger or evictor kept in the window are not tracked individually: all "
+    "rows of the window are listed"
 )
 
 Matches: TypeAlias = Callable[[int, int, tuple[int, int] | None], bool]

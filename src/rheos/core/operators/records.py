@@ -98,11 +98,11 @@ def user_error(
     if is_out_of_memory(error):
         kind, hint = OutOfMemoryError, LESS_MEMORY
     elif is_error(error, SystemExit):
-        hint = "a function of a stream cannot end the program: return, or raise an error"
+        hint = "a user function must not end the program: return, or raise an error"
     elif record is None and key is None:
-        hint = "mend the function"
+        hint = "correct the function"
     else:
-        hint = "mend the function, or keep such records from it with a filter before"
+        hint = "correct the function, or filter out such records upstream"
     return kind(
         named_error(error),
         site=site,
@@ -124,7 +124,7 @@ def is_single(given: Any) -> bool:
 def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = None) -> RheosError:
     """The function gave a single thing where its outputs are expected."""
     return UserFunctionError(
-        f"the function gave {type(given).__name__}, where it should yield its outputs: {shown(given)}",
+        f"the function returned {type(given).__name__}, but must yield its outputs: {shown(given)}",
         site=ctx.site,
         operator=ctx.name,
         record=shown(record),
@@ -138,13 +138,13 @@ def wrong_type(
 ) -> RheosError:
     """An output does not have the declared type."""
     return UserFunctionError(
-        f"the function gave a wrong output: {mismatch}",
+        f"the function returned an invalid output: {mismatch}",
         site=ctx.site,
         operator=ctx.name,
         record=None if record is None else shown(record),
         key=None if key is None else shown(key),
         hint=_awaited(mismatch.given)
-        or "return what the output type declares, or declare what is returned (returns=)",
+        or "return the declared output type, or declare the type that is returned (returns=)",
     )
 
 
@@ -175,8 +175,9 @@ def check_kept(
         site=ctx.site,
         operator=ctx.name,
         record=shown(record(at)),
-        hint="for the new times write .with_event_time(rh.Watermark.bounded_out_of_orderness(...)) "
-        "after it; for the old ones rename the column that it makes",
+        hint="to use the new times, write "
+        ".with_event_time(rh.Watermark.bounded_out_of_orderness(...)) after it; to use the old "
+        "ones, rename the computed column",
     )
 
 

@@ -21,8 +21,9 @@ def given_columns(table: pa.Table, declared: pa.Schema, name: str, failed: Faile
     extra = [name for name in table.column_names if name not in declared.names]
     if missing or extra:
         raise failed(
-            f"{name}() gave the columns {describe(table.schema)}, and declares {describe(declared)}",
-            "give just the declared columns, or change returns=",
+            f"{name}() returned the columns {describe(table.schema)}, but declares "
+            f"{describe(declared)}",
+            "return exactly the declared columns, or change returns=",
         )
     return [_column(table.column(field.name), field, name, failed) for field in declared]
 
@@ -31,7 +32,7 @@ def _column(column: pa.ChunkedArray, field: pa.Field, name: str, failed: Failed)
     array = column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     if not field.nullable and array.null_count:
         raise failed(
-            f"{name}() gave nulls in column {field.name!r}, which is declared without",
+            f"{name}() returned nulls in column {field.name!r}, which is declared as not nullable",
             f"declare it as `{field.name}: ... | None`, or fill the nulls",
         )
     if array.type == field.type:
@@ -41,11 +42,11 @@ def _column(column: pa.ChunkedArray, field: pa.Field, name: str, failed: Failed)
             return cast_exactly(array, field.type)
     except pa.ArrowException as error:
         raise failed(
-            f"{name}() gave values in column {field.name!r} that are no {field.type}: {error}",
+            f"{name}() returned values in column {field.name!r} that do not fit {field.type}: {error}",
             f"cast the column to {field.type} in the function",
         ) from None
     raise failed(
-        f"{name}() gave column {field.name!r} as {array.type}, and declares {field.type}",
+        f"{name}() returned column {field.name!r} as {array.type}, but declares {field.type}",
         f"cast the column to {field.type} in the function, or change returns=",
     )
 

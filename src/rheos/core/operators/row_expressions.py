@@ -137,6 +137,6 @@ class RowExpressions:
             site=ctx.site,
             operator=ctx.name,
             record=shown_record(record, 0),
-            hint="drop or repair such records before, or use what gives null instead, such as "
-            "cast(..., strict=False)",
+            hint="drop or repair such records upstream, or use an expression that returns null "
+            "instead, such as cast(..., strict=False)",
         )

@@ -167,9 +167,9 @@ class RunningStateOperator(Operator):
     def _disk_for_files(self) -> str:
         if self.ctx.scratch is None:
             raise UnrestorableError(
-                "the state was kept by the backend rocksdb, and reading it takes a local disk, "
-                "which this runtime does not have",
-                hint="restore from a savepoint: its state can be read by every backend",
+                "the state was stored by the backend rocksdb, and reading it needs a local "
+                "disk, which this runtime does not have",
+                hint="restore from a savepoint, which every backend can read",
             )
         return self.ctx.scratch
 

@@ -56,7 +56,7 @@ class DiskRunningState:
 
     @property
     def database(self) -> Database:
-        assert self._database is not None, "state is used after it was opened"
+        assert self._database is not None, "state is used only after it was opened"
         return self._database
 
     def __len__(self) -> int:

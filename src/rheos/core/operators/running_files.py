@@ -82,7 +82,7 @@ class RunningFiles:
 
     @property
     def database(self) -> Database:
-        assert self._database is not None, "state is used after it was opened"
+        assert self._database is not None, "state is used only after it was opened"
         return self._database
 
     def snapshot(self) -> Snapshot:
@@ -127,5 +127,5 @@ class _View:
         """Reads with a database of its own: it runs beside others, on any thread."""
         with closing(Database(self._folder, _VIEW_BYTES, read_only=True)) as database:
             found = PackedEntries.stored(database, name, len(self._states[name].keys))
-            assert found is not None, "what was opened has declared its state"
+            assert found is not None, "an opened state was declared"
             yield from found.tables(database, self._groups)

@@ -271,7 +271,7 @@ class RunningState:
         if missing:
             raise UnrestorableError(
                 f"the restored state is not keyed by {missing[0]!r}",
-                hint="change the operator's uid when its keys change: it then starts empty",
+                hint="if you change an operator's keys, change its uid too: it then starts empty",
             )
         slots = self.slots_of([columns[KEY + key] for key in self._of.all_keys]).astype(np.int64)
         self._changed[slots] = True
@@ -289,7 +289,7 @@ class RunningState:
                 cell.thaw(slots, parts)
             except (KeyError, TypeError, ValueError) as error:
                 raise UnrestorableError(
-                    f"in the restored state {name!r} was another aggregate or of another type",
+                    f"in the restored state, {name!r} was another aggregate or had another type",
                     hint="rename the changed aggregate, or change the operator's uid",
                 ) from error
 
@@ -347,7 +347,9 @@ def _nothing(cell: Cell) -> dict[str, pa.Array]:
 
 def _cell(agg: Agg, schema: pa.Schema) -> Cell:
     running = agg.running(schema)
-    assert running is not None, f"{agg} cannot be kept running: checked where it is written"
+    assert running is not None, (
+        f"{agg} cannot be a running aggregate: checked when the program is built"
+    )
     return running.cell()
 
 
@@ -362,7 +364,9 @@ def running_shape(
     fields = []
     for name, agg in aggregates.items():
         running = agg.running(schema)
-        assert running is not None, f"{agg} cannot be kept running: checked where it is written"
+        assert running is not None, (
+            f"{agg} cannot be a running aggregate: checked when the program is built"
+        )
         shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
         fields.append(FieldShape(name=name, type=shape, required=retracts))
     return keyed_shape(port, Holds.RUNNING, TypeShape(name="aggregates", fields=fields))

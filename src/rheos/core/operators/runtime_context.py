@@ -41,7 +41,7 @@ class Counter:
         if isinstance(by, Integral) and abs(self._counts[self._name] + int(by)) <= MOST_INT:
             return int(by)
         raise ProgramError(
-            f"the counter {self._name!r} was given {shown(by)}, and counts whole numbers of 64 bits",
+            f"the counter {self._name!r} received {shown(by)}, but counts 64-bit integers",
             hint="use ctx.accumulator(...) for other numbers",
         )
 
@@ -173,7 +173,7 @@ class RuntimeContext:
     def _accumulator(self, name: str, kind: type[A]) -> A:
         known = self._ctx.accumulators.setdefault(_checked(name), kind())
         if not isinstance(known, kind) or type(known) is not kind:
-            raise ProgramError(f"{name!r} is an accumulator of another kind already")
+            raise ProgramError(f"{name!r} is already an accumulator of another kind")
         return known
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
@@ -203,8 +203,8 @@ def _finite(value: Any) -> int | float:
     except (OverflowError, TypeError, ValueError):
         pass
     raise ProgramError(
-        f"{shown(value)} was added up, which is no finite number",
-        hint="leave such values out, and count them: ctx.counter(...).add()",
+        f"{shown(value)} was added to an accumulator, but is not a finite number",
+        hint="skip such values, and count them: ctx.counter(...).add()",
     )
 
 

@@ -105,7 +105,7 @@ class SourceSpec(RowSpec):
     kind: ClassVar[str] = "source"
     keeps_splits: ClassVar[bool] = True
     side_outputs_hint: ClassVar[str | None] = (
-        '"rejected" is there where the source skips bad rows (on_error="skip")'
+        'the side output "rejected" exists only if the source skips bad rows (on_error="skip")'
     )
 
     source: Source
@@ -148,7 +148,7 @@ class SourceSpec(RowSpec):
     def differs_elsewhere(self) -> Sequence[str]:
         if self.watermark is None or self.watermark.on is not None:
             return ()
-        return ("event time is when a row is read, and here that is another time than in the job",)
+        return ("it uses ingestion time, which in a replay differs from the job's",)
 
     def summary(self) -> str:
         source = self.source
@@ -581,8 +581,8 @@ class SourceOperator(Operator):
             BadRecord(
                 shown_record(batch, row),
                 None,
-                f"its event time {np.datetime64(time, 'ms')}Z is more than {strategy.max_ahead} ahead "
-                f"of its split {state.split.id!r}",
+                f"its event time {np.datetime64(time, 'ms')}Z is more than {strategy.max_ahead} "
+                f"ahead of its split {state.split.id!r}",
             )
             for row, time in zip(rows.tolist(), ts[rows].tolist(), strict=True)
         ]

@@ -100,8 +100,9 @@ class SourceForgetting:
 
     def _late(self, split: Split) -> InputError:
         return InputError(
-            f"{split.id} was found, and is older than what {self._source.describe()} remembers: it has "
-            "come too late, or was read before and forgotten",
-            hint="the file is not read. If its rows are missing, rename it and update its time, so "
-            "that it counts as new; else move it away. A longer forget= avoids this",
+            f"{split.id} is older than the files that {self._source.describe()} remembers: it "
+            "arrived too late, or was already read",
+            hint="the file is not read. If its rows are missing, rename it and update its "
+            "modification time, so that it counts as new; otherwise move it away. A longer "
+            "forget= avoids this",
         )

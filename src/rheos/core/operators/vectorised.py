@@ -109,7 +109,7 @@ class BatchCore(ColumnarCore):
                 yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = shown_record(batch, 0)
-            raise self._raised(error, f"one of {len(keys)}, of which the first is {first}") from error
+            raise self._raised(error, f"one of {len(keys)}, the first of which is {first}") from error
         return stop
 
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
@@ -121,7 +121,7 @@ class BatchCore(ColumnarCore):
                 yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = f"Timer(timestamp_ms={due.timers[0][0]}) of key {shown(due.timers[0][1])}"
-            raise self._raised(error, f"one of {len(keys)}, of which the first is {first}") from error
+            raise self._raised(error, f"one of {len(keys)}, the first of which is {first}") from error
         return len(due.timers)
 
     def _raised(self, error: Exception | SystemExit, record: str) -> Exception:
@@ -134,8 +134,7 @@ class BatchCore(ColumnarCore):
     def _emitted(self, emit: Emit[Any], count: int, hidden: Hidden) -> Iterator[Out]:
         if not isinstance(emit, Emit):
             raise self._failed(
-                f"{self._name} gave {type(emit).__name__}, where it should yield rh.Emit: "
-                f"{shown(emit)}",
+                f"{self._name} returned {type(emit).__name__}, but must yield rh.Emit: {shown(emit)}",
                 'write `yield rh.Emit({"column": values}, rows=rows)`',
             )
         if emit.tag not in self._tags:
@@ -172,14 +171,14 @@ class BatchCore(ColumnarCore):
                 raise self._failed(
                     f"{self._name} returned {made} rows for {count}, so the event time of each row "
                     f"is unknown",
-                    "name the row that each one originates from: rh.Emit(columns, rows=positions)",
+                    "pass the row that each one originates from: rh.Emit(columns, rows=positions)",
                 )
             return slice(None)
         rows = np.asarray(emit.rows)
         if rows.dtype.kind not in "iu" and rows.size:
             raise self._failed(
-                f"{self._name} gave rows= as {rows.dtype}, which are no positions",
-                "give positions; of a mask: np.flatnonzero(mask)",
+                f"{self._name} passed rows= as {rows.dtype}, which are not positions",
+                "pass positions; for a mask, np.flatnonzero(mask)",
             )
         if len(rows) != made or (made and (int(rows.min()) < 0 or int(rows.max()) >= count)):
             raise self._failed(

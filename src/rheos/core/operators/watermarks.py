@@ -97,7 +97,7 @@ class _Punctuated(SplitEventTime):
                 f"the condition of the watermark failed: {str(error).strip().partition(chr(10))[0]}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
-                record=f"one of {len(frame)}, of which the first is {shown(frame.row(0, named=True))}",
+                record=f"one of {len(frame)}, the first of which is {shown(frame.row(0, named=True))}",
             ) from None
         if len(holds) != len(frame):
             holds = holds.new_from_index(0, len(frame))
@@ -140,11 +140,11 @@ class _Generated(SplitEventTime):
             return MIN_TIMESTAMP_MS
         if type(given) is not int or not MIN_TIMESTAMP_MS <= given < MAX_TIMESTAMP_MS:
             raise UserFunctionError(
-                f"the watermark generator gave {shown(given)}",
+                f"the watermark generator returned {shown(given)}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
                 record=None if record is None else shown(record),
-                hint="give milliseconds since the epoch as a whole number, or None",
+                hint="return milliseconds since the epoch as an int, or None",
             )
         return given + 1
 
@@ -181,9 +181,9 @@ class _Generated(SplitEventTime):
             same = False
         if not same or len(packed) > _MOST_BYTES:
             raise ProgramError(
-                f"what {type(generator).__name__} keeps cannot be stored: {shown(values)}",
+                f"the state of {type(generator).__name__} cannot be stored: {shown(values)}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
-                hint="keep numbers, texts, and lists and dicts of them, of 64 KiB at the most",
+                hint="use numbers, strings, and lists and dicts of them, up to 64 KiB",
             )
         return packed

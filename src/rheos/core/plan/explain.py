@@ -51,7 +51,7 @@ def _count(number: int, thing: str) -> str:
 
 
 def _spell_edge(edge: Edge) -> str:
-    return f"{_spell_exchange(edge)}{', which comes back' if edge.feedback else ''}"
+    return f"{_spell_exchange(edge)}{', a feedback edge' if edge.feedback else ''}"
 
 
 def _spell_exchange(edge: Edge) -> str:
@@ -61,11 +61,11 @@ def _spell_exchange(edge: Edge) -> str:
         case Exchange.FORWARD:
             return f"chain {edge.source} subtask by subtask"
         case Exchange.REBALANCE:
-            return f"chain {edge.source} in turn"
+            return f"chain {edge.source} round-robin"
         case Exchange.BROADCAST:
             return f"all of chain {edge.source}"
         case Exchange.RESCALE:
-            return f"chain {edge.source} in turn, by those opposite"
+            return f"chain {edge.source} round-robin, among opposite subtasks"
         case Exchange.CUSTOM:
             assert edge.dealt is not None
             return f"chain {edge.source} by {spelled(edge.dealt)}"

@@ -222,8 +222,8 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
         restamps = node.inputs and node.spec.stamps is not None
         if restamps and (host is None or not host.of_source):
             raise ProgramError(
-                "event time is assigned where the source's rows are read, but this operator, or one "
-                "upstream, has its own parallelism or chain",
+                "event time is assigned where the source's rows are read, but this operator, "
+                "or one upstream, has its own parallelism or chain",
                 site=node.site,
                 operator=node.name,
                 hint="set it on the source, or on operators after with_event_time",
@@ -263,10 +263,10 @@ def _widest(node: Node) -> int | None:
         return node.parallelism
     if node.parallelism not in (None, 1):
         raise ProgramError(
-            f"all rows come to one subtask, and the operator is to have them in {node.parallelism}",
+            f"all rows are sent to one subtask, but the operator has parallelism {node.parallelism}",
             site=node.site,
             operator=node.name,
-            hint="leave out global_(), or set_parallelism()",
+            hint="leave out global_() or set_parallelism()",
         )
     return 1
 
@@ -335,11 +335,11 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
             return Exchange.CUSTOM
         case RowDistribution.FORWARD if not even:
             raise ProgramError(
-                "forward() hands rows from each subtask to the one of the same number, and the two "
-                "operators differ in parallelism",
+                "forward() sends rows from each subtask to the one with the same number, but "
+                "the two operators differ in parallelism",
                 site=head.site,
                 operator=head.name,
-                hint="give both the same, or write rescale() or rebalance()",
+                hint="give both the same parallelism, or use rescale() or rebalance()",
             )
         case None | RowDistribution.FORWARD:
             return Exchange.FORWARD if even else Exchange.REBALANCE

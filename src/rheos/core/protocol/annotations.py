@@ -36,8 +36,8 @@ def decimal(precision: int, scale: int = 0) -> pa.DataType:
     whole = all(isinstance(each, int) and not isinstance(each, bool) for each in (precision, scale))
     if not whole or not 1 <= precision <= _MOST_DIGITS or not 0 <= scale <= precision:
         raise SchemaError(
-            f"decimal({precision!r}, {scale!r}) is not a type of decimals",
-            hint=f"pass 1 to {_MOST_DIGITS} digits, of which the scale is a part, as in decimal(18, 2)",
+            f"decimal({precision!r}, {scale!r}) is not a valid decimal type",
+            hint=f"pass 1 to {_MOST_DIGITS} digits, which include the scale, as in decimal(18, 2)",
         )
     return pa.decimal128(precision, scale)
 

@@ -21,5 +21,5 @@ def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
         overflown = pc.and_not(pc.is_inf(made), pc.is_inf(array))
         if pc.any(overflown).as_py():
             value = array[pc.index(overflown, True).as_py()]
-            raise pa.ArrowInvalid(f"{value} is beyond the range of {kind}")
+            raise pa.ArrowInvalid(f"{value} is out of range for {kind}")
     return made

@@ -41,7 +41,7 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
     ) -> None:
         place = f"field {field!r}" if field else "a record"
         kind = given_type or type(given).__name__
-        super().__init__(f"{place} should be {expected}, and is {kind}: {shown(given)}")
+        super().__init__(f"{place} should be {expected}, but is {kind}: {shown(given)}")
         self.index = index
         self.field = field
         self.expected = expected
@@ -245,10 +245,10 @@ def _array(values: Sequence[Any], kind: pa.DataType, *, to_float: bool = True) -
             values = [value if value is None else float(value) for value in values]
         made = pa.array(values, kind)
         if kind.bit_width < 64 and _overflows(made, values):
-            raise OverflowError("beyond the type's range")
+            raise OverflowError("out of range for the type")
         return made
     if t.is_time(kind) and any(value is not None and value.tzinfo for value in values):
-        raise ValueError("a time of day with a zone")
+        raise ValueError("a time of day with a time zone")
     if t.is_temporal(kind) and getattr(kind, "unit", None) in ("s", "ms"):
         return pa.array(values, _in_microseconds(kind)).cast(kind)
     return pa.array(values, kind)
@@ -425,7 +425,7 @@ def _culprit(values: Sequence[Any], field: pa.Field) -> TypeMismatch:
             _array([value], field.type)
         except _MISFITS:
             return TypeMismatch(index, field.name, _expected(field), value)
-    raise AssertionError("each value alone fits the column that they do not fit together")
+    raise AssertionError("each value fits the column on its own, but not together")
 
 
 def _expected(field: pa.Field) -> str:

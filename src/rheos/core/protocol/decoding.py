@@ -37,7 +37,7 @@ class BoundedDecoder(Generic[T]):
 
     def decode(self, data: bytes) -> T:
         if len(data) > self._max_bytes:
-            raise MalformedError(f"{len(data)} bytes, where at most {self._max_bytes} are allowed")
+            raise MalformedError(f"{len(data)} bytes, but the maximum is {self._max_bytes}")
         _check_nesting(data, self._max_depth)
         try:
             return self._decoder.decode(data)
@@ -65,7 +65,7 @@ def _check_nesting(data: bytes, max_depth: int) -> None:
             at += 1 + field
             if held := items * per_item:
                 if held > end - at:
-                    raise MalformedError("it is cut short")
+                    raise MalformedError("it is truncated")
                 if len(around) >= max_depth:
                     raise MalformedError(f"it is nested deeper than {max_depth}")
                 around.append(left)

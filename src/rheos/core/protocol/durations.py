@@ -60,7 +60,7 @@ def duration_ms(value: Duration) -> int:
         if _months(value) is not None:
             raise ProgramError(
                 f"{value!r} is not a duration: months and years differ in length",
-                hint='write it in days, as in "30d"; only windows by calendar take months',
+                hint='write it in days, as in "30d"; only calendar windows accept months',
             )
         raise ProgramError(
             f"{value!r} is not a duration",

@@ -68,8 +68,8 @@ class NullKeyError(ValueError):
             site=keyed_at,
             operator=None if keyed_at is None else "key_by",
             record=shown_record(batch, self.row),
-            hint="a row without a key belongs to no subtask: before key_by(), drop such rows with "
-            f".filter(col({key!r}).is_not_null()), or fill the key in with "
+            hint="a row without a key cannot be routed to a subtask: before key_by(), drop such "
+            f"rows with .filter(col({key!r}).is_not_null()), or fill in the key with "
             f".with_columns(col({key!r}).fill_null(...))",
         )
 

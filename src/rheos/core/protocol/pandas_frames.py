@@ -56,9 +56,9 @@ def _series(batch: Batch, at: int) -> Any:
         missing = pc.index(least, np.iinfo(np.int64).min).as_py()
         if missing >= 0:
             raise InputError(
-                f"column {field.name!r} holds the least {kind}, which is no time to pandas",
+                f"column {field.name!r} holds the smallest {kind}, which pandas treats as missing",
                 record=shown_record(batch, missing),
-                hint='filter such rows out before, or take form="arrow"',
+                hint='filter out such rows first, or use form="arrow"',
             )
     if t.is_float16(kind) and field.nullable:
         column = column.cast(pa.float32())
@@ -90,7 +90,7 @@ def table_of_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
         ValueError: Two columns have the same name.
     """
     if not frame.columns.is_unique:
-        raise ValueError(f"two columns have one name: {', '.join(map(str, frame.columns))}")
+        raise ValueError(f"two columns have the same name: {', '.join(map(str, frame.columns))}")
     fields = {field.name: field for field in declared or ()}
     columns = {}
     for name in frame.columns:

@@ -23,7 +23,7 @@ import numpy as np
 _OWN = frozenset((bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, type(None)))
 _MISSING = frozenset(("NaTType", "NAType"))
 """The classes of pandas.NaT, which is a datetime to Python, and pandas.NA."""
-_FINER = "it is finer than microseconds"
+_FINER = "it has a higher resolution than microseconds"
 
 
 def plain_value(value: Any) -> Any:
@@ -68,7 +68,9 @@ def _of_numpy(value: Any) -> Any:
         if isinstance(value.item(), int):  # Python has no object for it in its own unit.
             micros = value.astype(f"{value.dtype.kind}8[us]")
             if micros.astype(value.dtype) != value or isinstance(micros.item(), int):
-                raise ValueError("it is finer than microseconds, or beyond the years of Python")
+                raise ValueError(
+                    "it has a higher resolution than microseconds, or is outside the years 1 to 9999"
+                )
             return micros.item()
     return value.item()
 

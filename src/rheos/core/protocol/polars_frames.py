@@ -51,9 +51,10 @@ def _checked_duration(column: pa.Array, name: str) -> pa.Array:
         return column.cast(pa.duration("ms"))
     except pa.ArrowInvalid as error:
         raise InputError(
-            f"column {name!r} holds a duration that Polars cannot hold in milliseconds: {error}",
-            hint="filter such rows out before, or look at the column in "
-            'map_batches(..., form="arrow"), which takes every value',
+            f"column {name!r} holds a duration that exceeds the range of Polars in "
+            f"milliseconds: {error}",
+            hint="filter out such rows first, or read the column in map_batches(..., "
+            'form="arrow"), which accepts every value',
         ) from None
 
 

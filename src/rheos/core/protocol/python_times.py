@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 
 from rheos.core.protocol.time_bounds import PYTHON, has_times_outside
 
-_MICROSECONDS_HINT = "drop the nanoseconds before, or make the column text: .cast(pl.String)"
+_MICROSECONDS_HINT = "drop the nanoseconds first, or cast the column to a string: .cast(pl.String)"
 _YEARS_HINT = (
-    "filter such rows out before with an expression, or look at the column in "
-    'map_batches(..., form="arrow"), which takes every value'
+    "filter out such rows first with an expression, or read the column in map_batches(..., "
+    'form="arrow"), which accepts every value'
 )
 
 
@@ -99,7 +99,7 @@ def _with_nanoseconds(
     except pa.ArrowInvalid:
         pass
     if pc.min(array.view(pa.int64())).as_py() == np.iinfo(np.int64).min:
-        raise Unreadable("to pandas, which has nanoseconds, it is a missing value", _YEARS_HINT)
+        raise Unreadable("pandas, with its nanoseconds, treats it as missing", _YEARS_HINT)
     found = read(array.cast(kind, safe=False))
     parts = array.view(pa.int64()).fill_null(0).to_numpy() % 1000
     for index in np.flatnonzero(parts).tolist():
@@ -121,7 +121,9 @@ def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
         return array.cast(kind)
     except pa.ArrowInvalid:
         if pa.types.is_time(kind):
-            raise Unreadable("it is finer than Python's microseconds", _MICROSECONDS_HINT) from None
+            raise Unreadable(
+                "it has a higher resolution than Python's microseconds", _MICROSECONDS_HINT
+            ) from None
         raise _beyond("timedelta" if pa.types.is_duration(kind) else "datetime") from None
 
 
@@ -140,8 +142,8 @@ def _within_python(array: pa.Array) -> list[Any]:
 
 def _beyond(holder: str) -> Unreadable:
     if holder == "timedelta":
-        return Unreadable("a timedelta is made of at most 2^63 - 1 microseconds", _YEARS_HINT)
-    return Unreadable(f"a {holder} of Python has the years 1 to 9999", _YEARS_HINT)
+        return Unreadable("a timedelta has at most 2^63 - 1 microseconds", _YEARS_HINT)
+    return Unreadable(f"a Python {holder} must be in the years 1 to 9999", _YEARS_HINT)
 
 
 def _listed(array: pa.Array) -> list[Any]:

@@ -59,7 +59,7 @@ class Sealed:
         """Return the format and the content of a sealed file. Raises UnrestorableError, with the file's
         name, if it is damaged or of a later format."""
         if len(data) > MAX_BYTES:
-            raise self.damaged(f"it has {len(data)} bytes, and none has more than {MAX_BYTES}")
+            raise self.damaged(f"it has {len(data)} bytes, but the maximum is {MAX_BYTES}")
         try:
             parts = _envelope_decoder.decode(data)
             format, checksum = (_number_decoder.decode(parts.pop(name)) for name in ("format", "crc32"))
@@ -73,9 +73,9 @@ class Sealed:
                 hint=self.if_later,
             )
         if format < 1:
-            raise self.damaged(f"there never was a format {format}")
+            raise self.damaged(f"unknown format {format}")
         if list(parts) != [self.key]:
-            raise self.damaged(f"it has the fields {sorted(parts)} in the place of {self.key!r}")
+            raise self.damaged(f"it has the fields {sorted(parts)} instead of {self.key!r}")
         body = bytes(parts[self.key])
         if zlib.crc32(body) != checksum:
             raise self.damaged("its checksum does not match")

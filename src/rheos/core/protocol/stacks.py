@@ -34,5 +34,5 @@ def profile_problem(profile: StackProfile) -> str | None:
     if any(not 0 < len(stack) <= MOST_CHARACTERS for stack in profile.stacks):
         return "a stack is empty, or too long"
     if min(profile.stacks.values(), default=1) < 1 or sum(profile.stacks.values()) != profile.samples:
-        return "its samples do not add up"
+        return "the numbers of its samples are inconsistent"
     return None

@@ -88,7 +88,7 @@ class StateConfig:
             return replace(config, backend=Backend(backend))
         except ValueError:
             raise ConfigurationError(
-                f"there is no state backend {backend!r}",
+                f"unknown state backend {backend!r}",
                 hint='write state="memory" or state="rocksdb", or '
                 "state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30)",
             ) from None

@@ -103,7 +103,7 @@ class FrameCutter:
         """Return the number of payload bytes that follow the header."""
         is_known = lies <= Lies.IN_MEMORY and (size == 0) == (lies == Lies.NOWHERE)
         if not is_known or size > wire.MAX_FRAME_BYTES:
-            raise TransportError(f"a peer's frame says of its payload what cannot be: {size}, {lies}")
+            raise TransportError(f"a peer's frame declares an impossible payload: {size}, {lies}")
         return size if lies == Lies.BEHIND else 0
 
 

@@ -67,11 +67,11 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
         if has_times_outside(column, years):
             row = first_row(column, lambda part: has_times_outside(part, years))
             raise InputError(
-                f"column {name!r} holds {shown_value(column, row)}, and {form} holds the years "
-                f"{years.first} to {years.last}",
+                f"column {name!r} holds {shown_value(column, row)}, but {form} supports only "
+                f"the years {years.first} to {years.last}",
                 record=shown_record(rows, row),
-                hint='correct or drop such rows before in map_batches(..., form="arrow"), which takes '
-                "every value",
+                hint='correct or drop such rows first, in map_batches(..., form="arrow"), which '
+                "accepts every value",
             )
 
 

@@ -102,8 +102,8 @@ def schema_of(record: type) -> pa.Schema:
     except Exception as error:
         raise SchemaError(
             f"an annotation of a field of {record.__name__} cannot be resolved: {named_error(error)}",
-            hint=f"import the name in the module that defines {record.__name__}, at run time and "
-            "not only under TYPE_CHECKING; a class within a function must be defined outside of it",
+            hint=f"import the name in the module that defines {record.__name__}, at run time and not "
+            "only under TYPE_CHECKING; define the class at module level, not within a function",
         ) from None
     fields = []
     for field in dataclasses.fields(record):
@@ -213,7 +213,7 @@ def rows_of(batch: Batch, record: type | None) -> list[Any]:
         columns = [read_column(batch, name, read) for name, read in readers.items()]
     except KeyError as error:
         raise SchemaError(
-            f"{record.__name__} has a field that the stream has not: {error}",
+            f"{record.__name__} has a field that the stream does not have: {error}",
             hint=f"the columns are {', '.join(visible(batch.schema).names)}",
         ) from None
     try:
@@ -255,11 +255,11 @@ def _unreadable(
         what = f"{place}, which cannot be passed to a function: {error}"
         return InputError(what, record=record, hint=error.hint)
     # A nested dataclass of the user checks its fields.
-    what = f"{place}, of which no record can be made: {type(error).__name__}: {error}"
+    what = f"{place}, which cannot be converted to a record: {type(error).__name__}: {error}"
     return UserFunctionError(what, record=record, hint=_RECORD_HINT)
 
 
-_RECORD_HINT = "correct the dataclass, or filter such rows out before with an expression"
+_RECORD_HINT = "correct the dataclass, or filter out such rows first with an expression"
 
 
 def _refused_by_record(
@@ -274,7 +274,7 @@ def _refused_by_record(
 
     row = next((at for at, values in enumerate(zip(*columns, strict=True)) if fails(values)), 0)
     return UserFunctionError(
-        f"{record.__name__} cannot be made of a row: {type(error).__name__}: {error}",
+        f"{record.__name__} cannot be created from a row: {type(error).__name__}: {error}",
         record=shown_record(batch, row),
         hint=_RECORD_HINT,
     )
@@ -391,7 +391,7 @@ class RecordCollector:
 
     def _positional(self, record: tuple[Any, ...]) -> tuple[Any, ...]:
         if len(record) != len(self._names):
-            raise TypeError("another number of values")
+            raise TypeError("the number of values differs")
         return record
 
 

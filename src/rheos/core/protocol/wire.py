@@ -90,7 +90,7 @@ def decode_header(frame: bytes) -> Header:
     check_version(version)
     known = _KINDS.get(kind)
     if known is None:
-        raise TransportError(f"a peer's frame is of no kind that there is: {kind}")
+        raise TransportError(f"a peer's frame has the unknown kind {kind}")
     return Header(known, attempt, ChannelId(edge, sender, receiver), sequence, value)
 
 
@@ -101,7 +101,7 @@ def check_version(version: int) -> None:
     """Raises TransportError where a peer speaks another."""
     if version != WIRE_VERSION:
         raise TransportError(
-            f"a peer speaks version {version} of the protocol, this worker {WIRE_VERSION}",
+            f"a peer uses version {version} of the protocol, but this worker {WIRE_VERSION}",
             hint="install the same version of Rheos on every worker",
         )
 
@@ -147,7 +147,7 @@ def mark_of(header: Header) -> Mark:
         case FrameKind.LATENCY:
             chain = header.value & ((1 << _CHAIN_BITS) - 1)
             return LatencyMark(ChainId(chain), header.value >> _CHAIN_BITS)
-    raise TransportError(f"{header.kind.name} is not a mark")
+    raise TransportError(f"{header.kind.name} is not a marker")
 
 
 def encode_batch(batch: Batch) -> pa.Buffer:

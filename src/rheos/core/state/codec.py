@@ -73,14 +73,14 @@ class ValueCodec:
         custom = [info.cls for info in kinds if isinstance(info, msgspec.inspect.CustomType)]
         if any(cls is not object for cls in custom):
             names = ", ".join(sorted(cls.__name__ for cls in custom if cls is not object))
-            raise self._unstorable(f"{names} is no dataclass")
+            raise self._unstorable(f"{names} is not a dataclass")
         return bool(custom) or any(isinstance(info, msgspec.inspect.AnyType) for info in kinds)
 
     def _unstorable(self, why: str) -> SchemaError:
         return SchemaError(
             f"state {self._name!r} is {shown(self.declared)}, which cannot be stored: {why}",
-            hint="declare a dataclass, a simple type or a container of these; or `object`, to have the "
-            "values pickled",
+            hint="declare a dataclass, a simple type or a container of these; or `object`, to "
+            "pickle the values",
         )
 
     def fit(self, value: Any) -> Any:
@@ -152,10 +152,10 @@ class ValueCodec:
 
     def _wrong(self, value: Any, why: str, key: str | None = None) -> StateAccessError:
         return StateAccessError(
-            f"state {self._name!r} is declared as {shown(self.declared)}, and was given "
+            f"state {self._name!r} is declared as {shown(self.declared)}, but was assigned "
             f"{type(value).__name__} {value_text(value)}{why}",
             key=key,
-            hint=f"write values of the declared type, or declare {self._name!r} otherwise",
+            hint=f"assign values of the declared type, or change the declaration of {self._name!r}",
         )
 
     def decode(self, data: bytes) -> Any:

@@ -77,15 +77,16 @@ def decode(data: bytes, groups: range | None) -> pa.Table:
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))
     except (pa.ArrowException, OSError) as error:
-        raise CheckpointError(f"a state file is not readable: {error}") from error
+        raise CheckpointError(f"a state file cannot be read: {error}") from error
     metadata = reader.schema.metadata or {}
     try:
         version = int(metadata[_META_VERSION])
     except (KeyError, ValueError):
-        raise CheckpointError("a state file is not one that Rheos wrote") from None
+        raise CheckpointError("a state file was not written by Rheos") from None
     if not 1 <= version <= VERSION:
         raise CheckpointError(
-            f"a state file has format version {version}, and this Rheos reads up to {VERSION}",
+            f"a state file has format version {version}, but this version of Rheos reads up to "
+            f"{VERSION}",
             hint="restore with the version of Rheos that wrote the checkpoint, or a newer one",
         )
     batches = list(range(reader.num_record_batches))
@@ -96,5 +97,5 @@ def decode(data: bytes, groups: range | None) -> pa.Table:
     try:
         wanted = [reader.get_batch(i).replace_schema_metadata(None) for i in batches]
     except (pa.ArrowException, OSError) as error:
-        raise CheckpointError(f"a state file is not readable: {error}") from error
+        raise CheckpointError(f"a state file cannot be read: {error}") from error
     return pa.Table.from_batches(wanted, schema)

@@ -32,45 +32,52 @@ class KeyContents(Enum):
     WINDOW_ROWS = (
         "rows of windows",
         "rows_per_key",
-        "make the windows or the gap shorter, compute aggregates in place of functions of all rows, or "
-        "use a key that fewer rows have",
+        (
+            "use shorter windows or a shorter gap, aggregates instead of functions of all rows, or "
+            "a key with fewer rows"
+        ),
     )
     JOIN_ROWS = (
         "rows of one side of a join",
         "rows_per_key",
-        "set a time to live (`ttl=`, or `state_ttl=` in SQL), or join within a time (`between=`)",
+        (
+            "set a time to live (`ttl=`, or `state_ttl=` in SQL), or join within a time interval "
+            "(`between=`)"
+        ),
     )
     OVER_ROWS = (
         "rows of OVER",
         "rows_per_key",
-        "make the frame shorter (ROWS or RANGE ... PRECEDING), or partition by more columns",
+        "use a shorter frame (ROWS or RANGE ... PRECEDING), or partition by more columns",
     )
     RANKED_ROWS = (
         "rows of a ranking",
         "rows_per_key",
-        "rank rows that are not changes, of which only the first are kept, or filter them before",
+        "rank rows that are not changes, which keeps only the first of them, or filter them first",
     )
     ELEMENTS = (
         "elements of a list",
         "rows_per_key",
-        "set a time to live (`ttl=`), clear the list, or keep less in it",
+        "set a time to live (`ttl=`), clear the list, or store less in it",
     )
     ENTRIES = (
         "entries of a map",
         "rows_per_key",
-        "set a time to live (`ttl=`), delete entries, or keep less in it",
+        "set a time to live (`ttl=`), delete entries, or store less in it",
     )
     VALUES = (
         "different values",
         "rows_per_key",
-        "round the values, aggregate others, or use a key that fewer values have",
+        "round the values, aggregate other values, or use a key with fewer values",
     )
     MATCHES = (
         "partial matches",
         "matches_per_key",
-        "give matches less time (`within`), let a match rule out others (`after_match`), or let steps "
-        "wait for fewer rows: next() or followed_by() in place of followed_by_any(), and without "
-        "allow_combinations()",
+        (
+            "limit the time of a match (`within`), let a match exclude others (`after_match`), or "
+            "let steps match fewer rows: next() or followed_by() instead of followed_by_any(), "
+            "without allow_combinations()"
+        ),
     )
 
     @property
@@ -119,11 +126,12 @@ class KeyLimit:
         """
         if size > self.most:
             raise InputError(
-                f"one key keeps more than {self.most:,} {self.kept.noun}",
+                f"one key has more than {self.most:,} {self.kept.noun}",
                 site=self.site,
                 operator=self.operator,
                 key=_text(key),
-                hint=f"{self.kept.hint}; or allow more: state=rh.StateConfig({self.kept.setting}=...)",
+                hint=f"{self.kept.hint}; or raise the limit: "
+                f"state=rh.StateConfig({self.kept.setting}=...)",
             )
         if size > self.largest:
             self.largest, self.key = size, _text(key)

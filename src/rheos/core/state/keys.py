@@ -124,7 +124,7 @@ def windowed_codec(schema: pa.Schema, names: Sequence[str]) -> KeyCodec:
     taken = set(names) & set(WINDOW_COLUMNS)
     if taken:
         raise SchemaError(
-            f"a key column is called {min(taken)!r}, as the bounds of windows are",
+            f"a key column is named {min(taken)!r}, which is reserved for the bounds of windows",
             hint="rename the column before key_by()",
         )
     bounds = [pa.field(name, pa.int64()) for name in WINDOW_COLUMNS]
@@ -150,7 +150,7 @@ def _storage(name: str, kind: pa.DataType) -> pa.DataType:
         raise SchemaError(f"column {name!r} is {kind}, which cannot be a key")
     if getattr(kind, "unit", None) == "ns":
         raise SchemaError(
-            f"column {name!r} is {kind}, and keys in nanoseconds cannot be distinguished in Python",
+            f"column {name!r} is {kind}, but Python cannot distinguish keys in nanoseconds",
             hint=f'cast it to microseconds: .with_columns(col({name!r}).dt.cast_time_unit("us"))',
         )
     if pa.types.is_integer(kind) and not pa.types.is_uint64(kind):

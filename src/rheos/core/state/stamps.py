@@ -79,8 +79,8 @@ class StampedListCodec(ValueCodec):
         stamps = stamps_of(data)
         if len(stamps) != len(elements):
             raise UnrestorableError(
-                f"a stored list of state {self._name!r} has {len(elements)} elements and {len(stamps)} "
-                "times of their last update"
+                f"a stored list of state {self._name!r} has {len(elements)} elements, but "
+                f"{len(stamps)} update times"
             )
         return list(zip(stamps, elements, strict=True))
 

@@ -302,5 +302,5 @@ def _whole(timestamp_ms: Any) -> int:
     if isinstance(timestamp_ms, np.integer):
         return int(timestamp_ms)
     raise TypeError(
-        f"a timer is set to whole milliseconds since the epoch, an int, and not to {timestamp_ms!r}"
+        f"a timer must be set to an int, in milliseconds since the epoch, not to {timestamp_ms!r}"
     )

@@ -65,9 +65,9 @@ class BroadcastHandle(dict[Any, Any]):
     def _check(self) -> None:
         if not self.writable:
             raise StateAccessError(
-                f"broadcast state {self._name!r} was written where it may only be read",
-                hint="write it in process_broadcast_element: only what every subtask is given changes "
-                "it, or the subtasks would no longer agree",
+                f"broadcast state {self._name!r} was written where it is read-only",
+                hint="write it in process_broadcast_element: otherwise its value would differ "
+                "between subtasks",
             )
 
     def __setitem__(self, item: Any, value: Any) -> None:
@@ -104,7 +104,7 @@ class BroadcastHandle(dict[Any, Any]):
         return self
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(f"broadcast state {self._name!r} cannot be pickled: take dict(...) of it")
+        raise TypeError(f"broadcast state {self._name!r} cannot be pickled: use dict(...) of it")
 
     def take(self, entries: Iterable[tuple[Any, Any]]) -> None:
         """Restored entries, whoever may write."""
@@ -264,6 +264,7 @@ def _shape_of(declared: UnkeyedStateDeclaration) -> StateShape:
 
 def _no_kind(declared: UnkeyedStateDeclaration) -> ProgramError:
     return ProgramError(
-        f"state {declared.name!r} is declared as {type(declared).__name__}, which is no kind of state",
+        f"state {declared.name!r} is declared as {type(declared).__name__}, which is not a kind "
+        "of state",
         hint="declare one of BroadcastState, OperatorListState, OperatorUnionState",
     )

@@ -181,7 +181,7 @@ class SubtaskCheckpoints:
         base = self._spoiled.get(checkpoint)
         if base is not None:
             self._give_up(checkpoint)
-            self._decline(checkpoint, f"checkpoint {base}, on which it builds, is aborted")
+            self._decline(checkpoint, f"checkpoint {base}, which it builds on, was aborted")
             return
         gathered = self._gathering.pop(checkpoint)
         self._stage(gathered)

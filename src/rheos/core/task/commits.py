@@ -220,9 +220,9 @@ class SinkCommits:
 
     def _failed(self, error: UnavailableError, now_us: int) -> None:
         if not self._back_off.failing:
-            LOGGER.warning("%s; the sink tries again until it can publish", error.what)
+            LOGGER.warning("%s; the sink retries until it can publish", error.what)
         wait_us = self._back_off.failed(now_us)
-        assert wait_us is not None, "a commit is retried without end"
+        assert wait_us is not None, "a sink retries a commit forever"
         self.retry_at_us = now_us + wait_us
 
     def _succeeded(self, checkpoint: CheckpointId, now_us: int) -> None:

@@ -53,7 +53,7 @@ class CustomPartitioner:
                 f"{self.name} failed: {str(error).strip().partition(chr(10))[0]}",
                 site=self.site,
                 operator=self.name,
-                record=f"one of {rows.num_rows}, of which the first is {shown_record(rows, 0)}",
+                record=f"one of {rows.num_rows}, the first of which is {shown_record(rows, 0)}",
             ) from None
         if len(computed) != rows.num_rows:
             computed = computed.new_from_index(0, rows.num_rows)
@@ -90,10 +90,10 @@ class CustomPartitioner:
 
     def _refused(self, rows: Batch, at: int, target: Any) -> UserFunctionError:
         return UserFunctionError(
-            f"{self.name} gave {shown(target)}, and the subtasks are 0 to {self.width - 1}",
+            f"{self.name} returned {shown(target)}, but the subtasks are 0 to {self.width - 1}",
             site=self.site,
             operator=self.name,
             record=shown_record(rows, at),
-            hint="return a whole number below the number of subtasks that the function receives, as in "
-            'partition_by(lambda subtasks: col("shard") % subtasks)',
+            hint="return an integer below the number of subtasks, which the function receives, as "
+            'in partition_by(lambda subtasks: col("shard") % subtasks)',
         )

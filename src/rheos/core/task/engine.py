@@ -52,7 +52,7 @@ _RECEIVE_AT_ONCE = 64
 
 class Lifecycle(Enum):
     RUNNING = "running"
-    DRAINED = "all input processed; waits for the final checkpoint"
+    DRAINED = "all input processed; waiting for the final checkpoint"
     DONE = "released by the driver"
 
 

@@ -164,10 +164,10 @@ def restored_batches(
             continue
         port = int(name.removeprefix(prefix))
         if port >= len(operator.ports):
-            raise _misfit(operator, port, f"for an input {port + 1} that it no longer has")
+            raise _misfit(operator, port, f"for input {port + 1}, which it no longer has")
         kind = tables.kind if isinstance(tables, RestoredState) else None
         if kind not in (None, operator.ports[port].in_flight):
-            raise _misfit(operator, port, "that its subtasks no longer share out as they did")
+            raise _misfit(operator, port, "whose distribution over its subtasks has changed")
         for table in tables:
             if table.num_rows:
                 yield from ((port, batch) for batch in _rows(operator, port, table, batch_rows))
@@ -192,21 +192,21 @@ def _fitted(operator: PlannedOperator, port: int, rows: Batch) -> Batch:
     try:
         return rows.select(schema.names).cast(schema)
     except (KeyError, pa.ArrowException) as error:
-        raise _misfit(operator, port, f"that do not fit its input any more: {error}") from error
+        raise _misfit(operator, port, f"that no longer fit its input: {error}") from error
 
 
 def _misfit(operator: PlannedOperator, port: int, why: str) -> UnrestorableError:
     hint = (
-        "take a savepoint with the program as it was, and start the changed program from that: "
-        "savepoints hold no rows in flight"
+        "take a savepoint with the unchanged program, and start the changed program from that: "
+        "savepoints contain no in-flight rows"
     )
     if operator.spec.loop_capacity is not None and port == FEEDBACK_PORT:
         hint = (
-            "they go round its loop, and belong to savepoints, too: bring the loop's rows to the "
-            "columns that they had, or let the program as it was run until nothing goes round"
+            "rows in a loop are part of savepoints, too: restore the old columns of the loop, "
+            "or let the unchanged program run until the loop is empty"
         )
     return UnrestorableError(
-        f"the checkpoint holds rows on their way to this operator {why}",
+        f"the checkpoint contains in-flight rows for this operator {why}",
         site=operator.site,
         operator=operator.name,
         hint=hint,

@@ -51,8 +51,8 @@ class GateEvent(Enum):
     WATERMARK = "the merged watermark rose"
     ALIGNED = "every channel has delivered a barrier"
     ENDED = "every channel has ended"
-    ACTIVITY = "the input as a whole may have fallen idle or come back"
-    LAP = "a lap of the loop has come on every channel of it"
+    ACTIVITY = "the input as a whole may have become idle or active again"
+    LAP = "a lap of the loop has arrived on every channel"
 
 
 @dataclass(slots=True)

@@ -65,7 +65,9 @@ class LoopHead:
 
     def came_round(self, lap: IterationMark) -> IterationMark | None:
         """The lap has come round; the next one, or None: the loop is over."""
-        assert lap.number == self._number, f"IT3: lap {lap.number} came round, {self._number} was sent"
+        assert lap.number == self._number, (
+            f"IT3: lap {lap.number} returned, but {self._number} was sent"
+        )
         return None if lap.quiet else self._next()
 
     def _next(self) -> IterationMark:

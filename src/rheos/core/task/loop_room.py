@@ -34,8 +34,8 @@ class LoopRoom:
                 f"limit is {self._capacity:,}",
                 site=self._head.site,
                 operator=self._head.name,
-                hint="the body returns more rows to the loop than it takes: return fewer, or give the "
-                "loop more room: iterate(body, capacity=...)",
+                hint="the body returns more rows to the loop than it receives: return fewer, or "
+                "raise the limit: iterate(body, capacity=...)",
             )
 
     def admits(self, *, awaited: bool) -> bool:

@@ -151,7 +151,7 @@ class DiscoveredSplits:
         taken = self._taken.get(message.operator, 0)
         if message.before > taken:
             raise TransportError(
-                f"splits {taken} to {message.before} of source {message.operator!r} have not come"
+                f"splits {taken} to {message.before} of source {message.operator!r} are missing"
             )
         source = self._operators[message.operator]
         assert isinstance(source, SourceOperator), "the driver watches sources"

@@ -87,7 +87,7 @@ class Ran(Enum):
     SETTLED = "has worked, now idle", True, False
     SUSPENDED = "worked, until there was no credit to emit more", True, True
     STARVED = "nothing to do", False, False
-    BLOCKED = "work at hand, but no credit to emit it", False, True
+    BLOCKED = "work available, but no credit to emit its output", False, True
 
     def __init__(self, meaning: str, worked: bool, blocked: bool) -> None:
         """`blocked`: it waits for credit. Until that comes, no time that passes lets it go on, but that

@@ -47,8 +47,8 @@ class Fault(StrEnum):
         unknown = [name for name in names if name not in set(cls)]
         if unknown or not names:
             raise ConfigurationError(
-                f"there is no fault {unknown[0]!r}" if unknown else "no fault is given",
-                hint=f"write some of {', '.join(cls)}, with commas between them",
+                f"unknown fault {unknown[0]!r}" if unknown else "no fault is specified",
+                hint=f"choose from {', '.join(cls)}, separated by commas",
             )
         return frozenset(cls(name) for name in names)
 
@@ -99,16 +99,17 @@ class Plan:
     def __post_init__(self) -> None:
         for name in ("kill_every_s", "freeze_s", "start_within_s"):
             if getattr(self, name) <= 0:
-                raise ConfigurationError(f"{name} must be more than nothing, not {getattr(self, name)}")
+                raise ConfigurationError(f"{name} must be greater than 0, not {getattr(self, name)}")
         if self.strikes is not None and self.strikes < 1:
-            raise ConfigurationError(f"strikes must be 1 or more, not {self.strikes}")
+            raise ConfigurationError(f"strikes must be at least 1, not {self.strikes}")
         if any(fault.of_link for fault in self.faults) and not self.links:
             raise ConfigurationError(
-                "a fault of a link needs a link", hint="add the server's address: --link host:port"
+                "a fault of a link needs --link", hint="add the server's address: --link host:port"
             )
         if Fault.SERVER in self.faults and not self.servers:
             raise ConfigurationError(
-                "the fault 'server' needs a server's process", hint="add its id: --server-pid PID"
+                "the fault 'server' needs --server-pid",
+                hint="add the id of the server's process: --server-pid PID",
             )
 
     @property
@@ -150,7 +151,10 @@ class Report:
     def summary(self) -> list[str]:
         """Lines to display."""
         lines = [
-            f"{len(self.strikes)} strikes in {self.ran_s:.0f} s, {self.drivers} starts of the driver"
+            (
+                f"{len(self.strikes)} faults injected in {self.ran_s:.0f} s, {self.drivers} starts "
+                "of the driver"
+            )
         ]
         for fault in Fault:
             struck = [strike for strike in self.strikes if strike.fault is fault]
@@ -158,14 +162,14 @@ class Report:
                 continue
             back = sorted(s.back_after_s for s in struck if s.back_after_s is not None)
             took = (
-                f"; ran again after {back[len(back) // 2]:.1f} s (median), {back[-1]:.1f} s (most)"
+                f"; recovered after {back[len(back) // 2]:.1f} s (median), {back[-1]:.1f} s (maximum)"
                 if back
                 else ""
             )
             lines.append(f"  {fault:<10}{len(struck):>4}{took}")
         if not self.strikes:
-            lines.append("  nothing was struck: the job had ended before, or had no such processes")
-        lines += [f"  left over, and ended: {process}" for process in self.left_behind]
-        ended = f"the job failed: {self.failure}" if self.failure else "the job is sound"
+            lines.append("  no fault was injected: the job had already ended, or had no such process")
+        lines += [f"  ended a process that was left over: {process}" for process in self.left_behind]
+        ended = f"the job failed: {self.failure}" if self.failure else "the job is correct"
         code = "" if self.exit_code is None else f" (exit code {self.exit_code})"
         return [*lines, ended + code]

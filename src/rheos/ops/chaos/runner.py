@@ -71,7 +71,7 @@ class _Runner:
         if not self._until(lambda: self._settled(_SETTLED_S) and self._got_on(), plan.patience_s):
             return self._never_ran()
         self._slots = len(self._seen[0])
-        self._say(f"the job runs, in {self._slots} slots")
+        self._say(f"the job runs in {self._slots} slots")
         plan.runs()
         first = self._now()
         due = first + plan.kill_every_s
@@ -98,7 +98,7 @@ class _Runner:
                 self._now() - self._waiting.at_s - self._waiting.frozen_s > plan.patience_s
             )
             if stuck:
-                self.report.failure = f"it did not run again {self._in_time()}"
+                self.report.failure = f"it did not recover {self._in_time()}"
                 return
             self._pause()
 
@@ -121,7 +121,7 @@ class _Runner:
                 self._heal(server)
         if self._waiting is not None and not self._servers and self._running():
             self._waiting.back_after_s = self._now() - self._waiting.at_s
-            self._say(f"runs again, {self._waiting.back_after_s:.1f} s after the strike")
+            self._say(f"job recovered, {self._waiting.back_after_s:.1f} s after the fault")
             self._waiting = None
             self._up_at = self._now()
 
@@ -159,7 +159,7 @@ class _Runner:
         if code != 0 and self.report.drivers > 1 and self._plan.finished():
             # The strike hit when the job was done and its driver had not yet exited. The next driver
             # reports that.
-            self._say("the job had finished before its driver was struck")
+            self._say("the job had finished before the fault of its driver")
             code = 0
         self.report.exit_code = code
         if code != 0:
@@ -169,7 +169,7 @@ class _Runner:
     def _never_ran(self) -> None:
         if self._over():
             return  # It has ended, well or not, before a worker was seen.
-        self.report.failure = f"it did not run {self._in_time()}"
+        self.report.failure = f"it did not start {self._in_time()}"
 
     def _in_time(self) -> str:
         within = f"within {self._plan.patience_s:.0f} s"

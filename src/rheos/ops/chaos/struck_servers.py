@@ -95,7 +95,7 @@ def links_to(addresses: Sequence[str]) -> Iterator[list[Link]]:
             if not host or not port.isdigit() or not 0 < int(port) < 1 << 16:
                 raise ConfigurationError(
                     f"--link {address!r} is not the address of a server",
-                    hint="write host:port, as the job's arguments or its environment have it",
+                    hint="write host:port, exactly as in the job's arguments or its environment",
                 )
             links.append(Link(address, stack.enter_context(FaultyProxy(int(port), host.strip("[]")))))
         yield links
@@ -117,8 +117,9 @@ def redirected(
         if not any(found):
             raise ConfigurationError(
                 f"neither the job's arguments nor its environment has the address {link.address}",
-                hint="have the program take the server's address from there, so that chaos can put a "
-                f"proxy in its place: rheos chaos job.py --link {link.address} -- {link.address}",
+                hint="let the program read the server's address from there, so that chaos can "
+                f"replace it by a proxy: rheos chaos job.py --link {link.address} -- "
+                f"{link.address}",
             )
         given = [address.sub(link.redirected, text) for text in given]
         changed = {name: address.sub(link.redirected, text) for name, text in changed.items()}

@@ -34,10 +34,10 @@ EVERY_S = 2.0
 """Time from one look to the next."""
 POST = OutsideCall(
     server="alert webhook",
-    call="an alert is posted",
+    call="posting an alert",
     limit_s=10.0,
-    limit="a thread of its own waits, and nothing waits for it; 10 s for the post as a whole",
-    then="the post is tried again for an hour; a newer alert replaces it. The job continues",
+    limit="a separate thread waits, so nothing is blocked; 10 s for the whole post",
+    then="the post is retried for an hour; a newer alert replaces it. The job continues",
 )
 RETRY_FOR_S = 3_600
 """How long the post of one alert is tried again."""
@@ -118,7 +118,7 @@ class AlertWebhook:
             try:
                 self.look()
             except Exception:
-                LOGGER.exception("the health of the job could not be looked at for alerts")
+                LOGGER.exception("the health of the job could not be determined for alerts")
 
     def _health(self, status: JobStatus) -> JobHealth | None:
         if status.health is not None or status.state is not JobState.FAILED:
@@ -158,12 +158,10 @@ class AlertWebhook:
         wait_us = self._back_off.failed(self._clock.monotonic_us()) if may_pass else None
         if wait_us is None:
             self._waiting = None
-            LOGGER.error("an alert was given up, for %s: %s", self._config, problem)
+            LOGGER.error("an alert was dropped after %s: %s", self._config, problem)
             return
         if first:
-            LOGGER.warning(
-                "an alert could not be posted to %s, and is tried again: %s", self._config, problem
-            )
+            LOGGER.warning("an alert could not be posted to %s, retrying: %s", self._config, problem)
         self._again_us = now_us + wait_us
 
     def _new_back_off(self) -> BackOff:

@@ -118,13 +118,14 @@ class JobClient(JobMethods):
         lives = liveness(record.process)
         if lives is Liveness.ELSEWHERE:
             raise TransportError(
-                f"the job {record.job!r} runs as {record.process}, and can be asked only there",
+                f"the job {record.job!r} runs as {record.process}, and accepts commands only there",
                 hint="run the command on that host",
             )
         if not record.endpoint.startswith("ipc://"):
             raise TransportError(
-                f"the job {record.job!r} listens at {record.endpoint}: its rheos is another",
-                hint="use the command of the version of rheos that runs the job",
+                f"the job {record.job!r} listens at {record.endpoint}, but uses another version "
+                "of Rheos",
+                hint="use the command of the version of Rheos that runs the job",
             )
         context = zmq.Context(1)
         socket: zmq.Socket[bytes] = context.socket(zmq.REQ)
@@ -141,8 +142,8 @@ class JobClient(JobMethods):
             answer: Returned[T] | Refused = answer_decoder(type(operation)).decode(data)
         except MalformedError as error:
             raise TransportError(
-                f"the job {record.job!r} gave an answer that cannot be read: {error}",
-                hint="use the command of the version of rheos that runs the job",
+                f"the job {record.job!r} sent an unreadable answer: {error}",
+                hint="use the command of the version of Rheos that runs the job",
             ) from error
         if isinstance(answer, Refused):
             raise answer.error.error()
@@ -154,14 +155,14 @@ class JobClient(JobMethods):
             left_ms -= _POLL_MS
             if liveness(self._record.process) is Liveness.DEAD:
                 raise CheckpointError(
-                    f"the job {self._record.job!r} has ended without an answer",
-                    hint="its own output says why",
+                    f"the job {self._record.job!r} ended before it answered",
+                    hint="its output shows the reason",
                 )
             if left_ms <= 0:
                 raise TransportError(
                     f"the job {self._record.job!r} ({self._record.process}) has not answered "
-                    f"within {self._timeout_s:g} s",
-                    hint="the request may still be carried out; check with `rheos jobs` and `rheos "
+                    f"for {self._timeout_s:g} s",
+                    hint="the request may still complete; check with `rheos jobs` and `rheos "
                     "checkpoints`, or wait longer with --timeout",
                 )
         return socket.recv()

@@ -161,7 +161,7 @@ class ControlledJob(JobHandle):
         try:
             self._open(plan, runtime)
         except Exception as error:
-            what = f"the job {config.job!r} runs, but commands will not find it: {error}"
+            what = f"the job {config.job!r} runs, but commands cannot reach it: {error}"
             print(printable_lines(what), file=sys.stderr)
 
     def _made_alerts(self, config: AlertConfig, name: str) -> AlertWebhook:
@@ -237,8 +237,8 @@ class ControlledJob(JobHandle):
             self._finish_noted = True
             directory = redacted(str(self._config.checkpoint_dir))
             what = (
-                f"the job {self._config.job!r} in {directory} had finished before: nothing was run. "
-                f"To run it again, use another name or checkpoint directory"
+                f"the job {self._config.job!r} in {directory} has already finished, so nothing "
+                "was run. To run it again, use another name or checkpoint directory"
             )
             print(printable_lines(what), file=sys.stderr)
         return result
@@ -299,5 +299,5 @@ def _note(config: JobConfig, directory: str) -> HeldNote:
 
 
 def _say(driver: str) -> None:
-    what = f"the job was run by {driver}: looking whether it still is"
+    what = f"the job was last run by {driver}: checking whether it still is"
     print(printable_lines(what), file=sys.stderr)

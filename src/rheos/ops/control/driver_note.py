@@ -208,8 +208,8 @@ def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
     since = datetime.fromtimestamp(note.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return ConfigurationError(
         f"the job {job!r} in {directory} is being run by {note.driver}, since {since}",
-        hint=f"cancel it there (rheos cancel {job}), or give this one another name or another "
-        "checkpoint directory",
+        hint=f"cancel it there (rheos cancel {job}), or choose another name or another checkpoint "
+        "directory",
     )
 
 

@@ -59,8 +59,10 @@ class ListedJob:
             self.asked_ms,
             kind=FindingKind.DRIVER,
             what=f"the driver ({self.record.process}) does not answer",
-            what_to_do="is its process frozen, or its machine out of memory or processor time? "
-            "`rheos logs` has what it said last",
+            what_to_do=(
+                "check whether its process is frozen, or its machine is out of memory or "
+                "CPU time; `rheos logs` shows its last log lines"
+            ),
         )
 
     @property
@@ -70,7 +72,7 @@ class ListedJob:
             return STANDING_BY
         if self.status is not None:
             loops = "".join(
-                f", its input has ended and {name!r} still goes round (lap {laps:,})"
+                f", its input has ended, but {name!r} still iterates (lap {laps:,})"
                 for name, laps in self.status.iterating.items()
             )
             return f"{self.status.state.value}{loops}"
@@ -151,7 +153,7 @@ def stored_jobs(directory: str) -> list[JobId]:
 
 def _opened(directory: str) -> Store:
     if not there_is(directory):
-        raise ConfigurationError(f"there is no checkpoint directory {directory!r}")
+        raise ConfigurationError(f"the checkpoint directory {directory!r} does not exist")
     return open_store(directory)
 
 
@@ -174,9 +176,9 @@ def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
     jobs = _jobs_of(store, directory)
     raise ConfigurationError(
         f"no job {wanted!r} in {directory!r}",
-        hint=f"it has these jobs: {', '.join(jobs)}"
+        hint=f"its jobs are: {', '.join(jobs)}"
         if jobs
-        else "name the checkpoint directory of a job; this is not one",
+        else "pass the checkpoint directory of a job; this is not one",
     )
 
 

@@ -54,9 +54,9 @@ class MetricsPort:
 
         def answer(exchange: HttpExchange) -> None:
             if exchange.path not in ("/", _PATH):
-                raise HttpError(404, f"metrics are at {_PATH}")
+                raise HttpError(404, f"metrics are at the path {_PATH}")
             if exchange.method not in ("GET", "HEAD"):
-                raise HttpError(405, "metrics are read by GET", Allow="GET")
+                raise HttpError(405, "read metrics with GET", Allow="GET")
             encode, kind = choose_encoder(exchange.headers.get("accept", ""))
             exchange.answer(200, encode(registry), kind)
 
@@ -64,8 +64,8 @@ class MetricsPort:
             listening = listening_socket(host, port)
         except OSError as error:
             raise ConfigurationError(
-                f"nothing can listen at {host}:{port} for Prometheus: {error}",
-                hint="take another port, or 0 for any that is free",
+                f"cannot listen at {host}:{port} for Prometheus: {error}",
+                hint="choose another port, or 0 for any free one",
             ) from error
         service = ThreadedService(answer, None)
         bounds = Bounds(_MAX_SCRAPES, admitted_within_s=_SERVED_WITHIN_S)
@@ -92,6 +92,6 @@ def _place(where: str) -> tuple[str, int]:
     host, _, port = where.rpartition(":")
     if not port.isdecimal() or int(port) > 65535:
         raise ConfigurationError(
-            f"{where!r} is no place to listen at", hint="say a port, such as 9249, or HOST:PORT"
+            f"{where!r} is not an address to listen at", hint="pass a port, such as 9249, or HOST:PORT"
         )
     return host.removeprefix("[").removesuffix("]") or _LOOPBACK, int(port)

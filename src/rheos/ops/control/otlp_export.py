@@ -17,10 +17,10 @@ from rheos.core.redaction import redacted
 EVERY_S = 10.0
 EXPORT = OutsideCall(
     server="OpenTelemetry",
-    call="metrics are sent to the collector",
+    call="sending metrics to the collector",
     limit_s=5.0,
-    limit="a thread of its own waits, and nothing waits for it; 5 s for each request",
-    then="the metrics of that moment are not sent; the job continues",
+    limit="a separate thread waits, so nothing is blocked; 5 s for each request",
+    then="these metrics are not sent; the job continues",
 )
 """For an answer; a collector that is away is asked again the next time."""
 
@@ -72,7 +72,7 @@ class OtlpExport:
             if not jobs:
                 return
             done = self._exporter.export(self._data(jobs)) is self._success
-            problem = "it gave no answer in time, or refused them"
+            problem = "it did not respond in time, or rejected them"
         except Exception as error:
             done, problem = False, str(error)
         if not done and not self._failed:
@@ -92,6 +92,6 @@ def _endpoint(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ConfigurationError(
-            f"{redacted(url)!r} is no collector's URL", hint="say http://127.0.0.1:4318"
+            f"{redacted(url)!r} is not the URL of a collector", hint="say http://127.0.0.1:4318"
         )
     return url if parts.path.strip("/") else f"{url.rstrip('/')}/v1/metrics"

@@ -237,24 +237,24 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
         return fitting[0]
     if fitting:
         raise ConfigurationError(
-            f"{wanted!r} may be any of {len(fitting)} running jobs",
-            hint="name one by its key, its process id, or JOB@DIRECTORY",
+            f"{wanted!r} matches {len(fitting)} running jobs",
+            hint="pass its key, its process id, or JOB@DIRECTORY",
             detail="\n".join(map(str, fitting)),
         )
     for waits in _fitting(wanted, [record for record in records if record.stands_by]):
         raise ConfigurationError(
             f"the job {waits.job!r} does not run here: {waits.process} is only a standby for it",
-            hint="run the command where the job runs; to end a standby driver, press Ctrl-C or send "
-            "SIGTERM",
+            hint="run the command where the job runs; to stop a standby driver, press Ctrl-C or "
+            "send SIGTERM",
         )
     if not records:
         raise ConfigurationError(
-            f"there is no running job {wanted!r}: none of this user's runs here",
-            hint="is RHEOS_HOME the same as where the job was started, and the host?",
+            f"no job {wanted!r} is running: this user runs no job on this machine",
+            hint="check that RHEOS_HOME and the host are those on which the job was started",
         )
     raise ConfigurationError(
-        f"there is no running job {wanted!r}",
-        hint="name one of those that run",
+        f"no job {wanted!r} is running",
+        hint="pass the name of a running job",
         detail="\n".join(map(str, records)),
     )
 
@@ -274,7 +274,7 @@ def find_to_look_at(wanted: str) -> JobRecord:
     try:
         return find_job(wanted, Registry().records())
     except ConfigurationError as error:
-        error.hint = f"of a job that does not run say --checkpoint-dir; {error.hint}"
+        error.hint = f"for a job that is not running, pass --checkpoint-dir; {error.hint}"
         raise
 
 
@@ -287,8 +287,8 @@ def find_ended(wanted: str, registry: Registry) -> EndedJob | None:
     fitting = _fitting(wanted, registry.ended_jobs.newest_first())
     if len({ended.key for ended in fitting}) > 1:
         raise ConfigurationError(
-            f"{wanted!r} may be any of {len(fitting)} jobs that have ended here",
-            hint="name one by its key",
+            f"{wanted!r} matches {len(fitting)} jobs that have ended here",
+            hint="pass the key of one",
             detail="\n".join(f"{ended.key} ({ended.checkpoint_dir})" for ended in fitting),
         )
     return fitting[0] if fitting else None

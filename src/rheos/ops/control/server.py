@@ -134,8 +134,8 @@ class CommandServer:
                 encode(
                     Refused.of(
                         ConfigurationError(
-                            f"the job has {self._at_work} commands under way already",
-                            hint="wait until one of them is done",
+                            f"the job is already answering {self._at_work} commands",
+                            hint="wait until one of them has finished",
                         )
                     )
                 ),

@@ -51,7 +51,7 @@ def stand_by(
         if not drivers:
             registry.add(record)
         drivers.append(driver)
-        _say(f"standing by: the job {config.job!r} is run by {driver}")
+        _say(f"standing by: {driver} runs the job {config.job!r}")
 
     try:
         ended = note.stand_by(clock, sleep, behind)
@@ -60,7 +60,7 @@ def stand_by(
     if ended is not None and ended.outcome is not None:
         _say(f"the job {config.job!r} {_ENDED[ended.outcome]} under {ended.driver}")
     elif drivers:
-        _say(f"{drivers[-1]} is gone: taking the job {config.job!r} over")
+        _say(f"{drivers[-1]} was lost: taking over the job {config.job!r}")
     return ended
 
 
@@ -107,9 +107,9 @@ class EndedElsewhere(WithoutCheckpoints):
     def wait(self, timeout_s: float | None = None) -> JobResult:
         if self._status.state is JobState.FAILED:
             raise JobFailedError(
-                f"the job {self._job!r} has failed under {self._driver}",
-                hint="see the output of that driver; this standby did not run the job again, as it "
-                "would fail again",
+                f"the job {self._job!r} failed under {self._driver}",
+                hint="see the output of that driver; this standby did not restart the job, because "
+                "it would fail again",
             )
         return JobResult(self._status, self._collected)
 

@@ -87,10 +87,10 @@ def _operator(outline: PlanOutline, wanted: str) -> OutlinedOperator:
         return found[0]
     known = ", ".join(f"{operator.id} ({operator.name})" for operator in found or operators)
     raise ConfigurationError(
-        f"{len(found)} operators are called {wanted!r}"
+        f"{len(found)} operators are named {wanted!r}"
         if found
         else f"the job has no operator {wanted!r}",
-        hint=f"name one of these by its id: {known}",
+        hint=f"pass the id of one: {known}",
     )
 
 

@@ -64,33 +64,35 @@ def holders_of(path: Path) -> list[Holder]:
         mode = path.stat().st_mode
         said = tomllib.loads(path.read_text())
     except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the tokens of {str(path)!r} cannot be read: {error}") from error
+        raise ConfigurationError(f"the tokens in {str(path)!r} cannot be read: {error}") from error
     if os.name == "posix" and stat.S_IMODE(mode) & 0o077:
         raise ConfigurationError(
-            f"the tokens of {str(path)!r} can be read by other users", hint=f"chmod 600 {path}"
+            f"the tokens in {str(path)!r} can be read by other users", hint=f"chmod 600 {path}"
         )
     if not said:
         raise ConfigurationError(
-            f"{str(path)!r} names no tokens",
-            hint='write a table for each: [oncall] with role = "operate" and token = "..."',
+            f"{str(path)!r} contains no tokens",
+            hint='write a table for each user: [oncall] with role = "operate" and token = "..."',
         )
     holders = [_holder(name, table, path) for name, table in said.items()]
     if len({holder.token for holder in holders}) < len(holders):
-        raise ConfigurationError(f"two names of {str(path)!r} have the same token")
+        raise ConfigurationError(f"two users in {str(path)!r} have the same token")
     return holders
 
 
 def _holder(name: str, table: Any, path: Path) -> Holder:
-    where = f"[{name}] of {str(path)!r}"
+    where = f"[{name}] in {str(path)!r}"
     if not isinstance(table, Mapping) or set(table) != {"role", "token"}:
-        raise ConfigurationError(f"{where} has not just a role and a token")
+        raise ConfigurationError(f"{where} must have exactly a role and a token")
     role, token = table["role"], table["token"]
     if role not in [each.value for each in Role]:
-        raise ConfigurationError(f"{where} has the role {role!r}", hint='write "look" or "operate"')
+        raise ConfigurationError(
+            f"{where} has the unknown role {role!r}", hint='use "look" or "operate"'
+        )
     if not isinstance(token, str) or len(token) < _SHORTEST_TOKEN or not token.isascii():
         raise ConfigurationError(
-            f"{where} has a token that could be guessed",
-            hint='python -c "import secrets; print(secrets.token_urlsafe(24))" draws one',
+            f"{where} has a token that is easy to guess",
+            hint='create one: python -c "import secrets; print(secrets.token_urlsafe(24))"',
         )
     return Holder(name, Role(role), token)
 
@@ -105,7 +107,7 @@ class Audit:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             self._file = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         except OSError as error:
-            raise ConfigurationError(f"the audit cannot be written: {error}") from error
+            raise ConfigurationError(f"the audit file cannot be written: {error}") from error
 
     def note(
         self,

@@ -171,7 +171,7 @@ class Dashboard:
             check_value(name, values)
         if operation.role is Role.LOOK:
             return msgspec.json.encode(operation.run(asked))
-        assert job is not None, "operations that change something are of a job"
+        assert job is not None, "operations that change something belong to a job"
 
         def note(outcome: str) -> None:
             self._note(operation, request, holder, job, shown(body, query), outcome)
@@ -201,7 +201,7 @@ class Dashboard:
             self._audit.note(holder.name, address, operation.name, job.job, arguments, outcome)
         except OSError as error:
             raise TransportError(
-                f"the audit could not be written, and nothing is done: {error}"
+                f"the audit file could not be written, so the operation was not performed: {error}"
             ) from error
 
     def _let_in(self, request: Request, needed: Role) -> Holder:
@@ -210,10 +210,10 @@ class Dashboard:
         holder = self._access.holder(token) if scheme.lower() == "bearer" else None
         if holder is None:
             hint = "send a token: Authorization: Bearer TOKEN"
-            raise DeniedError(401, "there is no such token", hint)
+            raise DeniedError(401, "unknown token", hint)
         if not holder.role.may(needed):
-            hint = f"send the token of one whose role is {needed.value!r}"
-            raise DeniedError(403, f"this needs the role {needed.value!r}", hint)
+            hint = f"send a token with the role {needed.value!r}"
+            raise DeniedError(403, f"this operation needs the role {needed.value!r}", hint)
         return holder
 
     # --- what changes -----------------------------------------------------------------------------
@@ -255,9 +255,10 @@ class Dashboard:
         holder = None if known is None else known.exchange(code)
         if holder is None:
             hint = (
-                "the code of an address works once, for five minutes; the file that is printed with it "
+                "the code in an address works once, within five minutes; the file that is "
+                "printed with it "
             )
-            raise DeniedError(401, "there is no such code", f"{hint}has the token")
+            raise DeniedError(401, "unknown or expired code", f"{hint}has the token")
         return JSONResponse({"token": holder.token})
 
     async def _openapi(self, request: Request) -> Response:
@@ -287,7 +288,7 @@ async def _body(request: Request, operation: Operation) -> Any:
         return msgspec.json.decode(data or b"{}", type=operation.body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise ConfigurationError(
-            f"the body is not what {operation.name!r} takes: {error}", hint="see /openapi.json"
+            f"the body is not valid for {operation.name!r}: {error}", hint="see /openapi.json"
         ) from error
 
 

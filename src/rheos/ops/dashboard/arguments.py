@@ -84,7 +84,9 @@ def meanings(body: type[msgspec.Struct]) -> dict[str, Meaning]:
     for field in described.fields:
         declared = set(_declared(field.type, None, f"{body.__name__}.{field.name}"))
         if len(declared) > 1:
-            raise TypeError(f"{body.__name__}.{field.name} holds text of several meanings: {declared}")
+            raise TypeError(
+                f"{body.__name__}.{field.name} declares several kinds of strings: {declared}"
+            )
         if declared:
             found[field.name] = declared.pop()
     return found
@@ -111,8 +113,8 @@ def _declared(kind: Any, known: Meaning | None, where: str) -> Iterator[Meaning]
         case _:  # Text, or what may hold some.
             if known is None:
                 raise TypeError(
-                    f"{where} holds text and does not say what it names: declare it as Text, or as one "
-                    "of the paths of rheos.ops.dashboard.arguments"
+                    f"{where} is a string without a declared meaning: declare it as Text, or as "
+                    "one of the paths of rheos.ops.dashboard.arguments"
                 )
             yield known
 
@@ -148,8 +150,8 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
         case str():
             if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
                 raise ConfigurationError(
-                    f"{name!r} has a character that text cannot have: {value[:80]!r}",
-                    hint="send it without NUL and without half of a surrogate pair",
+                    f"{name!r} contains a character that is not valid in a string: {value[:80]!r}",
+                    hint="send it without NUL and without unpaired surrogates",
                 )
             if len(value) > MAX_TEXT:
                 raise ConfigurationError(
@@ -160,8 +162,8 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
         case int():
             if value not in _INT64:
                 raise ConfigurationError(
-                    f"{name!r} has a number beyond 64 bits: {str(value)[:40]}",
-                    hint="send a number that a column can hold",
+                    f"{name!r} contains a number that exceeds 64 bits: {str(value)[:40]}",
+                    hint="send a smaller number",
                 )
         case Mapping() | list():
             if depth >= MAX_DEPTH:
@@ -174,7 +176,7 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
             for each in value.values() if isinstance(value, Mapping) else value:
                 check_value(name, each, depth + 1)
         case _:
-            raise TypeError(f"JSON holds no {type(value).__name__}")
+            raise TypeError(f"JSON has no {type(value).__name__}")
 
 
 def shown(body: msgspec.Struct | None, query: Mapping[str, Sequence[str]]) -> dict[str, Any]:
@@ -200,7 +202,7 @@ def _path(
         case Meaning.PROGRAM:
             return lambda _, value: program_file(value, job)
         case Meaning.TEXT:
-            raise AssertionError("text is no path")
+            raise AssertionError("a plain string is not a path")
         case _:
             assert_never(meaning)
 
@@ -217,9 +219,9 @@ def _below(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[st
     raise ConfigurationError(
         f"{name!r} is {redacted(value)!r}, which is not below {named}"
         if places
-        else f"{name!r} cannot be given: the job {job.job!r} has no checkpoint directory of its own",
-        hint="leave it out, name a folder below that directory, or start the dashboard with "
-        "--savepoint-dir; the command on the machine takes any: rheos savepoint",
+        else f"{name!r} is not allowed: the job {job.job!r} has no checkpoint directory of its own",
+        hint="leave it out, pass a folder below that directory, or start the dashboard with "
+        "--savepoint-dir; on the machine itself, `rheos savepoint` accepts any folder",
     )
 
 
@@ -233,10 +235,10 @@ def _logged(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[s
         if any(_same(found, each) for each in log.savepoints()):
             return found
     raise ConfigurationError(
-        f"{name!r} is {redacted(value)!r}, which is no savepoint that the log of the job "
-        f"{job.job!r} names",
-        hint="name a folder that was returned when a savepoint of the job was taken; the command on "
-        "the machine takes any: rheos fork, rheos why",
+        f"{name!r} is {redacted(value)!r}, which is not among the savepoints in the log of the "
+        f"job {job.job!r}",
+        hint="pass a folder that was returned when a savepoint of the job was taken; on the machine "
+        "itself, rheos fork and rheos why accept any",
     )
 
 
@@ -253,8 +255,8 @@ def program_file(value: str, job: JobRecord) -> str:
     file = Path(os.path.realpath(folder / value))
     if not file.is_relative_to(folder) or not os.path.isfile(file):
         raise ConfigurationError(
-            f"there is no file {value!r} in the folder in which the job was started",
-            hint="put the changed program there, and name it from there: job_v2.py",
+            f"the file {value!r} does not exist in the folder where the job was started",
+            hint="put the changed program there, and pass its relative path: job_v2.py",
         )
     for path in (file, *(each for each in file.parents if each.is_relative_to(folder))):
         _check_owned(path, value)
@@ -268,8 +270,8 @@ def _check_owned(path: Path, value: str) -> None:
     facts = path.stat()
     if facts.st_uid not in (os.geteuid(), 0) or facts.st_mode & stat.S_IWOTH:
         raise ConfigurationError(
-            f"the file {value!r} is not run: other users can write {str(path)!r}",
-            hint="keep programs in a folder that only this user can write",
+            f"the file {value!r} is not run, because other users can write to {str(path)!r}",
+            hint="keep programs in a folder that only this user can write to",
         )
 
 

@@ -62,7 +62,7 @@ class Feeds:
         """Raises ConfigurationError where too many listen. `ask` is that of the first who does."""
         if sum(feed.listeners for feed in self._feeds.values()) >= MAX_LISTENERS:
             raise ConfigurationError(
-                f"{MAX_LISTENERS} listen already", hint="close a page that nobody looks at"
+                f"{MAX_LISTENERS} pages are already listening", hint="close pages that you do not need"
             )
         self._feeds = {key: feed for key, feed in self._feeds.items() if feed.listeners or key == name}
         feed = self._feeds.setdefault(name, SharedFeed(ask, self._every_s))

@@ -14,11 +14,11 @@ from rheos.ops.dashboard.operations import Operation, operations
 BASE = "/api/v1"
 ERRORS = {
     400: "The request is invalid, or this job cannot serve it",
-    401: "No token, or nobody's",
+    401: "The token is missing or unknown",
     403: "The role of the token does not allow it",
-    404: "There is no such job",
-    409: "The job does not run, or could not do it and goes on",
-    503: "The job gave no answer in time",
+    404: "The job does not exist",
+    409: "The job is not running, or could not perform the operation and continues",
+    503: "The job did not respond in time",
 }
 
 

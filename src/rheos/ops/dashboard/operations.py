@@ -106,40 +106,40 @@ _OF_REST = (
     Operation(
         "listeners",
         "/listeners",
-        "The listeners of this server's process: connections that are open, closed and refused",
+        "Listeners of this server's process, with the numbers of open, closed and refused connections",
         lambda asked: [ListenerAnswer(each.name, each.address, each.counts()) for each in listeners()],
         list[ListenerAnswer],
     ),
     Operation(
         "job",
         _JOB,
-        "A job: its state, and what each of its operators has counted",
+        "A job: its state, and the counts of each of its operators",
         lambda asked: served_jobs.job(_of(asked)),
     ),
     Operation(
         "figures",
         f"{_JOB}/figures",
-        "All metrics as they are now, by operator, subtask and edge",
+        "All current metrics, by operator, subtask and edge",
         lambda asked: served_jobs.metrics(_of(asked)),
     ),
     Operation(
         "health",
         f"{_JOB}/health",
-        "Its health: healthy, degraded, stuck or failing; what is wrong, since when, what to do",
+        "Its health: healthy, degraded, stuck or failing; with the problem, its start, and what to do",
         lambda asked: served_jobs.health(_of(asked)),
         JobHealth,
     ),
     Operation(
         "history",
         f"{_JOB}/history",
-        "History of the metrics: fine for an hour, coarse for a week",
+        "History of the metrics: at high resolution for an hour, at low resolution for a week",
         lambda asked: served_jobs.history(_of(asked), asked.query.get("figure", [])),
-        query={"figure": QueryParameter("The name of a figure; all where none is given", Meaning.TEXT)},
+        query={"figure": QueryParameter("Name of a metric; all by default", Meaning.TEXT)},
     ),
     Operation(
         "checkpoints",
         f"{_JOB}/checkpoints",
-        "The checkpoints that are kept, the oldest first, with what each has cost",
+        "The retained checkpoints, oldest first, with the cost of each",
         lambda asked: served_jobs.checkpoints(_of(asked)),
         list[dict[str, Any]],
     ),
@@ -166,7 +166,7 @@ _OF_REST = (
         lambda asked: _replayed(asked, "why-not", _why_not(asked.query)),
         query={
             "operator": QueryParameter("Its id or name", Meaning.TEXT),
-            "key": QueryParameter("A key of it, or column=value with commas between", Meaning.TEXT),
+            "key": QueryParameter("A key of it, or column=value, separated by commas", Meaning.TEXT),
             "window": QueryParameter(
                 "The window's start, or START/END: as in ISO 8601, or ms since the epoch", Meaning.TEXT
             ),
@@ -176,14 +176,14 @@ _OF_REST = (
     Operation(
         "why",
         f"{_JOB}/why",
-        "Input rows that led to a row of a sink, and their path: the program is run once more",
+        "Input rows that led to a row of a sink, and their path; runs the program once more",
         lambda asked: _replayed(asked, "why", asked.body),
         body=WhyRequest,
     ),
     Operation(
         "debug",
         f"{_JOB}/debug",
-        "Replays one key of the job: each row and timer, what it made of the state, what was given",
+        "Replays one key of the job: each row and timer, its changes of the state, and its output",
         lambda asked: _replayed(asked, "debug", asked.body),
         body=DebugRequest,
     ),
@@ -230,7 +230,7 @@ def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOper
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
         raise ConfigurationError(
-            f"the arguments are not what {kind.name!r} takes: {error}", hint="see /openapi.json"
+            f"the arguments are not valid for {kind.name!r}: {error}", hint="see /openapi.json"
         ) from error
 
 
@@ -250,5 +250,7 @@ def _replayed(asked: RestRequest, operation: str, request: ReplayRequest) -> msg
 def _why_not(query: Mapping[str, list[str]]) -> WhyNotRequest:
     given = {name: values[-1] for name, values in query.items() if values}
     if "operator" not in given:
-        raise ConfigurationError("no operator is named", hint="ask ?operator=NAME, an id or a name")
+        raise ConfigurationError(
+            "an operator must be specified", hint="add ?operator=NAME, with its id or name"
+        )
     return WhyNotRequest(operator=given["operator"], key=given.get("key"), window=given.get("window"))

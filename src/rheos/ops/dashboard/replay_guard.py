@@ -84,7 +84,7 @@ def _read(count: int) -> bytes:
     while len(data) < count:
         part = os.read(0, count - len(data))
         if not part:
-            raise ValueError("the dashboard has gone")
+            raise ValueError("the dashboard has ended")
         data += part
     return data
 

@@ -139,14 +139,14 @@ class ReplayProcesses:
             case GuardExit.TOO_LATE:
                 raise TransportError(
                     f"{operation!r} of the job {job.job!r} took longer than {request.seconds:g} s",
-                    hint="let it read less, or pass more `seconds`",
+                    hint="reduce the input, or pass more `seconds`",
                 )
             case GuardExit.TOO_MUCH_MEMORY:
                 raise ConfigurationError(
                     f"{operation!r} of the job {job.job!r} took more than "
                     f"{self._memory_bytes >> 20} MiB of memory",
-                    hint="let it read less (`for`, a newer checkpoint), or start the dashboard with a "
-                    "larger --replay-memory",
+                    hint="reduce the input (`for`, a newer checkpoint), or start the dashboard with "
+                    "a larger --replay-memory",
                 )
             case GuardExit.NOT_STARTED:
                 raise ConfigurationError(
@@ -157,15 +157,15 @@ class ReplayProcesses:
         if len(data) > MAX_ANSWER_BYTES:
             raise ConfigurationError(
                 f"the answer is larger than {MAX_ANSWER_BYTES >> 20} MiB",
-                hint=f"ask for less, or use the command on its machine: rheos {operation}",
+                hint=f"reduce the request, or use the command on its machine: rheos {operation}",
             )
         try:
             answered = msgspec.json.decode(data, type=AnsweredReplay)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise InternalError(
                 f"the process of the replay ended without an answer: {error}",
-                hint="has the machine run out of memory? Let it read less; or use the command there, "
-                f"rheos {operation}, which shows what it ends with",
+                hint="the machine may have run out of memory: reduce the input; or use the command "
+                f"there, rheos {operation}, which shows the error",
             ) from None
         if answered.error is not None:
             raise answered.error.error()
@@ -185,10 +185,14 @@ class ReplayProcesses:
     def _alone(self, job: JobRecord) -> Iterator[None]:
         with self._lock:
             if self._closed or job.key in self._at_work or len(self._at_work) >= _MOST_AT_ONCE:
-                whose = "this job is" if job.key in self._at_work else "several jobs are"
+                whose = (
+                    "this job is running a replay"
+                    if job.key in self._at_work
+                    else "several jobs are running replays"
+                )
                 raise BusyError(
-                    f"{whose} asked something just now that runs its program",
-                    hint="wait for that answer",
+                    f"{whose} for an earlier request",
+                    hint="wait until it has finished",
                 )
             self._at_work[job.key] = None
         try:

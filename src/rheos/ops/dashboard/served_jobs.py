@@ -116,8 +116,8 @@ class ServedJobs:
             return fitting[0]
         if fitting:
             keys = ", ".join(sorted(each.key for each in fitting))
-            raise NoSuchJobError(f"{named!r} may be any of {len(fitting)} jobs", hint=f"ask for {keys}")
-        raise NoSuchJobError(f"there is no job {named!r}", hint="ask for the list of jobs")
+            raise NoSuchJobError(f"{named!r} matches {len(fitting)} jobs", hint=f"use one of {keys}")
+        raise NoSuchJobError(f"unknown job {named!r}", hint="see the list of jobs")
 
     def _stored(self) -> list[StoredJob]:
         now_s = monotonic()
@@ -170,10 +170,10 @@ def _health_at_end(ended: EndedJob) -> JobHealth | None:
     """Return what is wrong with a job that has failed or was lost; None for any other."""
     match ended.state:
         case JobState.FAILED.value:
-            what = f"the job has failed: {(ended.failure or 'unknown').splitlines()[0]}"
+            what = f"the job failed: {(ended.failure or 'unknown').splitlines()[0]}"
             kind, what_to_do = FindingKind.FAILED, WHAT_TO_DO
         case state if state == LOST:
-            what, kind = "the driver has died, and nobody has started the job again", FindingKind.DRIVER
+            what, kind = "the driver has died, and the job was not restarted", FindingKind.DRIVER
             what_to_do = "start the same command again: the job resumes from its newest checkpoint"
         case _:
             return None
@@ -232,7 +232,7 @@ def health(served: Served) -> JobHealth:
     """Return what is wrong with a running job. Raises NotRunningError if its health is not known."""
     found = None if isinstance(served, StoredJob) else listed_job(served).health
     if found is None:
-        raise NotRunningError(f"the health of the job {served.job!r} is not known here")
+        raise NotRunningError(f"the health of the job {served.job!r} is unknown here")
     return found
 
 
@@ -311,7 +311,7 @@ def _number_of_lines(wanted: Sequence[str]) -> int:
     most = wanted[-1] if wanted else str(_LOG_LINES)
     if not most.isdecimal() or len(most) > 9 or not 0 < int(most) <= MAX_LINES:
         raise ConfigurationError(
-            f"{most[:40]!r} is no number of lines", hint=f"ask for 1 to {MAX_LINES}"
+            f"{most[:40]!r} is not a number of lines", hint=f"pass 1 to {MAX_LINES}"
         )
     return int(most)
 
@@ -337,7 +337,7 @@ def asked(served: Served, operation: JobOperation[T]) -> T:
         return JobClient(running(served), _OPERATE_TIMEOUT_S).ask(operation)
     if isinstance(served, StoredJob):
         what = f"only a running job has its {operation.name}"
-        raise NotRunningError(f"the job {served.job!r} does not run: {what}")
+        raise NotRunningError(f"the job {served.job!r} is not running: {what}")
     return _client(served).ask(operation)
 
 
@@ -357,6 +357,6 @@ def _check_runs(record: JobRecord) -> None:
 def running(served: Served) -> JobRecord:
     """Raises NotRunningError."""
     if isinstance(served, StoredJob):
-        raise NotRunningError(f"the job {served.job!r} does not run")
+        raise NotRunningError(f"the job {served.job!r} is not running")
     _check_runs(served)
     return served

@@ -55,11 +55,12 @@ class DashboardConfig:
     def check(self) -> None:
         """Raises ConfigurationError."""
         if (self.certificate is None) != (self.key is None):
-            raise ConfigurationError("TLS needs a certificate and its key: say both")
+            raise ConfigurationError("TLS needs both a certificate and its key")
         if not is_loopback(self.host) and self.certificate is None and not self.unencrypted:
             raise ConfigurationError(
                 f"tokens would travel to {self.host} unencrypted",
-                hint="say --certificate and --key, or --unencrypted where a proxy before it encrypts",
+                hint="pass --certificate and --key, or --unencrypted if a proxy in front of it "
+                "encrypts",
             )
 
 
@@ -157,7 +158,7 @@ def _tls(config: DashboardConfig) -> ssl.SSLContext | None:
         made.load_cert_chain(config.certificate, config.key)
     except (OSError, ValueError) as error:
         raise ConfigurationError(
-            f"the certificate {str(config.certificate)!r} and its key cannot be used: {error}"
+            f"the certificate {str(config.certificate)!r} and its key are not valid: {error}"
         ) from error
     return made
 
@@ -168,5 +169,5 @@ def _listening(config: DashboardConfig) -> socket.socket:
     except OSError as error:
         raise ConfigurationError(
             f"the dashboard cannot listen at {config.host}:{config.port}: {error}",
-            hint="say another --port, or 0 for any that is free",
+            hint="choose another --port, or 0 for any free one",
         ) from error

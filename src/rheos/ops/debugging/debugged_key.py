@@ -46,7 +46,7 @@ def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | An
         return KeyOfOperator(planned := _named(plan, operator), _key(planned, key))
     if not keyed:
         raise ConfigurationError(
-            "no operator of the job is keyed: there is no key whose state could be debugged",
+            "no operator of the job is keyed, so there is no keyed state to debug",
             hint="debug a function without a key in a test: rheos.testing.Harness",
         )
     fits, misfits = [], []
@@ -61,10 +61,8 @@ def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | An
         raise misfits[0]
     listed = "; ".join(f"{p.id} ({p.name}) by {', '.join(_keyed_port(p).keys)}" for p in keyed)
     raise ConfigurationError(
-        f"{len(fits)} operators are keyed so that {key!r} fits"
-        if fits
-        else f"no operator is keyed so that {key!r} fits",
-        hint=f"name one: --operator OP. Keyed are {listed}",
+        f"the key {key!r} fits {len(fits)} operators" if fits else f"the key {key!r} fits no operator",
+        hint=f"choose one: --operator OP. Keyed operators are {listed}",
     )
 
 
@@ -75,19 +73,19 @@ def _named(plan: PhysicalPlan, wanted: str) -> PlannedOperator:
     if len(found) != 1:
         listed = [p for p in found or operators if _is_keyed(p)] or operators
         raise ConfigurationError(
-            f"{len(found)} operators are called {wanted!r}"
+            f"{len(found)} operators are named {wanted!r}"
             if found
             else f"the job has no operator {wanted!r}",
-            hint=f"name one by its id: {', '.join(f'{p.id} ({p.name})' for p in listed)}",
+            hint=f"pass the id of one: {', '.join(f'{p.id} ({p.name})' for p in listed)}",
         )
     (planned,) = found
     if not _is_keyed(planned):
         names = ", ".join(f"{p.id} ({p.name})" for p in operators if _is_keyed(p))
         raise ConfigurationError(
-            "the operator is not keyed: it has no state of a key",
+            "the operator is not keyed, so it has no keyed state",
             site=planned.site,
             operator=planned.name,
-            hint=f"keyed are {names}" if names else "no operator of the job is keyed",
+            hint=f"keyed operators are {names}" if names else "no operator of the job is keyed",
         )
     return planned
 
@@ -113,7 +111,7 @@ def _key(planned: PlannedOperator, given: Mapping[str, Any] | Any) -> Key:
     if not isinstance(given, Mapping) or set(given) != set(port.keys):
         spelled = ",".join(f"{name}=..." for name in port.keys)
         raise ConfigurationError(
-            f"{given!r} is no key of the operator",
+            f"{given!r} is not a key of the operator",
             site=planned.site,
             operator=planned.name,
             hint=f"it is keyed by {', '.join(port.keys)}: write --key {spelled}",
@@ -135,8 +133,8 @@ def _value(planned: PlannedOperator, name: str, given: Any, kind: pa.DataType) -
             f"{given!r} is not a value of the key column {name!r}, which is {kind}",
             site=planned.site,
             operator=planned.name,
-            hint="write it as the column has it: a time as 2026-01-01T12:00:00, followed by Z if the "
-            "column has a zone",
+            hint="write it in the column's form: a time as 2026-01-01T12:00:00, followed by Z if "
+            "the column has a time zone",
         ) from error
 
 

@@ -189,12 +189,12 @@ def debug(
         replica.close()
         if not state and not came.rows:
             raise ConfigurationError(
-                f"there is no key {_text(keyed)}: checkpoint {_number(begin)} has no state of it, and "
-                "no row of it was read after that",
+                f"unknown key {_text(keyed)}: checkpoint {_number(begin)} has no state of it, "
+                "and no row of it was read afterwards",
                 site=keyed.planned.site,
                 operator=keyed.planned.name,
-                hint="check that it is spelled as in the data, and that its rows were not late or "
-                "filtered out upstream; an earlier checkpoint for --from reads more",
+                hint="check its spelling, and that its rows were not late or filtered out upstream; "
+                "an earlier checkpoint for --from reads more input",
             )
         splits = sum(len(tape.splits) for tape in tapes.values())
         concerned = [each for each in plan.operators() if each.id in before or each.id == own]
@@ -236,7 +236,7 @@ def _check_order(begin: CopiedCheckpoint, end: CopiedCheckpoint) -> None:
     if _number(end) <= _number(begin):
         raise ConfigurationError(
             f"checkpoint {_number(end)} is not after checkpoint {_number(begin)}",
-            hint="give --from an earlier checkpoint than --until",
+            hint="pass --from an earlier checkpoint than --until",
         )
 
 
@@ -299,8 +299,8 @@ def _rhythm(keyed: KeyOfOperator, splits: int) -> Iterator[Reservation]:
         yield Reservation(
             keyed.planned.name,
             keyed.planned.site,
-            f"{splits} splits may have come along otherwise in the job: what event time fires may fire "
-            "between other rows",
+            f"in the job, {splits} splits may have interleaved differently: event-time timers "
+            "and windows may fire between other rows",
         )
 
 
@@ -316,8 +316,8 @@ def _in_flight(checkpoint: CopiedCheckpoint, keyed: KeyOfOperator) -> Iterator[R
         yield Reservation(
             keyed.planned.name,
             keyed.planned.site,
-            f"checkpoint {_number(checkpoint)} was taken ahead of rows that were on their way to it: "
-            "they are replayed, and its state is without them, so the two are not compared",
+            f"checkpoint {_number(checkpoint)} overtook rows that were in flight to it: the "
+            "replay processes them, but its state excludes them, so the two are not compared",
         )
 
 

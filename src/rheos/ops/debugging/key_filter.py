@@ -52,10 +52,11 @@ def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
         found |= left
     if planned.id in found:
         raise ConfigurationError(
-            "the operator is part of a loop: its input depends on its output",
+            "the operator is part of a loop, so its input depends on its output",
             site=planned.site,
             operator=planned.name,
-            hint="debug one before or after the loop, or simulate the program: rheos.testing.simulate",
+            hint="debug an operator before or after the loop, or simulate the program: "
+            "rheos.testing.simulate",
         )
     return found
 

@@ -125,7 +125,7 @@ class _Watched:
 
     def _aside(self, tag: str, record: Any, call: int) -> None:
         self._side_output(tag, record, call)
-        assert self._call is not None, "only the function gives side outputs"
+        assert self._call is not None, "only the function emits to side outputs"
         self._note(self._call, record, tag)
 
     def _note(self, call: WatchedCall, record: Any, tag: str) -> None:

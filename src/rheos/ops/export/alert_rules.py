@@ -47,7 +47,7 @@ def _states() -> Iterator[AlertRule]:
             DEGRADED_HOLDS_S if light else STATE_HOLDS_S,
             "warning" if light else "critical",
             f"The job {{{{ $labels.job }}}} is {state.value}",
-            "`rheos status` and the dashboard's page say what is wrong, since when, and what to do.",
+            "`rheos status` and the dashboard show the problem, its start, and what to do.",
         )
 
 
@@ -58,9 +58,9 @@ def _absent() -> AlertRule:
         f"unless group by (job) ({sample_name(f.UPTIME)})",
         0,
         "warning",
-        "The job {{ $labels.job }} reports no metrics any more",
-        "Its driver has ended, or cannot be reached. A job that has finished, or was stopped, needs "
-        "nothing.",
+        "The job {{ $labels.job }} no longer reports metrics",
+        "Its driver has ended, or cannot be reached. If the job has finished or was stopped, "
+        "there is nothing to do.",
     )
 
 

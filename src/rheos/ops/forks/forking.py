@@ -230,7 +230,10 @@ def fork(
         checkpoint = savepoint_of(found.job, absolute(from_savepoint))
     length_ms = None if for_ is None else duration_ms(for_)
     if length_ms is not None and length_ms <= 0:
-        raise ConfigurationError(f"a fork cannot go for {for_!r}", hint='say more, such as "10m"')
+        raise ConfigurationError(
+            f"the duration of a fork must be greater than 0, not {for_!r}",
+            hint='pass a longer one, such as "10m"',
+        )
     running = found.started
     changed = msgspec.structs.replace(
         running,
@@ -262,7 +265,7 @@ def _compared(
     after = run_side(new, checkpoint, tapes, upgrade)
     names = _names({**before, **after})
     notes += [
-        f"only the {which} program has the sink {names[id]!r}: all of its rows are a difference"
+        f"only the {which} program has the sink {names[id]!r}: all of its rows are differences"
         for which, here, there in (("running", before, after), ("changed", after, before))
         for id in here
         if id not in there

@@ -54,11 +54,11 @@ class CheckpointInput:
                 continue
             tapes[planned.id] = self._recorded(planned, plan)
             notes.append(
-                f"{planned.site}: the source {planned.name!r} is not the running program's: "
+                f"{planned.site}: the source {planned.name!r} differs from the running program's: "
                 + (
                     "it was read from its beginning"
                     if planned.id not in self._state
-                    else "each was read by itself, a moment apart"
+                    else "they were read independently, at slightly different times"
                 )
             )
         return tapes, notes

@@ -36,8 +36,9 @@ class JobProgram:
         """Store with the job's checkpoints. Raises ConfigurationError if the store is unknown."""
         if self.kept is None:
             raise ConfigurationError(
-                f"the job {self.job!r} has no checkpoint directory that could be read from here",
-                hint="start it with --checkpoint-dir, which also lets it go on when its driver is lost",
+                f"the job {self.job!r} has no checkpoint directory that can be read from here",
+                hint="start it with --checkpoint-dir, which also lets the job resume when its "
+                "driver is lost",
             )
         return self.kept
 
@@ -65,12 +66,12 @@ def job_program(
     elif started is None:
         raise ConfigurationError(
             f"the program of the job {id!r} is unknown",
-            hint="name its file: --against job.py",
+            hint="pass its file: --against job.py",
         )
     elif not started.as_started:
         raise ConfigurationError(
-            f"{started.file} is not what it was when the job {id!r} was started",
-            hint="name a file with the program that runs: --against old.py",
+            f"{started.file} has changed since the job {id!r} was started",
+            hint="pass a file with the running program: --against old.py",
         )
     return JobProgram(id, store, started)
 
@@ -86,14 +87,14 @@ def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
     """A savepoint of the job, in memory. Raises ConfigurationError, CheckpointError."""
     if not there_is(directory):
         raise ConfigurationError(
-            f"there is no savepoint {directory!r}",
-            hint="name the folder that was printed when the savepoint was taken",
+            f"the savepoint {directory!r} does not exist",
+            hint="pass the folder that was printed when the savepoint was taken",
         )
     taken = copied_savepoint(open_store(directory, make=False), directory)
     if taken.savepoint.job != job:
         raise ConfigurationError(
-            f"the savepoint {directory!r} is of the job {taken.savepoint.job!r}, not of {job!r}",
-            hint="name one of that job",
+            f"the savepoint {directory!r} belongs to the job {taken.savepoint.job!r}, not to {job!r}",
+            hint="pass a savepoint of that job",
         )
     return taken
 
@@ -109,8 +110,8 @@ def working_as(program: StartedProgram) -> Iterator[None]:
     """In its working directory, so that paths mean what they mean to the job."""
     if not os.path.isdir(program.folder):
         raise ConfigurationError(
-            f"the folder {program.folder!r}, in which the job was started, is not there",
-            hint="do this on the machine on which its driver runs",
+            f"the folder {program.folder!r}, in which the job was started, does not exist",
+            hint="run this on the machine where its driver runs",
         )
     with contextlib.chdir(program.folder):
         yield

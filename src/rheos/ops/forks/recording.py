@@ -146,8 +146,8 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     if (why := capabilities.reads_alone(source)) is not None:
         raise ConfigurationError(
             f"{source.describe()} cannot be read alongside the job: {why}",
-            hint="a job that reads it cannot be forked or debugged; start a changed program from a "
-            "savepoint, with its own input and sinks",
+            hint="a job with this source cannot be forked or debugged; start a changed program from "
+            "a savepoint, with its own input and sinks",
         )
     source = capabilities.unpaced(source)
     if isinstance(extent, Positions):
@@ -155,17 +155,17 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
     if extent is not None:
         if spec.watermark is None or spec.watermark.on is None:
             raise ConfigurationError(
-                "--for is a length of event time, but the rows of this source have no event time",
+                "--for is a duration in event time, but the rows of this source have no event time",
                 hint="leave out --for to read everything that is available now",
             )
         return source
     try:
         return capabilities.until_now(source)
     except ConfigurationError as error:
-        error.what = f"{source.describe()} does not say what is there now, which is to be read"
+        error.what = f"{source.describe()} cannot tell which input is available now"
         error.hint = (
-            "say how far it is to be read: in event time, --for 10m, to fork the job or ask why; up to "
-            "another checkpoint, --until, to debug it"
+            "limit the input: by event time, --for 10m, to fork the job or ask why; by another "
+            "checkpoint, --until, to debug it"
         )
         raise
 
@@ -185,8 +185,9 @@ def _read_to_end(operator: SourceOperator, tapes: _Tapes, news: threading.Event)
             _wait(read, news)
         if time.monotonic() - heard_s > _SILENT_S:
             raise ConfigurationError(
-                f"the source has given nothing for {_SILENT_S:g} s, and not all that is asked of it",
-                hint="look whether the job can read it just now: `rheos metrics`",
+                f"the source has returned no row for {_SILENT_S:g} s, although more input was "
+                "requested",
+                hint="check that the job itself can read it now: `rheos metrics`",
             )
 
 

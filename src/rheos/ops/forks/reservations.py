@@ -56,8 +56,8 @@ def _reasons(planned: PlannedOperator, splits: int) -> Iterator[str]:
         return  # The fork reads what the source has read, and does not call it.
     if splits > 1 and spec.row_order() is RowOrder.OF_ARRIVAL:
         yield (
-            f"it depends on the order of rows, and rows of {splits} splits may arrive in another "
-            f"order than in the job"
+            f"it depends on the order of rows, and rows of {splits} splits may arrive in "
+            "another order than in the job"
         )
     for part in _parts(spec, _DEPTH):
         yield from _clocks(part)
@@ -73,17 +73,17 @@ def _parts(value: Any, depth: int) -> Iterator[Any]:
 
 def _clocks(part: Any) -> Iterator[str]:
     if getattr(part, "time", None) == "processing_time":
-        yield "it uses the wall clock, but here time is virtual"
+        yield "it uses processing time, but a replay has virtual time"
     if isinstance(part, ProcessingTimeTrigger | ContinuousProcessingTimeTrigger):
-        yield "its trigger uses the wall clock, but here time is virtual"
+        yield "its trigger uses processing time, but a replay has virtual time"
     for function in _functions(part):
         for name in sorted(_asked(function)):
-            yield f"its function {function.__qualname__} uses {name}, which is another here"
+            yield f"its function {function.__qualname__} uses {name}, which differs in a replay"
     declared = vars(type(part)).values() if not isinstance(part, type) else ()
     for state in declared:
         lives = state.ttl if isinstance(state, StateDeclaration) else None
         if lives is not None and lives.time == "processing_time":
-            yield f"its state {state.name!r} lives by the wall clock, and here time is virtual"
+            yield f"its state {state.name!r} expires by processing time, but a replay has virtual time"
 
 
 def _functions(part: Any) -> Iterator[FunctionType]:

@@ -151,9 +151,9 @@ class PositionedReader(WrappedReader):
     def _end_of_split(self, until: SplitPosition) -> EndOfSplit:
         if until.position is not None:
             raise ConfigurationError(
-                f"the split {self._split.id!r} was read to its end without coming to where the later "
-                "checkpoint has it: it is not what it was",
-                hint="leave out --until, and all that is there now is read",
+                f"the split {self._split.id!r} ended before its position in the later "
+                "checkpoint: it has changed since",
+                hint="leave out --until to read all input that is available now",
             )
         for rejected in self._rejected:
             self._tape.reject(rejected)

@@ -26,7 +26,7 @@ class Called(Enum):
     WATERMARK = "the watermark rose"
     CLOCK = "the clock"
     END = "the input has ended"
-    RESTORED = "a row that was on its way when the checkpoint was taken"
+    RESTORED = "a row that was in flight when the checkpoint was taken"
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,7 +126,11 @@ class EachRow(RowRule):
     def _made(self, number: int, row: TracedRow) -> Reason:
         if row.call.by is Called.ROW:
             return Reason([row.call.row])
-        return Reason(doubt=f"it gave the row when {row.call.by.value}, and of which is not seen")
+        return Reason(
+            doubt=(
+                f"it emitted the row when {row.call.by.value}, and the rows that led to it are unknown"
+            )
+        )
 
 
 class RowForRow(EachRow):
@@ -177,7 +181,7 @@ class OfKey(RowRule):
         rows = [arrival.row for port in ports for arrival in self._of_key(port, key, number)]
         unseen = len(key) < len(self.planned.ports[0].keys)
         doubt = (
-            "which key's row it is is not seen: the rows of all are named" if unseen else self._doubt
+            "the key of the row is unknown: the rows of all keys are listed" if unseen else self._doubt
         )
         return Reason(sorted(rows), key, from_state=None, doubt=doubt)
 
@@ -227,7 +231,7 @@ class OfFiredWindow(RowRule):
     def _made(self, number: int, row: TracedRow) -> Reason:
         key, window = self._named_key(row), window_of(row)
         if window is None:
-            return Reason(key=key, doubt="in which window the row was made is not seen")
+            return Reason(key=key, doubt="the window of the row is unknown")
         rows = [
             arrival.row
             for port in range(len(self.planned.ports))

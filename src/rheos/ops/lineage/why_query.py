@@ -100,7 +100,9 @@ def why(
     program's own errors.
     """
     if from_start and from_savepoint is not None:
-        raise ConfigurationError("a savepoint is not the start", hint="leave out one of them")
+        raise ConfigurationError(
+            "--from-start and a savepoint exclude each other", hint="leave out one of them"
+        )
     length_ms = None if for_ is None else duration_ms(for_)
     found = job_program(job, checkpoint_dir, against)
     with working_as(found.started):
@@ -113,11 +115,11 @@ def why(
             if answer is not None:
                 return answer
     raise ConfigurationError(
-        f"{asked.sink.site}: of the {given} rows that the sink {asked.name!r} is given from "
+        f"{asked.sink.site}: of the {given} rows that reach the sink {asked.name!r} from "
         f"{_named(checkpoint)} on, none has {asked.shown}",
-        hint="look for a typing error"
+        hint="check the spelling"
         if from_start
-        else "it may have come before: have all input read, --from-start, or name an older savepoint",
+        else "it may be older: read all input, with --from-start, or pass an older savepoint",
     )
 
 
@@ -163,7 +165,7 @@ class _Asked:
             named = ", ".join(str(each.id if several else each.name) for each in fitting or sinks)
             raise ConfigurationError(
                 f"the job {job!r} {what} {sink!r}",
-                hint=f"name one by its id: {named}" if several else f"it has {named}",
+                hint=f"pass the id of one: {named}" if several else f"its sinks are {named}",
             )
         [one] = fitting
         columns = visible(one.ports[0].schema)
@@ -187,9 +189,9 @@ def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> 
         return pa.scalar(value).cast(kind).as_py()
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
         raise ConfigurationError(
-            f"{sink.site}: {value!r} is no value of the column {name!r} of the sink {sink.name!r}, "
-            f"which is {kind}",
-            hint="write it as JSON shows such a value",
+            f"{sink.site}: {value!r} is not a value of the column {name!r} of the sink "
+            f"{sink.name!r}, which is {kind}",
+            hint="write the value as JSON",
         ) from error
 
 

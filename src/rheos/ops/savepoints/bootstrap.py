@@ -60,8 +60,8 @@ class NewSavepoint:
         made = put(self._base, (), operator, state, rows, whole=True)
         if any((change.operator, change.state) == (made.operator, made.state) for change in self._puts):
             raise ConfigurationError(
-                f"state {state!r} of operator {made.operator!r} is given already",
-                hint="give all of its rows at once, as by union",
+                f"state {state!r} of operator {made.operator!r} was already specified",
+                hint="pass all of its rows at once, as with union",
             )
         new = NewSavepoint.__new__(NewSavepoint)
         new._spark, new._base, new._puts = self._spark, self._base, (*self._puts, made)

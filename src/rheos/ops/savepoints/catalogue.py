@@ -168,17 +168,17 @@ class EntryCatalogue:
             return named[0]
         if named:
             raise ConfigurationError(
-                f"{len(named)} operators of {self._what} are called {asked!r}",
-                hint=f"say which by its id: {', '.join(map(repr, named))}",
+                f"{len(named)} operators of {self._what} are named {asked!r}",
+                hint=f"pass the id of one: {', '.join(map(repr, named))}",
             )
         if not states and self._entry.handles:
             raise CheckpointError(
-                f"{self._what} does not say what its states hold, so they cannot be shown",
+                f"{self._what} does not record the types of its states, so they cannot be shown",
                 hint="start the job from it with this version of Rheos, and take another savepoint",
             )
         raise ConfigurationError(
-            f"{self._what} holds no state of an operator {asked!r}",
-            hint=_instead(asked, list(states), "it holds state of"),
+            f"{self._what} has no state of an operator {asked!r}",
+            hint=_instead(asked, list(states), "it has state of"),
         )
 
     def shape(self, operator: OperatorId, state: str) -> StateShape:
@@ -208,7 +208,7 @@ class EntryCatalogue:
             )
             raise ConfigurationError(
                 f"no operator of {self._what} is keyed by {', '.join(sorted(wanted))}",
-                hint=f"operators are keyed so: {there}" if there else "it holds no keyed state",
+                hint=f"keyed operators are: {there}" if there else "it has no keyed state",
             )
         return found
 

@@ -60,7 +60,8 @@ class SavepointEdit:
         unknown = [name for name in names if name not in {field.name for field in fields}]
         if unknown or not names:
             raise SchemaError(
-                f"{', '.join(map(repr, unknown)) or 'no column'} is no key column of operator {id!r}",
+                f"{', '.join(map(repr, unknown)) or 'no column'} is not a key column of "
+                f"operator {id!r}",
                 hint=f"it is keyed by {', '.join(field.name for field in fields) or 'nothing'}",
             )
         columns = KeyColumns(fields)
@@ -83,7 +84,7 @@ class SavepointEdit:
         names = list(values) if keys is None else _columns(keys).names
         if not names or (keys is not None and values):
             raise ConfigurationError(
-                "say which keys: by the names of their columns, or as a DataFrame",
+                "no keys are specified: name their columns, or pass a DataFrame",
                 hint="write delete_everywhere(user=42), or delete_everywhere(keys)",
             )
         edit = self
@@ -127,8 +128,8 @@ class SavepointEdit:
                 one = self._spark.createDataFrame([(value,) for value in listed], spark_schema(field))
             except Exception as error:
                 raise SchemaError(
-                    f"{given!r} is no key of column {name!r} of operator {operator!r}: {error}",
-                    hint=f"give values of the type {field.field(name).type}",
+                    f"{given!r} is not a key of column {name!r} of operator {operator!r}: {error}",
+                    hint=f"pass values of the type {field.field(name).type}",
                 ) from error
             frame = one if frame is None else frame.crossJoin(one)
         assert frame is not None
@@ -140,7 +141,7 @@ def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId
     id = base.catalogue.operator(asked)
     if any(isinstance(change, Drop) and change.operator == id for change in changes):
         raise ConfigurationError(
-            f"the operator {id!r} is dropped by this edit already", hint="leave that out, or this"
+            f"this edit already drops the operator {id!r}", hint="leave out one of the two changes"
         )
     return id
 
@@ -164,12 +165,12 @@ def _columns(frame: DataFrame) -> pa.Schema:
     """Raises ProgramError where this is no DataFrame, or one without an end."""
     if not isinstance(frame, DataFrame):
         raise ProgramError(
-            f"a Spark DataFrame is wanted, and this is of the type {type(frame).__name__}",
-            hint="make one with spark.createDataFrame(...)",
+            f"a Spark DataFrame is needed, but this is a {type(frame).__name__}",
+            hint="create one with spark.createDataFrame(...)",
         )
     if frame.isStreaming:
         raise ProgramError(
-            "this DataFrame is streaming, and state is made of all of its rows",
+            "this DataFrame is streaming, but state is created from all rows of a DataFrame",
             hint="pass the rows that have arrived so far: spark.read instead of spark.readStream",
         )
     return arrow_schema(frame.schema)

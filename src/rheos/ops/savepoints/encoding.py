@@ -128,9 +128,9 @@ def _entries(
             for domain, key in zip(domains, keys, strict=True):
                 if domain not in marks:
                     raise InputError(
-                        f"column {names['domain']!r} is {domain!r}",
+                        f"column {names['domain']!r} is {domain!r}, which is not a kind of time",
                         key=repr(key),
-                        hint=f"a timer is of {EVENT_DOMAIN!r} or of {PROCESSING_DOMAIN!r} time",
+                        hint=f"use {EVENT_DOMAIN!r} or {PROCESSING_DOMAIN!r}",
                     )
             times = _whole(rows, names["timestamp_ms"], keys)
             timers = [NAMESPACE.pack(marks[d], at) for d, at in zip(domains, times, strict=True)]
@@ -162,7 +162,7 @@ def _check(
                 raise InputError(
                     f"column {name!r} has a value that the program cannot read: {error.what}",
                     key=repr(key),
-                    hint="correct it, or leave the row out",
+                    hint="correct it, or drop the row",
                 ) from error
 
 
@@ -182,13 +182,13 @@ def writable_layout(state: str, shapes: Mapping[str, StateShape]) -> EntryLayout
     layout = layout_of(state, shapes)
     if not isinstance(layout, EntryLayout):
         raise SchemaError(
-            f"state {state!r} holds {shapes[state].holds}, which cannot be written from rows",
-            hint="value, list and map state, reduced records and timers can; of other state, keys can "
-            "be deleted and whole operators dropped",
+            f"state {state!r} contains {shapes[state].holds}, which cannot be written from rows",
+            hint="value, list and map state, reduced records and timers can be written; for other "
+            "state, you can delete keys and drop whole operators",
         )
     if isinstance(layout, ListLayout) and layout.pickled:
         raise SchemaError(
-            f"state {state!r} is a list of values without a declared type, and cannot be written",
+            f"state {state!r} is a list of values without a declared type, so it cannot be written",
             hint="declare the type of its elements; or delete keys of it, which needs no type",
         )
     return layout
@@ -198,7 +198,9 @@ def check_columns(given: pa.Schema, layout: EntryLayout, what: str) -> None:
     """Raises SchemaError, naming each column, where a DataFrame does not fit a state."""
     wanted = layout.schema
     problems = [f"{n} is missing, {wanted.field(n).type}" for n in wanted.names if n not in given.names]
-    problems += [f"{name} is no column of it" for name in given.names if name not in wanted.names]
+    problems += [
+        f"{name} is not one of its columns" for name in given.names if name not in wanted.names
+    ]
     problems += layout.keys.misfits(given, [n for n in layout.keys.names if n in given.names])
     there = {part: name for part, name in layout.names.items() if name in given.names}
     for part, name in there.items():

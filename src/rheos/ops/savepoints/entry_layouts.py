@@ -108,8 +108,8 @@ class ListLayout(EntryLayout):
             stamps = (latest_stamp_of(data),) if self.pickled else stamps_of(data)
             if len(stamps) != length:
                 raise UnrestorableError(
-                    f"a stored list of state {self._state!r} has {length} elements and {len(stamps)} "
-                    "times of their last update"
+                    f"a stored list of state {self._state!r} has {length} elements, but "
+                    f"{len(stamps)} update times"
                 )
             yield from stamps
 

@@ -85,7 +85,7 @@ class _Plain(ColumnForm):
 
 
 def misfit(path: str, wanted: pa.DataType, given: pa.DataType) -> str:
-    return f"{path} is {given}, and {wanted} is wanted"
+    return f"{path} is {given}, but must be {wanted}"
 
 
 class _Optional(ColumnForm):

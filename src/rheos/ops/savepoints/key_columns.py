@@ -67,8 +67,8 @@ class KeyColumns:
                 arrays.append(_cast(column, wanted))
             except pa.ArrowInvalid as error:
                 raise InputError(
-                    f"the key column {name!r} has a value that is no {wanted}: {error}",
-                    hint="leave such rows out: no record has this key",
+                    f"the key column {name!r} has a value that is not a valid {wanted}: {error}",
+                    hint="drop such rows: no record has this key",
                 ) from error
         return pa.RecordBatch.from_arrays(arrays, names=list(names))
 

@@ -110,13 +110,13 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
             return _Positions()
         case Holds.MATCHES:
             raise SchemaError(
-                f"state {state!r} holds partial matches, which are no rows that could be shown",
+                f"state {state!r} contains partial matches, which cannot be shown as rows",
                 hint="read the other states of the operator",
             )
         case _:
             raise SchemaError(
-                f"state {state!r} holds {shape.holds!r}, and this version of Rheos knows no such state",
-                hint="read it with the version that wrote it, or a later one",
+                f"state {state!r} contains {shape.holds!r}, which this version of Rheos does not know",
+                hint="use the version that wrote it, or a later one",
             )
 
 
@@ -153,8 +153,8 @@ def _kind_of(label: str) -> type[Agg]:
     kind = KINDS.get(label.partition("(")[0])
     if kind is None or not kind.can_run():
         raise SchemaError(
-            f"the state holds {label}, and this Rheos knows no such running aggregate",
-            hint="read it with the Rheos that wrote it, or a newer one",
+            f"the state contains {label}, a running aggregate that this version of Rheos does not know",
+            hint="use the version that wrote it, or a later one",
         )
     return kind
 

@@ -113,10 +113,10 @@ def _wanted(
     if isinstance(key, str) or given != set(columns):
         named = ",".join(f"{name}=..." for name in columns)
         raise ConfigurationError(
-            f"{key!r} is no key of the operator {operator!r}",
+            f"{key!r} is not a key of the operator {operator!r}",
             hint=f"it is keyed by {', '.join(columns)}: write --key {named}"
             if columns
-            else "its newest checkpoint holds nothing by key: leave out --key",
+            else "its newest checkpoint has no keyed state: leave out --key",
         )
     return dict(key)
 

@@ -32,9 +32,9 @@ def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
         return pickle.loads(data) if trusted else _RowUnpickler(io.BytesIO(data)).load()
     except _Refused as error:
         raise UnrestorableError(
-            f"a row of state {state!r} is stored as a pickle that names {error}, which could be any "
-            "code: it was not run",
-            hint="where you trust who wrote the savepoint as you trust a program of theirs, say so: "
+            f"a row of state {state!r} is stored as a pickle that refers to {error}; since that "
+            "could run any code, it was not loaded",
+            hint="if you trust the author of the savepoint to run code here, pass trusted=True: "
             "rh.savepoint(spark, path, trusted=True)",
         ) from None
     except Exception as error:

@@ -15,8 +15,8 @@ def open_savepoint(path: str) -> tuple[str, Store, Savepoint]:
     directory = absolute(path)
     if not there_is(directory):
         raise CheckpointError(
-            f"there is no savepoint {path!r}: there is no such folder",
-            hint="name the folder that was printed when the savepoint was taken",
+            f"the savepoint {path!r} does not exist: there is no such folder",
+            hint="pass the folder that was printed when the savepoint was taken",
         )
     store = open_store(directory, make=False)
     return directory, store, read_savepoint(store, path)

@@ -81,7 +81,7 @@ def arrow_type(name: str) -> pa.DataType:
     except ValueError:
         raise SchemaError(
             f"state has a column of the type {name}, which cannot be shown as a DataFrame",
-            hint="read the other states of the operator; jobs read this one all the same",
+            hint="read the other states of the operator; jobs can still read this one",
         ) from None
 
 

@@ -53,7 +53,7 @@ class Values:
             raise UnrestorableError(
                 f"a stored value of state {self._state!r} cannot be shown as {self.kind}: {error}",
                 record=repr(value[:200]),
-                hint="it is not of the type that the savepoint says the state has",
+                hint="its type differs from the one that the savepoint records",
             ) from error
 
     def encode(self, column: pa.Array, keys: Sequence[Any], name: str = "value") -> list[bytes]:
@@ -72,7 +72,7 @@ class Values:
                     f"column {name!r} has a value that state {self._state!r} cannot hold: {what}",
                     key=repr(key),
                     record=repr(value),
-                    hint="correct it, or leave the row out",
+                    hint="correct it, or drop the row",
                 ) from error
             encoded.append(data)
         return encoded

@@ -59,7 +59,7 @@ def _check_empty(store: Store, path: str) -> None:
         raise CheckpointError(f"the folder {path!r} could not be read: {error}") from error
     if there:
         raise CheckpointError(
-            f"the folder {path!r} is not empty: {there[0]} is there",
+            f"the folder {path!r} is not empty: it contains {there[0]}",
             hint="savepoints are never overwritten; write to a new folder",
         )
 

@@ -183,10 +183,11 @@ class _Entries:
     def _fail(self, key: bytes, what: str) -> None:
         shown = KeyColumns(self._task.shape.key).codec.decode(key)
         raise InputError(
-            f"the DataFrame for state {self._task.state!r} of operator {self._task.operator!r} has the "
-            f"same {what} twice",
+            f"the DataFrame for state {self._task.state!r} of operator {self._task.operator!r} "
+            f"has the same {what} twice",
             key=repr(shown),
-            hint="pass one row for each key (and map key, position or timer), as by dropDuplicates",
+            hint="pass one row for each key (and map key, position or timer), for example with "
+            "dropDuplicates",
         )
 
 

@@ -26,7 +26,7 @@ _AT_ONCE = 8
 _TIMEOUT_S = 600.0
 """Time for one jar as a whole."""
 _WITHOUT_NETWORK = (
-    "where this machine reaches Maven Central by a mirror, name it: RHEOS_MAVEN=https://host/path"
+    "if this machine reaches Maven Central through a mirror, set RHEOS_MAVEN=https://host/path"
 )
 
 
@@ -90,8 +90,8 @@ def _download(jars: Sequence[Jar], folder: Path) -> None:
         new = Path(tempfile.mkdtemp(prefix=".new-", dir=folder.parent))
     except OSError as error:
         raise ConfigurationError(
-            f"there is no place for downloaded jars: {error}",
-            hint="XDG_CACHE_HOME=FOLDER names another than ~/.cache",
+            f"the folder for downloaded jars cannot be created: {error}",
+            hint="set XDG_CACHE_HOME to use another folder than ~/.cache",
         ) from None
     try:
         with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -127,7 +127,7 @@ def _check(jar: Jar, path: Path) -> None:
         found = "nothing"
     if found != jar.sha256:
         raise ConfigurationError(
-            f"{path} is not {jar.group}:{jar.artifact}:{jar.version} as Rheos knows it",
-            hint=f"its SHA-256 must be {jar.sha256}; remove the folder {path.parent}, and what is "
-            "missing is downloaded again",
+            f"{path} is not the {jar.group}:{jar.artifact}:{jar.version} that Rheos expects",
+            hint=f"its SHA-256 must be {jar.sha256}; remove the folder {path.parent}, and Rheos "
+            "downloads it again",
         )

@@ -211,7 +211,7 @@ class KafkaBroker(JavaServer):
         )
         if done.returncode != 0:
             raise ConfigurationError(
-                f"Kafka could not make its data in {folder}",
-                hint="correct the settings, or name an empty folder",
+                f"Kafka could not create its data in {folder}",
+                hint="correct the settings, or choose an empty folder",
                 detail=done.stdout + done.stderr,
             )

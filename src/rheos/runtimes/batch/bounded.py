@@ -29,11 +29,11 @@ def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
         if edge.feedback:
             head = plan.chains[edge.target].operators[0]
             raise ProgramError(
-                "rows go round a loop, and a batch job has no way back",
+                "the program has a loop, which a batch job does not support",
                 site=head.site,
                 operator=head.name,
-                hint='take runtime="continuous": the job ends by itself when the input has ended and '
-                "nothing goes round any more",
+                hint='use runtime="continuous": the job ends when its input has ended and the '
+                "loop is empty",
             )
     return dataclasses.replace(plan, chains=tuple(_chain(chain) for chain in plan.chains))
 
@@ -45,19 +45,19 @@ def _chain(chain: Chain) -> Chain:
         return chain
     if not head.spec.source.bounded:
         raise ConfigurationError(
-            "this source never ends, and the batch runtime needs its whole input",
+            "this source never ends, but the batch runtime needs its whole input",
             site=head.site,
             operator=head.name,
-            hint='take runtime="continuous", or leave the runtime out',
+            hint='use runtime="continuous", or leave out the runtime',
         )
     watermark = head.spec.watermark
     if watermark is not None and watermark.on is None:
         raise ProgramError(
-            "the event time is when a row is read, and a batch job reads all of them at once, and "
-            "some again",
+            "ingestion time is not available in a batch job, which reads all rows at once, and "
+            "some of them again",
             site=head.site,
             operator=head.name,
-            hint='take runtime="continuous", or a column: '
+            hint='use runtime="continuous", or a column: '
             'rh.Watermark.bounded_out_of_orderness("5s", on="at")',
         )
     spec = dataclasses.replace(head.spec, source=capabilities.unpaced(head.spec.source))

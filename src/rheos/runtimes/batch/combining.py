@@ -161,4 +161,4 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
 
     def check_read(self) -> None:
         """All of it must have been asked for."""
-        assert self._next is None, "an operator reads its states in the order in which it names them"
+        assert self._next is None, "an operator reads its states in the order in which it declares them"

@@ -139,8 +139,8 @@ class _Run:
         ended = sum(isinstance(note, Ended) and note.operator in heads for note in notes)
         if ended != came.tasks:
             raise JobFailedError(
-                f"Spark says that it has run {came.tasks} tasks, and {ended} of them have said that "
-                "they ended",
+                f"Spark reports {came.tasks} finished tasks, but only {ended} of them reported "
+                "their end",
                 hint="nothing was published: run the job again, and report it if it fails again",
             )
         for note in notes:

@@ -104,15 +104,15 @@ class _Footer:
             for i in places:
                 statistics = group.column(i).statistics
                 if statistics is None or not statistics.has_null_count:
-                    raise Unfit(f"does not say how many nulls are in column {name!r}")
+                    raise Unfit(f"has no null count for column {name!r}")
                 if statistics.null_count:
-                    raise Unfit(f"has nulls in column {name!r}, which allows none")
+                    raise Unfit(f"has nulls in column {name!r}, which is not nullable")
 
     def _check_case(self, name: str) -> None:
         """Spark finds columns without regard to case unless its session says otherwise."""
         alike = [other for other in self._arrow.names if other.lower() == name.lower()]
         if len(alike) > 1:
-            raise Unfit(f"columns {' and '.join(map(repr, alike))} differ by case alone")
+            raise Unfit(f"columns {' and '.join(map(repr, alike))} differ only by case")
 
     def _readable(self, field: pa.Field, places: Sequence[int]) -> pa.DataType:
         kind = self._flat(field.name, places)
@@ -120,8 +120,8 @@ class _Footer:
         for chunk in (group.column(places[0]) for group in self._groups):
             if chunk.compression not in _CODECS or not _ENCODINGS.issuperset(chunk.encodings):
                 raise Unfit(
-                    f"column {field.name!r} is stored as {chunk.compression}, {chunk.encodings[-1]}, "
-                    "which not every Spark reads"
+                    f"column {field.name!r} is stored as {chunk.compression}, "
+                    f"{chunk.encodings[-1]}, which not every version of Spark can read"
                 )
         if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
             self._check_calendar(field.name)
@@ -129,7 +129,7 @@ class _Footer:
 
     def _check_cast(self, field: pa.Field, kind: pa.DataType, places: Sequence[int]) -> None:
         if not _widens(kind, _plain(field.type)):
-            raise Unfit(f"column {field.name!r} is {kind}, and the schema says {field.type}")
+            raise Unfit(f"column {field.name!r} is {kind}, but the schema declares {field.type}")
         if pa.types.is_timestamp(kind) and kind.unit == "ms":
             _check_ms(field.name, [group.column(places[0]) for group in self._groups])
 
@@ -145,7 +145,7 @@ class _Footer:
     def _check_calendar(self, name: str) -> None:
         """Spark counts the days before 1582 in another way in files that old versions of it wrote."""
         if has_old_times(self._metadata.metadata):
-            raise Unfit(f"has times by the old calendar of Spark in column {name!r}")
+            raise Unfit(f"has times in Spark's old calendar in column {name!r}")
 
 
 def _top(path: str, name: str) -> bool:
@@ -160,7 +160,7 @@ def _check_ms(name: str, chunks: Sequence[Any]) -> None:
             continue
         known = statistics is not None and statistics.has_min_max
         if not known or statistics.min_raw < -_MAX_MS or statistics.max_raw > _MAX_MS:
-            raise Unfit(f"column {name!r} is in ms, and may hold times beyond the range of us")
+            raise Unfit(f"column {name!r} is in ms, and its times may exceed the range of us")
 
 
 # --- types ----------------------------------------------------------------------------------------

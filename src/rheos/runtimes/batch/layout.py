@@ -126,7 +126,7 @@ def of_one_share(inbox: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for rows in inbox:
         if SHARE in rows.schema.names:
             shares.update(rows.column(SHARE).to_pylist())
-            assert len(shares) <= 1, f"Spark has put the shares {sorted(shares)} in one partition"
+            assert len(shares) <= 1, f"Spark put the shares {sorted(shares)} into one partition"
         yield rows
 
 

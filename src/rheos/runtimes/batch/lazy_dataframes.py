@@ -86,7 +86,7 @@ def _explain(frame: DataFrame) -> str:
 def _open_ended(plan: PhysicalPlan) -> PhysicalPlan:
     """Return the plan without its sink: the sink's rows leave the plan."""
     sinks = [operator for operator in plan.operators() if isinstance(operator.spec, SinkSpec)]
-    assert len(sinks) == 1, "a DataFrame is of one stream"
+    assert len(sinks) == 1, "a DataFrame belongs to one stream"
     return dataclasses.replace(plan, chains=tuple(_without_sink(chain) for chain in plan.chains))
 
 

@@ -90,11 +90,12 @@ def most_bytes(session: SparkSession) -> int:
 
 def too_large(size_bytes: int, limit_bytes: int) -> ConfigurationError:
     return ConfigurationError(
-        f"the rows to be collected are too large for the driver: {size_bytes / MIB:.0f} MiB, where "
-        f"{limit_bytes / MIB:.0f} MiB fit its JVM",
+        f"the collected rows are too large for the driver: {size_bytes / MIB:.0f} MiB, but its "
+        f"JVM accepts {limit_bytes / MIB:.0f} MiB",
         hint="write them to files, as with .sink_to(rh.files.sink(...)), or collect fewer; or give "
-        "Spark's driver more memory, of which an eighth may be collected: spark.driver.memory, by "
-        "PYSPARK_SUBMIT_ARGS='--driver-memory 8g pyspark-shell' for a session that Rheos makes",
+        "Spark's driver more memory, since an eighth of it may be collected: "
+        "spark.driver.memory, through PYSPARK_SUBMIT_ARGS='--driver-memory 8g pyspark-shell' "
+        "for a session that Rheos creates",
     )
 
 
@@ -137,9 +138,9 @@ class Results:
             came[sink] = came[sink].plus(handed) if sink in came else handed
         if came != self._promised:
             raise JobFailedError(
-                f"the driver did not receive what was collected: {_shown(came)} of "
+                f"the driver did not receive all collected rows: {_shown(came)} of "
                 f"{_shown(self._promised)} arrived",
-                hint="Spark has recomputed tasks after their input changed: run the job again",
+                hint="Spark recomputed tasks after their input had changed: run the job again",
             )
         return {
             sink.id: pa.Table.from_batches(batches[sink.id], schema=visible(sink.ports[0].schema))

@@ -54,8 +54,8 @@ def staged_for(
     folder goes when `owner` does. Raises ConfigurationError where workers on other machines would not
     reach it."""
     if any(capabilities.queries(source) for _, source in sources(plan)):
-        hint = 'run it continuous, where it lies beside the checkpoints: runtime="continuous"'
-        plan = staged_sources(plan, _temporary(owner, spark, "a stream of Spark that is read", hint))
+        hint = 'use the continuous runtime, which stages next to the checkpoints: runtime="continuous"'
+        plan = staged_sources(plan, _temporary(owner, spark, "staged rows of a Spark stream", hint))
     if not sinks_stage(plan):
         return plan
     if config.checkpoint_dir is not None:
@@ -63,13 +63,13 @@ def staged_for(
             plan, f"{config.checkpoint_dir.rstrip('/')}/{safe_name(config.job)}/staged-batch"
         )
     hint = 'set one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir'
-    return staged_sinks(plan, _temporary(owner, spark, "what a sink stages", hint))
+    return staged_sinks(plan, _temporary(owner, spark, "staged rows of a sink", hint))
 
 
 def _temporary(owner: object, spark: SparkContext, what: str, hint: str) -> str:
     if not str(spark.master).startswith("local"):
         raise ConfigurationError(
-            f"on a cluster {what} needs a directory that every executor reaches", hint=hint
+            f"on a cluster, {what} need a directory that every executor can access", hint=hint
         )
     return folder_of(owner, "rheos-staged-")
 

@@ -128,7 +128,7 @@ def _disk(done: str) -> Iterator[None]:
     except OSError as error:
         raise StateError(
             f"rows that are sorted on the local disk could not be {done}: {error}",
-            hint="make room on it, or give Spark a larger one (spark.local.dir)",
+            hint="free some space, or give Spark a larger disk (spark.local.dir)",
         ) from error
 
 

@@ -179,7 +179,7 @@ class _Widening:
         except pa.ArrowException as error:
             raise _changed(field.name, str(error)) from None
         if found.null_count and not field.nullable:
-            raise _changed(field.name, "it holds nulls, and allows none")
+            raise _changed(field.name, "it contains nulls, but is not nullable")
         return found
 
     def _nulls(self, field: pa.Field, rows: int) -> pa.Array:
@@ -191,6 +191,6 @@ class _Widening:
 
 def _changed(name: str, what: str) -> InputError:
     return InputError(
-        f"column {name!r} is not what it was when the job was planned: {what}",
-        hint="was the input replaced while it was read?",
+        f"column {name!r} has changed since the job was planned: {what}",
+        hint="check whether the input was replaced while it was read",
     )

@@ -100,15 +100,15 @@ def _source_frame(
         return _of_dataframe(session, plan, chain, source)
     if capabilities.session_of(source) is not None:
         raise ConfigurationError(
-            "a DataFrame within a hybrid source, or a stream of Spark, has to be staged, which is not "
-            "done here",
-            hint="join the streams of the sources with union(...), or take another runtime; a stream "
-            "of Spark is staged when the job runs, with available_now=True",
+            "a DataFrame within a hybrid source, or a Spark stream, must be staged first, "
+            "which this path does not support",
+            hint="combine the streams of the sources with union(...), or use another runtime; a "
+            "Spark stream is staged when the job runs, with available_now=True",
         )
     splits = tuple(source.splits())
     try:
         if not isinstance(source, FileSource):
-            raise Unfit("only files and DataFrames are Spark's to read")
+            raise Unfit("Spark reads only files and DataFrames")
         return _of_files(session, plan, chain, source, splits)
     except Unfit as reason:
         return _split_by_split(session, SplitInput(splits), f"read split by split: {reason}")
@@ -157,9 +157,9 @@ def _of_files(
 ) -> SourceFrame:
     files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
     if any(file.format != "parquet" for file in files):
-        raise Unfit("files of lines have a reader of their own")
+        raise Unfit("files of lines have their own reader")
     if source.on_error != "fail":
-        raise Unfit("bad rows are skipped, and their reader finds them")
+        raise Unfit('on_error="skip" needs the reader that finds bad rows')
     if source.replay is not None and source.replay.ratio != "max":
         raise Unfit("it is replayed at a pace")
     urls = _spark_urls(session, [file.path for file in files])
@@ -184,7 +184,7 @@ def _of_files(
         # If all rows go to Python, Spark would first convert them to its own rows, and that takes three
         # times as long as to read them there.
         read_there = tuple(found)
-        how = f"Parquet, read where it is needed: columns {', '.join(read_there)}"
+        how = f"Parquet, read directly by the tasks: columns {', '.join(read_there)}"
         return _split_by_split(session, SplitInput(splits, read_there), how)
     how = f"Parquet, read by Spark {'in whole files' if whole else 'in parts of files'}{filtered}"
     return shape.source_frame(session, ordered=whole, how=how)
@@ -195,7 +195,7 @@ def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
     for path in paths:
         name = path.rsplit("/", 1)[-1]
         if _GLOB.intersection(path) or name[:1] in ("_", ".") or "::" in path:
-            raise Unfit(f"Spark takes the name {path} to mean other files")
+            raise Unfit(f"Spark interprets the name {path} as other files")
     urls = [path if "://" in path else f"file://{path}" for path in paths]
     hadoop: Any = session._jsc.hadoopConfiguration()
     first = {urlsplit(url)[:2]: url for url in reversed(urls)}

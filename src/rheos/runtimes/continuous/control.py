@@ -87,8 +87,8 @@ def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
     if len(frame) > MAX_MESSAGE_BYTES:
         raise TransportError(
             f"a {type(message).__name__} of {len(frame)} bytes is too large for the control channel",
-            hint="a checkpoint's small parts and what sinks have staged travel in it: raise the "
-            "parallelism, so that each subtask has less of them",
+            hint="it contains small parts of a checkpoint and the output staged by sinks: raise the "
+            "parallelism, so that each subtask has less of it",
         )
     return frame
 
@@ -101,8 +101,8 @@ def body_of(token: bytes, frame: bytes, of: str) -> bytes | None:
     version = frame[len(token) : len(token) + 1]
     if version != CONTROL_VERSION:
         raise TransportError(
-            f"{of} speaks version {version.hex() or '?'} of the control protocol, and this process "
-            f"version {CONTROL_VERSION.hex()}",
+            f"{of} uses version {version.hex() or '?'} of the control protocol, but this "
+            f"process uses version {CONTROL_VERSION.hex()}",
             hint="install the same version of Rheos on the driver and every worker",
         )
     return frame[len(token) + 1 :]

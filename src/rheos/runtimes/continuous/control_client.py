@@ -178,4 +178,4 @@ def _decoded_here(body: bytes) -> FromDriver:
     try:
         return from_driver.decode(body)
     except MalformedError as error:
-        raise TransportError(f"the driver sent what cannot be read: {error}") from error
+        raise TransportError(f"the driver sent an unreadable message: {error}") from error

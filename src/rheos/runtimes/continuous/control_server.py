@@ -235,7 +235,7 @@ class ControlServer:
             else:
                 self._take(frames[0], from_worker.decode(body), now)
         except (TransportError, MalformedError) as error:
-            self._give_up(frames[0], TransportError(f"a worker sent what cannot be read: {error}"))
+            self._give_up(frames[0], TransportError(f"a worker sent an unreadable message: {error}"))
 
     def _give_up(self, identity: bytes, error: TransportError) -> None:
         """Its attempt is over. A worker that has not joined is sent the reason, if it can read it."""
@@ -262,7 +262,7 @@ class ControlServer:
                 error = TransportError(
                     f"subtask {subtask} at {self._addresses[subtask]} ({self.processes[subtask]}) "
                     f"has not reported for {self._timeout_s:g} s: its process is frozen or unreachable",
-                    hint="where calls hold Python's lock for longer, or machines pause, raise "
+                    hint="if calls hold Python's lock for longer, or machines pause, raise "
                     "heartbeat_timeout",
                 )
                 self._give_up(identity, error)
@@ -272,9 +272,9 @@ class ControlServer:
         if join.attempt != self._attempt:
             reason = "the attempt is over"
         elif join.subtask in self._workers:
-            reason = f"subtask {join.subtask} has joined already: Spark has started it twice"
+            reason = f"subtask {join.subtask} has already joined: Spark has started it twice"
         elif join.version != self._version:
-            reason = f"it has Rheos {join.version}, and the driver {self._version}"
+            reason = f"it has Rheos {join.version}, but the driver {self._version}"
         if reason is not None:
             self._refuse(identity, join.attempt, reason)
             return

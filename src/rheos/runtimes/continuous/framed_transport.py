@@ -113,8 +113,8 @@ class FramedTransport(ABC):
         payload = wire.encode_batch(batch)
         if payload.size > wire.MAX_FRAME_BYTES:
             raise TransportError(
-                f"a batch of {batch.num_rows} rows takes {payload.size} bytes, and at most "
-                f"{wire.MAX_FRAME_BYTES} travel as one",
+                f"a batch of {batch.num_rows} rows has {payload.size} bytes, but a frame has at "
+                f"most {wire.MAX_FRAME_BYTES}",
                 hint="lower batch_rows",
             )
         self._put(channel.receiver, self._header(channel, wire.FrameKind.BATCH), payload)
@@ -155,17 +155,15 @@ class FramedTransport(ABC):
         if header.attempt != self._attempt:
             return None
         if channel.receiver != self._subtask or channel.edge not in self._decoders:
-            raise TransportError(f"a frame for channel {channel} came to subtask {self._subtask}")
+            raise TransportError(f"a frame for channel {channel} was sent to subtask {self._subtask}")
         is_batch = header.kind is wire.FrameKind.BATCH
         if len(parts) != (2 if is_batch else 1):
-            raise TransportError(
-                f"channel {channel} brought a {header.kind.name} of {len(parts)} parts"
-            )
+            raise TransportError(f"channel {channel} sent a {header.kind.name} of {len(parts)} parts")
         expected = self._received.get(channel, 0)
         if header.sequence != expected:
             raise TransportError(
-                f"channel {channel} brought frame {header.sequence}, not {expected}: one was lost "
-                "or doubled"
+                f"channel {channel} sent frame {header.sequence}, not {expected}: one was lost "
+                "or duplicated"
             )
         self._received[channel] = expected + 1
         if is_batch:
@@ -197,5 +195,5 @@ class FramedTransport(ABC):
         channel = ChannelId(edge, self._subtask, receiver)
         credits = self.credits(channel) + count
         if credits > self._initial_credits:
-            raise TransportError(f"EX1: subtask {receiver} gave {channel} too many credits")
+            raise TransportError(f"EX1: subtask {receiver} returned too many credits for {channel}")
         self._credits[channel] = credits

@@ -67,7 +67,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise ConfigurationError(
             "a barrier stage cannot run with dynamic allocation",
-            hint="set spark.dynamicAllocation.enabled=false and ask for fixed executors",
+            hint="set spark.dynamicAllocation.enabled=false and request fixed executors",
         )
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     needed = parallelism + beside
@@ -80,7 +80,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
             )
             fitting = max(have - beside, 1)
             raise ConfigurationError(
-                f"the job needs {needed} slots{besides}, and the master {context.master!r} has {have}",
+                f"the job needs {needed} slots{besides}, but the master {context.master!r} has {have}",
                 hint=f"lower the parallelism to {fitting}, or start the master with more cores, "
                 f"such as local[{parallelism + 1}]",
             )
@@ -267,9 +267,9 @@ class SparkLauncher:
         if not late:
             return []
         absent = TransportError(
-            f"the workers of attempt {self._attempt} did not all come within {_JOIN_WITHIN_S:g} s",
-            hint="does other Spark work hold the slots, and can the executors reach "
-            f"{self._server.address}?",
+            f"not all workers of attempt {self._attempt} joined within {_JOIN_WITHIN_S:g} s",
+            hint="check that no other Spark job occupies the slots, and that the executors can "
+            f"reach {self._server.address}",
         )
         return [AttemptLost(self._attempt, absent)]
 
@@ -326,7 +326,8 @@ class SparkLauncher:
             return None
         many = "a process" if killed == 1 else f"{killed} processes"
         return OutOfMemoryError(
-            "a worker process was killed, most likely for lack of memory: the system, which allows "
-            f"{memory_limit() / 1e9:.1f} GB here, has killed {many} for that since the attempt began",
+            "a worker process was killed, probably because it ran out of memory: the system, "
+            f"which allows {memory_limit() / 1000000000.0:.1f} GB here, has killed {many} for "
+            "that reason since the attempt began",
             hint=LESS_MEMORY,
         )

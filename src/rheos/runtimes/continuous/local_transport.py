@@ -107,7 +107,7 @@ class LocalTransport(FramedTransport):
                 made.sendall(hello)
             except OSError as error:
                 made.close()
-                raise TransportError(f"subtask {subtask} has gone: {error}") from error
+                raise TransportError(f"subtask {subtask} is gone: {error}") from error
             outgoing = self._outgoing[subtask] = _Outgoing(made, self._selector)
             self._selector.register(made, selectors.EVENT_READ, self._hears_credits(subtask, outgoing))
 
@@ -178,7 +178,7 @@ class LocalTransport(FramedTransport):
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
-                raise TransportError(f"a peer's connection cannot be taken: {error}") from error
+                raise TransportError(f"a peer's connection cannot be accepted: {error}") from error
             made.setblocking(False)
             if not _is_of_this_user(made):
                 made.close()
@@ -392,11 +392,11 @@ class _Incoming(_Connection):
                 descriptors.frombytes(data[: len(data) - len(data) % descriptors.itemsize])
                 self._descriptors.extend(descriptors)
         if len(self._descriptors) > _MAX_DESCRIPTORS:
-            raise TransportError("a peer sends descriptors without payloads")
+            raise TransportError("a peer sent descriptors without payloads")
         if flags & _TRUNCATED:
             raise TransportError(
                 "a payload's descriptor was lost",
-                hint="may the process open more files (ulimit -n)?",
+                hint="raise the limit of open files of the process (ulimit -n)",
             )
 
     def _parts(self, frame: streamed.Frame) -> Sequence[Part]:
@@ -405,7 +405,7 @@ class _Incoming(_Connection):
         if not frame.in_memory_bytes:
             return (frame.header,)
         if not self._descriptors:
-            raise TransportError("a peer's payload came without its descriptor")
+            raise TransportError("a peer's payload arrived without its descriptor")
         descriptor = self._descriptors.popleft()
         return (frame.header, memory_files.read_memory_file(descriptor, frame.in_memory_bytes))
 

@@ -127,7 +127,7 @@ class ContinuousJob(MasterDrivenJob):
         if self._temporary is not None and not is_local(context):
             self._temporary.close()
             raise ConfigurationError(
-                "on a cluster the job needs a checkpoint directory that every executor reaches",
+                "on a cluster, the job needs a checkpoint directory that every executor can access",
                 hint='pass one: Environment(checkpoint_dir="s3://..."), or --checkpoint-dir',
             )
         directory = str(config.checkpoint_dir) if self._temporary is None else self._temporary.path
@@ -256,7 +256,8 @@ class ContinuousJob(MasterDrivenJob):
     def savepoint_place(self, directory: str | None) -> str:
         if directory is None and self._temporary is not None:
             raise ConfigurationError(
-                "this job's checkpoint directory is removed with the job, and a savepoint in it, too",
+                "this job's checkpoint directory, with any savepoint in it, is removed when "
+                "the job ends",
                 hint="pass a path for the savepoint, or set a checkpoint directory for the job",
             )
         directory = absolute(self._savepoints if directory is None else directory)
@@ -266,6 +267,6 @@ class ContinuousJob(MasterDrivenJob):
         except ConfigurationError as error:
             raise CheckpointError(
                 f"a savepoint cannot be written to {directory!r}: {error.what}",
-                hint="name a directory that the driver and every worker can write",
+                hint="choose a directory that the driver and every worker can write to",
             ) from error
         return directory

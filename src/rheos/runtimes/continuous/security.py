@@ -58,7 +58,7 @@ class Curve:
         if not zmq.has("curve"):
             raise ConfigurationError(
                 "this build of ZeroMQ cannot encrypt",
-                hint="install pyzmq from its wheels, or say encrypt=False where the network is trusted",
+                hint="install pyzmq from its wheels, or pass encrypt=False if the network is trusted",
             )
         return cls(*zmq.curve_keypair(), *zmq.curve_keypair())
 

@@ -94,9 +94,9 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     try:
         answer = client.start()
         if answer is None:
-            raise TransportError("the driver was not heard of for the heartbeat timeout")
+            raise TransportError("the driver has sent no message within the heartbeat timeout")
         if isinstance(answer, JoinRefused):
-            raise FencedError(f"the driver refused subtask {subtask}: {answer.reason}")
+            raise FencedError(f"the driver rejected subtask {subtask}: {answer.reason}")
         transport.connect(answer.addresses)
         logs = _Logs(slot, subtask, client)
         with scratch_folder(deployment.state.directory) as scratch, freed_memory_kept(), logs:

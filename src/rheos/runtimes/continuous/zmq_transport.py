@@ -142,7 +142,7 @@ class ZmqTransport(FramedTransport):
         except zmq.ZMQError as error:
             if error.errno != zmq.EHOSTUNREACH:
                 raise
-            raise TransportError(f"subtask {sender} has gone: it takes no credit back") from error
+            raise TransportError(f"subtask {sender} is gone: it does not accept credit") from error
 
     def _take_credits(self) -> Iterator[tuple[int, bytes]]:
         for receiver, socket in self._peers.items():

@@ -76,8 +76,8 @@ class CollectedBefore(Mapping[str, pa.Table]):
         if name not in self._names:
             raise KeyError(name)
         raise ConfigurationError(
-            f"the job {self._job!r} has already finished, and the rows collected as {name!r} went to "
-            f"the run that finished it",
+            f"the job {self._job!r} has already finished, and its earlier run received the rows "
+            f"collected as {name!r}",
             hint="check `status.finished_before` first; to run the job again, use another name or "
             "checkpoint directory, or write to files",
         )

@@ -48,7 +48,7 @@ class RestartReport:
         if restarts <= self._restarts or status.state is JobState.FAILED:
             return  # The error that ends a job is reported elsewhere.
         self._restarts = restarts
-        cause = status.failure or "no cause is known"
+        cause = status.failure or "unknown cause"
         again = "again, " if cause == self._cause else ""
         said = cause.splitlines()[0] if again else cause
         self._cause = cause
@@ -83,7 +83,7 @@ def pass_on(message: Logged, job: JobId, names: Mapping[OperatorId, str]) -> Non
     for line in message.lines:
         JOBS.handle(_record(line, message, job, names))
     if message.dropped:
-        said = f"{message.dropped} lines were logged faster than they are kept, and are left out"
+        said = f"{message.dropped} lines were dropped, because they were logged too fast"
         of_job = {"job": job, "attempt": message.attempt, "subtask": message.subtask}
         JOBS.warning("%s", said, extra=of_job)
 

@@ -216,7 +216,7 @@ class EventRecorder:
         for action in actions:
             match action:
                 case SendToAll(CheckpointAborted(checkpoint=checkpoint)):
-                    reason = coordinator.stats.failure or "no reason is known"
+                    reason = coordinator.stats.failure or "unknown reason"
                     self._log.add(
                         wall_ms,
                         EventKind.CHECKPOINT,
@@ -266,7 +266,7 @@ class EventRecorder:
         if action.finished_before is not None:
             return
         if self._start is not None:
-            self._log.end(self._start[0], wall_ms, "did not run")
+            self._log.end(self._start[0], wall_ms, "was not performed")
         if self._restart is not None:
             self._log.end(self._restart, wall_ms, "not restarted")
         level, what, detail = EventLevel.INFO, action.outcome.value, ""
@@ -292,11 +292,11 @@ def health_conditions(health: JobHealth) -> dict[str, OngoingCondition]:
         grave = finding.severity is not Severity.DEGRADED
         away = finding.kind is FindingKind.SERVER and finding.server is not None
         found[subject] = OngoingCondition(
-            what=f"no answer from {finding.server}" if away else finding.what,
+            what=f"{finding.server} does not respond" if away else finding.what,
             kind=EventKind.SERVER if away else EventKind.HEALTH,
             level=EventLevel.ERROR if grave else EventLevel.WARNING,
             since_ms=finding.since_ms,
-            over="answered again after {span}" if away else "over after {span}",
+            over="responded again after {span}" if away else "over after {span}",
             detail=f"{finding.what}\n{finding.what_to_do}",
             operator=finding.operator,
             subtask=finding.subtask,

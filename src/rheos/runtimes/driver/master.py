@@ -340,7 +340,7 @@ class Master:
 
     def result(self) -> JobResult:
         """Once done. Raises the error that ended the job."""
-        assert self._end is not None, "the job has not ended"
+        assert self._end is not None, "the job is still running"
         if self._end.error is not None:
             raise self._end.error
         if self._end.finished_before is not None:
@@ -406,7 +406,7 @@ class Master:
             with contextlib.suppress(OSError, RheosError):
                 self._events.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
-            self._profiles.close(TransportError("no subtask was sampled: the job has ended"))
+            self._profiles.close(TransportError("no subtask was profiled: the job has ended"))
 
     def _compact(self) -> None:
         """CP42: deletes entries of the log that nothing needs, alongside the steps. A store that fails

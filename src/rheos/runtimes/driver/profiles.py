@@ -51,14 +51,15 @@ class ProfileService:
         refusal: RheosError | None = None
         if not 0 < for_ms <= MOST_MS:
             refusal = ConfigurationError(
-                f"a subtask cannot be sampled for {for_ms / 1000:g} s",
-                hint=f"say more than nothing, and {MOST_MS // 60_000} minutes at the most",
+                f"a subtask cannot be profiled for {for_ms / 1000:g} s",
+                hint=f"choose more than 0 s, and at most {MOST_MS // 60000} minutes",
             )
         with self._lock:
             refusal = refusal or self._closed
             if refusal is None and (self._asked or self._under_way is not None):
                 refusal = ConfigurationError(
-                    "a subtask of the job is being sampled already", hint="wait until that is done"
+                    "a subtask of the job is already being profiled",
+                    hint="wait until that has finished",
                 )
             if refusal is None:
                 self._asked.append(wanted)
@@ -82,17 +83,22 @@ class ProfileService:
         """Send requests that are due. `attempt` runs with `parallelism` subtasks; 0 if none runs."""
         wanted = self._under_way
         if wanted is not None and (wanted.attempt != attempt or now_ms >= wanted.deadline_ms):
-            ended = "its attempt has ended" if wanted.attempt != attempt else "it has not answered"
-            self._settle(TransportError(f"subtask {wanted.subtask} was not sampled: {ended}"))
+            ended = "its attempt has ended" if wanted.attempt != attempt else "it did not respond"
+            self._settle(TransportError(f"subtask {wanted.subtask} was not profiled: {ended}"))
         if self._under_way is not None or not self._asked:
             return
         with self._lock:
             wanted = self._under_way = self._asked.popleft()
         if not 0 <= wanted.subtask < parallelism:
-            runs = f"it has {parallelism}, from 0" if parallelism else "it does not run just now"
+            runs = (
+                f"it has {parallelism}, numbered from 0"
+                if parallelism
+                else "it is not running at the moment"
+            )
             self._settle(
                 ConfigurationError(
-                    f"the job has no subtask {wanted.subtask}: {runs}", hint="name one that runs"
+                    f"the job has no subtask {wanted.subtask}: {runs}",
+                    hint="choose a subtask that runs",
                 )
             )
             return
@@ -113,7 +119,7 @@ class ProfileService:
         if problem is None:
             self._settle(event.profile)
         else:
-            what = f"what subtask {wanted.subtask} has sampled cannot be: {problem}"
+            what = f"the profile of subtask {wanted.subtask} is invalid: {problem}"
             self._settle(TransportError(what))
 
     def next_deadline_ms(self) -> int | None:

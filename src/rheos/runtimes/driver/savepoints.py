@@ -150,7 +150,7 @@ class SavepointService:
         except RheosError as error:
             failed = CheckpointError(
                 f"the savepoint could not be written: {error.what}",
-                hint="look to the savepoint's directory; the job itself has lost nothing",
+                hint="check the savepoint's directory; the job itself has lost nothing",
             )
             return SavepointNotWritten(action.request, failed)
         return SavepointWritten(action.request)

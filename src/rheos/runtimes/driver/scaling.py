@@ -75,16 +75,16 @@ class SlotLoad:
 
 
 class ScalingState(Enum):
-    SETTLING = "the attempt has just begun"
-    WATCHING = "its load was not seen for long enough yet"
-    STEADY = "its width fits its load"
-    CATCHING_UP = "it will soon have read what has waited"
+    SETTLING = "the attempt has just started"
+    WATCHING = "its load has not been observed long enough"
+    STEADY = "its parallelism fits its load"
+    CATCHING_UP = "it will soon have processed its backlog"
     ASKED = "it is being rescaled"
-    AT_BOUND = "it would be wider, and is as wide as it may be"
-    NO_SLOTS = "it would scale out, but there are no more slots"
-    UNEVEN = "one slot has no time left and others have: more of them would not help"
-    NO_GAIN = "more slots gave no more rows"
-    FAILED = "it could not be rescaled, and is tried again later"
+    AT_BOUND = "it needs a higher parallelism, but has reached the maximum"
+    NO_SLOTS = "it needs a higher parallelism, but no more slots are free"
+    UNEVEN = "one slot is fully busy and others are not: more slots would not help"
+    NO_GAIN = "more slots did not increase the throughput"
+    FAILED = "rescaling failed, and is retried later"
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,8 +212,8 @@ class ScalingController:
             self._patience_ms = twice_ms if soon else NARROW_AFTER_MS
             self._narrowed_ms = None
         self._before = rows_per_s, self._parallelism
-        why = f"its slots had {1 - mean:.0%} of their time left"
-        why += f", {waiting:,} rows wait" if waiting else ""
+        why = f"its slots were idle {1 - mean:.0%} of the time"
+        why += f", {waiting:,} rows are waiting" if waiting else ""
         return ScalingState.ASKED, WidthChange(width, why)
 
     def _narrower(
@@ -232,7 +232,7 @@ class ScalingController:
             return ScalingState.STEADY, None
         self._narrowed_ms = now_ms
         self._no_gain_until_ms = 0
-        why = f"its slots had {1 - peak:.0%} of their time left for {self._patience() // 1000} s"
+        why = f"its slots were idle {1 - peak:.0%} of the time for {self._patience() // 1000} s"
         return ScalingState.ASKED, WidthChange(width, why)
 
     # --- parts of it ------------------------------------------------------------------------------

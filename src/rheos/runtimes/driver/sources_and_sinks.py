@@ -101,7 +101,7 @@ def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
     for planned, source in sources(plan):
         if any(not stream.bounded for stream in capabilities.queries(source)):
             raise ConfigurationError(
-                "a Spark stream is read by a query that runs alongside the job, in real time",
+                "a Spark stream is read by a query that runs in real time, alongside the job",
                 site=planned.site,
                 operator=planned.name,
                 hint=hint,
@@ -174,14 +174,15 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
         except Exception as error:
             raise InputError(
                 f"new splits of {source.describe()} cannot be listed: {named_error(error)}",
-                hint="it was tried several times: can the driver reach the input?",
+                hint="several tries failed: check that the driver can reach the input",
                 detail=formatted_traceback(error),
             ) from error
         for split in splits:
             if not isinstance(split, Split) or split.phase != capabilities.discovery_phase(source):
                 raise InputError(
-                    f"what {source.describe()} gives as found is no split of it: {split!r}",
-                    hint="all splits that `discover` returns have the phase `discovery_phase`",
+                    f"{source.describe()} discovered something that is not one of its splits: "
+                    f"{split!r}",
+                    hint="all splits that `discover` returns must have the phase `discovery_phase`",
                 )
     return splits
 

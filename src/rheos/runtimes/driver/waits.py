@@ -108,19 +108,19 @@ class Waits:
 
 def _reason(awaited: Awaited, state: LifecycleState) -> str:
     if state is not LifecycleState.RUNNING:
-        return f"the job does not run now ({state.value})"
+        return f"the job is not running ({state.value})"
     who = _subtasks(awaited.subtasks)
     match awaited.stage:
         case None if awaited.subtasks:
             return f"another checkpoint is open, which {who} not acknowledged"
         case None:
-            return "it begins with the next checkpoint, when the request before it is done"
+            return "it begins with the next checkpoint, after the previous request"
         case Stage.DRAINING:
             return f"{who} not reached the end of their input"
         case Stage.OPEN if awaited.subtasks:
             return f"{who} not acknowledged its checkpoint"
         case Stage.OPEN:
-            return "its checkpoint is being entered in the log"
+            return "its checkpoint is being written to the log"
         case Stage.COMMITTING:
             return f"{who} not committed its checkpoint"
         case Stage.WRITING:

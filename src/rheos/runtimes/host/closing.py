@@ -13,4 +13,4 @@ def close_logged(close: Callable[[], None]) -> None:
     try:
         close()
     except Exception as error:
-        LOGGER.warning("closing failed, and what follows goes on: %s", error)
+        LOGGER.warning("closing failed, continuing: %s", error)

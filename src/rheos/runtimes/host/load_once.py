@@ -22,7 +22,7 @@ class LoadOnce(Generic[T]):
         if not callable(loader):
             raise ProgramError(
                 f"load_once() takes a function, not {loader!r}",
-                hint="write model = rh.load_once(load_model), and model() where it is used",
+                hint="write model = rh.load_once(load_model), and call model() to use it",
             )
         self._loader = loader
         self._id = uuid.uuid4().hex

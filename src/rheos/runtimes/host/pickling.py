@@ -56,8 +56,8 @@ def _dumped(value: Any) -> bytes:
     except Exception as error:
         raise ProgramError(
             f"the program cannot be sent to the workers: {message_of(error)}",
-            hint="functions take with them what they refer to, and locks, files and connections cannot "
-            "be sent: make these in open()",
+            hint="functions are sent with everything that they refer to, but locks, files and "
+            "connections cannot be sent: create these in open()",
         ) from error
     return out.getvalue()
 
@@ -88,7 +88,7 @@ def _cloudpickle() -> ModuleType:
     if _BY_ITSELF in sys.modules:
         return sys.modules[_BY_ITSELF]
     package = importlib.util.find_spec("pyspark")
-    assert package is not None, "PySpark is a requirement of Rheos"
+    assert package is not None, "Rheos requires PySpark"
     assert package.origin is not None
     file = Path(package.origin).parent / "cloudpickle" / "cloudpickle.py"
     spec = importlib.util.spec_from_file_location(_BY_ITSELF, file)

@@ -38,7 +38,8 @@ def listen(socket: zmq.Socket[bytes], where: str, max_frame_bytes: int) -> str:
     except zmq.ZMQError as error:
         raise ConfigurationError(
             f"a process of the job cannot listen at {where}: {error}",
-            hint="is this an address of its machine? spark.driver.host and SPARK_LOCAL_IP set it",
+            hint="check that this is an address of the machine; spark.driver.host and "
+            "SPARK_LOCAL_IP set it",
         ) from error
     return _text(socket.getsockopt(zmq.LAST_ENDPOINT))
 

@@ -39,8 +39,8 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
         return LocalStore(rest, durable=durable, make=make)
     if scheme not in _CONDITIONAL:
         raise ConfigurationError(
-            f"checkpoints cannot be kept in {directory!r}: {scheme!r} has no atomic put-if-absent, "
-            "without which two drivers could own one job",
+            f"checkpoints cannot be stored in {directory!r}: {scheme!r} has no atomic "
+            "put-if-absent, without which two drivers could run the same job",
             hint="use a path on a local or shared disk, or one of s3://, gs://, abfs://",
         )
     return FsspecStore(directory)
@@ -94,7 +94,7 @@ class LocalStore:
             self._root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
-                f"the checkpoint directory {str(root)!r} cannot be made: {error}",
+                f"the checkpoint directory {str(root)!r} cannot be created: {error}",
                 hint="choose one that this user may write to: Environment(checkpoint_dir=...)",
             ) from error
 
@@ -191,7 +191,7 @@ def _unless_missing(error: OSError) -> None:
 def _inside(path: str) -> str:
     """The path. Raises PermissionError where it leads out of the store's root (CP32)."""
     if path.startswith("/") or ".." in path.split("/"):
-        raise PermissionError(f"{path!r} leads out of the store")
+        raise PermissionError(f"{path!r} is outside of the store")
     return path
 
 

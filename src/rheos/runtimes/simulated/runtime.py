@@ -81,8 +81,8 @@ class SimulatedJob(MasterDrivenJob):
         self.world.run_until(lambda: answer.done() or self.world.master is not master)
         if not answer.done():
             raise CheckpointError(
-                f"{what_failed}: the driver was lost meanwhile",
-                hint="the job goes on from its last checkpoint; ask again",
+                f"{what_failed}: the driver was lost in the meantime",
+                hint="the job resumes from its last checkpoint; try again",
             )
         return answer.result()
 
@@ -94,6 +94,6 @@ class SimulatedJob(MasterDrivenJob):
 
     def check_sampled(self) -> None:
         raise ConfigurationError(
-            "a simulated job has no time of its own, and one thread",
+            "a simulated job runs in virtual time and a single thread",
             hint='run it with runtime="continuous"; or profile this process',
         )

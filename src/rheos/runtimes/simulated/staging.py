@@ -22,7 +22,7 @@ def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
     `owner` does. Raises ConfigurationError for a stream of Spark that does not end."""
     refuse_streams(
         plan,
-        "in a simulated job, whose time is virtual, read what is there now: "
+        "in a simulated job, which has virtual time, read the rows available now: "
         "env.from_stream(df, available_now=True)",
     )
     if not stages(plan) and not sinks_stage(plan):

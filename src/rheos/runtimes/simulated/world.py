@@ -213,7 +213,7 @@ class World:
             self._hold()
         raise JobFailedError(
             f"the job has not ended after {self._max_turns} turns",
-            hint="a source that never ends is to be bounded, by count= or end= or until_read=",
+            hint="bound the source, with count=, end= or until_read=",
             detail=str(self.master.status()),
         )
 

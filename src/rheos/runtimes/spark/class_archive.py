@@ -61,7 +61,7 @@ def _private(folder: Path) -> Path:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-        raise PermissionError(f"{folder} is not private")
+        raise PermissionError(f"{folder} is accessible to other users")
     if " " in str(folder):
         raise OSError("options of a JVM are cut at spaces")
     return folder

@@ -29,15 +29,16 @@ def brought(context: SparkContext, job: JobContext) -> JobContext:
         last = Path(path).name
         if by_last.setdefault(last, path) != path:
             raise ConfigurationError(
-                f"two files of the job are called {last!r}: {by_last[last]} and {path}",
-                hint="rename one of them: Spark brings them to its workers in one folder",
+                f"two files of the job are named {last!r}: {by_last[last]} and {path}",
+                hint="rename one of them: Spark ships them to its workers in a single folder",
             )
         try:
             context.addFile(path, recursive=Path(path).is_dir())
         except Exception as error:
             raise ConfigurationError(
-                f"Spark cannot bring {path} to its workers: {error}",
-                hint="has another job of this Spark session brought another file of that name?",
+                f"Spark cannot ship {path} to its workers: {error}",
+                hint="check whether another job of this Spark session has shipped a different file "
+                "of that name",
             ) from error
         files[name] = _BROUGHT + last
     return replace(job, files=files)

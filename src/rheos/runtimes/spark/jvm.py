@@ -49,8 +49,8 @@ _OUT_OF_MEMORY = 52
 """Spark's exit code after an OutOfMemoryError."""
 
 _MORE_MEMORY = (
-    "raise its memory: spark.driver.memory, by PYSPARK_SUBMIT_ARGS='--driver-memory 8g "
-    "pyspark-shell' for a session that Rheos makes"
+    "raise its memory: spark.driver.memory, through PYSPARK_SUBMIT_ARGS='--driver-memory 8g "
+    "pyspark-shell' for a session that Rheos creates"
 )
 
 
@@ -62,7 +62,7 @@ def jvm_lost(error: BaseException) -> JobFailedError | None:
     process = _process()
     if process is None:
         # It was started by somebody else, as by spark-submit.
-        return _lost("the connection to it broke") if lost else None
+        return _lost("the connection to it was lost") if lost else None
     try:
         code = process.wait(_EXITS_WITHIN_S if lost else 0)
     except subprocess.TimeoutExpired:
@@ -78,7 +78,7 @@ def check_jvm() -> None:
     if code is not None:
         raise ConfigurationError(
             f"the JVM of Spark's driver has ended: {_why(code)}",
-            hint=f"start the program again; where it ended for lack of memory, {_MORE_MEMORY}",
+            hint=f"start the program again; if the JVM ran out of memory, {_MORE_MEMORY}",
         )
 
 
@@ -92,13 +92,13 @@ def _why(code: int) -> str:
     if code == _OUT_OF_MEMORY:
         return "it ran out of memory"
     if code in (-9, 137):
-        return "it was killed, as the system does when memory is short"
+        return "it was killed, which the system does when memory is short"
     return f"its exit code is {code}"
 
 
 def _lost(why: str) -> JobFailedError:
     return JobFailedError(
-        f"the JVM of Spark's driver has ended, and the job with it: {why}",
-        hint=f"its log may say more. Start the program again; where it ended for lack of memory, "
+        f"the JVM of Spark's driver has ended, which ends the job: {why}",
+        hint="its log may show the reason. Start the program again; if the JVM ran out of memory, "
         f"{_MORE_MEMORY}",
     )

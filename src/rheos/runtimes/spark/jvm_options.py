@@ -106,7 +106,7 @@ def find_java(of: str) -> tuple[str, str]:
     version = re.search(r'version "(?:1\.)?(\d+)', said)
     if version and int(version.group(1)) < 17:
         raise ConfigurationError(
-            f"{of} needs Java 17 or newer, and {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
+            f"{of} needs Java 17 or newer, but {java} is Java {version.group(1)}", hint=_INSTALL_JAVA
         )
     return java, said
 

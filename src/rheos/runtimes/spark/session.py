@@ -133,9 +133,9 @@ def _stop(context: SparkContext) -> None:
 def _check_master(context: SparkContext, config: JobConfig) -> None:
     if config.master is not None and config.master != context.master:
         raise ConfigurationError(
-            f"the job asks for the master {config.master!r}, and a Spark session on "
+            f"the job is configured for the master {config.master!r}, but a Spark session on "
             f"{context.master!r} is running in this process",
-            hint="leave the master out to use that session, or stop it before",
+            hint="leave out the master to use that session, or stop the session first",
         )
 
 
@@ -149,7 +149,7 @@ def _checked(session: Any) -> SparkSession:
     assert isinstance(session, SparkSession)
     if session.sparkContext._jsc is None:
         raise ConfigurationError(
-            "the given Spark session has been stopped", hint="make a new one, or pass none"
+            "the Spark session that was passed has been stopped", hint="create a new one, or pass none"
         )
     return session
 
@@ -159,8 +159,8 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM runs already, with its own master.
     if os.environ.get("SPARK_REMOTE") and config.master is None:
         raise ConfigurationError(
-            f"SPARK_REMOTE={os.environ['SPARK_REMOTE']!r} asks for Spark Connect, which cannot run "
-            "long-lived tasks",
+            f"SPARK_REMOTE={os.environ['SPARK_REMOTE']!r} selects Spark Connect, which cannot "
+            "run long-lived tasks",
             hint="unset SPARK_REMOTE",
         )
     java_version = "" if submitted else require_java()
@@ -195,9 +195,9 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
         early_start.discard()  # Ends processes that the context did not use.
     except Exception as error:
         raise ConfigurationError(
-            f"no Spark session could be made on the master {master!r}",
-            hint="check the master's address and that its Spark has the version of the installed "
-            "pyspark package; SPARK_HOME, if set, must be of that version, too",
+            f"no Spark session could be created on the master {master!r}",
+            hint="check the master's address, and that its Spark has the version of the installed "
+            "pyspark package; so must SPARK_HOME, if set",
             detail=str(error).strip() or type(error).__name__,
         ) from None
     if "ArchiveClassesAtExit" in (conf.get(OPTIONS, None) or ""):

@@ -104,8 +104,8 @@ def worker_error(error: BaseException) -> RheosError:
             else f"worker {'of Spark' if subtask is None else subtask} lost: its process ended without "
             "an error of its own",
             subtask=subtask,
-            hint="was it killed, perhaps for its memory (see the log of the system)? does the program "
-            "or a library call os._exit, or crash?",
+            hint="check whether it was killed, perhaps for its memory (see the system log), or "
+            "whether the program or a library calls os._exit, or crashes",
         )
     lines = [line for line in text.splitlines() if not line.lstrip().startswith(("at ", "..."))]
     return JobFailedError(

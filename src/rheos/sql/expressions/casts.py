@@ -40,22 +40,24 @@ def named_type(sql: SqlText, node: exp.DataType) -> pl.DataType:
         said = [int(each) for each in parameters] or [10]
         digits, scale = said if len(said) == 2 else (said[0], 0)
         if not 1 <= digits <= types.MOST_DIGITS or scale > digits:
-            raise sql.error(f"DECIMAL({digits}, {scale}) is no type", node, "write DECIMAL(10, 2)")
+            raise sql.error(
+                f"DECIMAL({digits}, {scale}) is not a valid type", node, "write DECIMAL(10, 2)"
+            )
         return pl.Decimal(digits, scale)
     if word == "ARRAY" and len(node.expressions) == 1:
         return pl.List(named_type(sql, node.expressions[0]))
     kind = _KINDS.get(word)
     if kind is None:
         raise sql.error(
-            f"the type {node.sql('spark')} is not known",
+            f"unknown type {node.sql('spark')}",
             node,
-            "there are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, 2), STRING, "
-            "BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ and ARRAY<...>",
+            "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, "
+            "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ and ARRAY<...>",
         )
     if parameters and types.is_timestamp(kind):
         unit = _UNITS.get(parameters[0])
         if unit is None:
-            raise sql.error("times have 3, 6 or 9 digits of a second", node, "write TIMESTAMP(3)")
+            raise sql.error("the precision of a time must be 3, 6 or 9", node, "write TIMESTAMP(3)")
         assert isinstance(kind, pl.Datetime)
         return pl.Datetime(unit, kind.time_zone)  # type: ignore[arg-type]
     return kind
@@ -76,7 +78,7 @@ def cast(compiler: Compiler, node: exp.Cast) -> Typed:
         made = value.expr.cast(to) if value.type == to else types.cast(value.expr, value.type, to)
     if made is None:
         raise compiler.sql.wrong_type(
-            f"{types.name(value.type)} cannot be cast to {types.name(to)}", node, "leave the cast out"
+            f"{types.name(value.type)} cannot be cast to {types.name(to)}", node, "leave out the cast"
         )
     return Typed(made, to, node)
 

@@ -40,7 +40,7 @@ def _compared(compiler: Compiler, values: list[Typed], where: str) -> list[pl.Ex
         made = [compiler.cast(each, types.BOOLEAN) for each in made]
     if isinstance(kind, pl.Struct | pl.List):
         raise compiler.sql.wrong_type(
-            f"{types.name(kind)} cannot be compared", values[0].node, "compare its parts"
+            f"{types.name(kind)} cannot be compared", values[0].node, "compare its fields or elements"
         )
     return [each.expr for each in made]
 
@@ -71,7 +71,7 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
         raise compiler.sql.error(
             "IN (SELECT ...) is not computed here",
             node,
-            "write it in WHERE, combined with other conditions by AND",
+            "use it in WHERE, combined with other conditions by AND",
         )
     compiler.sql.only(node, ("this", "expressions"))
     value, *others = [compiler.compile(each) for each in (node.this, *node.expressions)]

@@ -25,7 +25,7 @@ def literal(compiler: Compiler, node: exp.Literal) -> Typed:
         number = float(text)
         if math.isinf(number):
             raise compiler.sql.error(
-                f"{text} is larger than any DOUBLE", node, "the largest is 1.7976931348623157e308"
+                f"{text} exceeds the range of DOUBLE", node, "the largest is 1.7976931348623157e308"
             )
         return _constant(number, types.DOUBLE, node)
     if "." in text:
@@ -63,7 +63,9 @@ def hex_string(compiler: Compiler, node: exp.HexString) -> Typed:
     try:
         return _constant(bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)), pl.Binary(), node)
     except ValueError:
-        raise compiler.sql.error("a BINARY has digits from 0 to F", node, "write X'1F'") from None
+        raise compiler.sql.error(
+            "a BINARY literal has hexadecimal digits", node, "write X'1F'"
+        ) from None
 
 
 def _constant(value: object, kind: pl.DataType, node: exp.Expr) -> Typed:
@@ -96,7 +98,7 @@ def interval(compiler: Compiler, node: exp.Interval) -> Typed:
     length = interval_of(compiler.sql, node)
     if isinstance(length, int):
         raise compiler.sql.error(
-            "months are not of one length, and are added to a DATE or a TIMESTAMP alone",
+            "an interval in months can only be added to a DATE or a TIMESTAMP",
             node,
             "write ts + INTERVAL '1' MONTH",
         )
@@ -131,12 +133,12 @@ def interval_of(sql: SqlText, node: exp.Interval) -> timedelta | int:
     word = unit.name.upper().removesuffix("S")
     number = str(value.this).strip()
     if not re.fullmatch(r"[+-]?\d+(\.\d{1,6})?", number):
-        raise sql.error(f"{number!r} is no number of {word.lower()}s", node, hint)
+        raise sql.error(f"{number!r} is not a valid number of {word.lower()}s", node, hint)
     amount = Decimal(number) * (-1 if negative else 1)
     if word in _MONTHS and amount == int(amount):
         return int(amount) * _MONTHS[word]
     if word not in _UNITS:
-        raise sql.error(f"{unit.name} is no unit of an interval", node, hint)
+        raise sql.error(f"{unit.name} is not a unit of an interval", node, hint)
     try:
         micros = amount * (_UNITS[word] // timedelta(microseconds=1))
         return timedelta(microseconds=int(micros))

@@ -20,7 +20,7 @@ def element(compiler: Compiler, node: exp.Bracket) -> Typed:
         return field(compiler, value, at.constant, node)
     if not isinstance(value.type, pl.List) or not types.is_integer(at.type):
         raise compiler.wrong_type(
-            "[...] takes an element of an ARRAY", value, "write list[0] for the first", at=node
+            "[...] needs an ARRAY", value, "write list[0] for the first element", at=node
         )
     first = node.args.get("offset") or 0
     index = at.expr - first
@@ -66,12 +66,12 @@ def array_size(compiler: Compiler, node: exp.ArraySize) -> Typed:
 def size(compiler: Compiler, node: exp.Anonymous) -> Typed:
     """Compile SIZE. The size of a null list is -1, as in Spark."""
     if len(node.expressions) != 1:
-        raise compiler.sql.error("SIZE takes an ARRAY", node, "name a list")
+        raise compiler.sql.error("SIZE needs an ARRAY", node, "name a list")
     return Typed(_length(compiler, node, node.expressions[0]).fill_null(-1), types.INT, node)
 
 
 def _length(compiler: Compiler, node: exp.Expr, of: exp.Expr) -> pl.Expr:
     value = compiler.compile(of)
     if not isinstance(value.type, pl.List):
-        raise compiler.wrong_type("SIZE takes an ARRAY", value, "name a list", at=node)
+        raise compiler.wrong_type("SIZE needs an ARRAY", value, "name a list", at=node)
     return value.expr.list.len().cast(types.INT)

@@ -130,7 +130,7 @@ def _moved(compiler: Compiler, node: exp.Add | exp.Sub, sign: int) -> Typed | No
 
 def _no_time(compiler: Compiler, value: Typed) -> Exception:
     return compiler.wrong_type(
-        "an interval is added to a time", value, "say what you mean by CAST(... AS TIMESTAMP)"
+        "an interval can only be added to a time", value, "convert it with CAST(... AS TIMESTAMP)"
     )
 
 
@@ -236,7 +236,7 @@ def neg(compiler: Compiler, node: exp.Neg) -> Typed:
         # The least INT and the least BIGINT: without the minus they would be too large.
         kind = types.INT if value.constant == 1 << 31 else types.BIGINT
     if not types.is_number(kind):
-        raise compiler.wrong_type("unary minus takes a number", value, "leave it out", at=node)
+        raise compiler.wrong_type("unary minus takes a number", value, "leave out the minus", at=node)
     if value.is_constant:
         negative = int(-value.constant) if types.is_integer(kind) else -value.constant
         return Typed(pl.lit(negative, dtype=kind), kind, node, negative, is_constant=True)

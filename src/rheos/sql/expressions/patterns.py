@@ -16,8 +16,7 @@ from rheos.sql.java_patterns import RustPattern, UnknownPatternError, rust_patte
 from rheos.sql.text_bounds import replaced_matches
 
 _READ_AS = (
-    "patterns are those of Java, without looking ahead or back, possessive quantifiers and references "
-    "to groups"
+    "patterns follow Java, without lookahead, lookbehind, possessive quantifiers and back-references"
 )
 
 
@@ -99,9 +98,9 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
     form = _pattern(compiler, pattern)
     if not 0 <= number <= len(form.groups):
         raise compiler.sql.error(
-            f"the pattern has {len(form.groups)} groups, and no group {number}",
+            f"the pattern has {len(form.groups)} groups, so group {number} does not exist",
             pattern.node,
-            "put what is to be extracted in brackets; group 0 is all that is found",
+            "put the part to extract in parentheses; group 0 is the whole match",
         )
     found = value.str.extract(form.text, number)
     # If nothing is found, Spark returns an empty string.
@@ -184,10 +183,14 @@ def _pattern(compiler: Compiler, pattern: Typed, *, asks: bool = False) -> RustP
         made = rust_pattern(pattern.constant, asks=asks)
         pl.select(pl.lit("").str.contains(made.text))
     except UnknownPatternError as error:
-        raise compiler.sql.error(f"this is no pattern: {error}", pattern.node, _READ_AS) from None
+        raise compiler.sql.error(
+            f"this is not a valid pattern: {error}", pattern.node, _READ_AS
+        ) from None
     except FAILURES as error:
         lines = [line.strip() for line in str(error).strip().splitlines()]
-        raise compiler.sql.error(f"this is no pattern: {lines[-1]}", pattern.node, _READ_AS) from None
+        raise compiler.sql.error(
+            f"this is not a valid pattern: {lines[-1]}", pattern.node, _READ_AS
+        ) from None
     return made
 
 
@@ -199,7 +202,7 @@ def _refuse_empty(compiler: Compiler, pattern: Typed, form: RustPattern) -> None
     found = pl.select(pl.Series(_PROBES).str.extract_all(form.text).explode()).to_series()
     if (found == "").any():
         raise compiler.sql.error(
-            f"{pattern.constant!r} finds empty texts, too",
+            f"{pattern.constant!r} also matches empty strings",
             pattern.node,
-            "take one character at least: + in the place of *",
+            "match at least one character: + instead of *",
         )

@@ -80,7 +80,7 @@ class Compiler:
         describes the requirement, as in "SIZE takes an ARRAY".
         """
         return self.sql.wrong_type(
-            f"{what}, and this is {types.name(value.type)}", at or value.node, hint
+            f"{what}, but this is {types.name(value.type)}", at or value.node, hint
         )
 
     def text(self, node: exp.Expr, where: str) -> Typed:
@@ -88,7 +88,7 @@ class Compiler:
         made = self.compile(node)
         if made.type not in (types.TEXT, types.NULL):
             raise self.wrong_type(
-                f"{where} takes a STRING", made, "say what you mean by CAST(... AS STRING)", at=node
+                f"{where} takes a STRING", made, "convert it with CAST(... AS STRING)", at=node
             )
         return self.cast(made, types.TEXT)
 
@@ -111,7 +111,7 @@ class Compiler:
         made = types.cast(value.expr, value.type, to)
         if made is None:
             raise self.sql.wrong_type(
-                f"{types.name(value.type)} cannot become {types.name(to)}", value.node, CAST
+                f"{types.name(value.type)} cannot be converted to {types.name(to)}", value.node, CAST
             )
         return replace(value, expr=made, type=to, is_constant=False)
 
@@ -143,7 +143,7 @@ class Compiler:
         read = pl.select(made.expr).to_series()
         if read.null_count():
             raise self.sql.wrong_type(
-                f"{value.constant!r} is no {types.name(to)}",
+                f"{value.constant!r} is not a valid {types.name(to)}",
                 value.node,
                 "write '2026-03-01', or '2026-03-01 12:00:00'",
             )
@@ -156,7 +156,7 @@ class Compiler:
             return self.sql.error(
                 f"{kind(node)} is an aggregate, but this expression is computed for each row",
                 node,
-                "aggregate in the columns of SELECT or in HAVING",
+                "aggregate in the SELECT list or in HAVING",
             )
         if isinstance(node, exp.Window):
             return self.sql.error("OVER is not computed here", node)
@@ -164,13 +164,13 @@ class Compiler:
             return self.sql.error(
                 "a query within an expression is not computed here",
                 node,
-                "write IN and EXISTS in WHERE, combined with other conditions by AND; a scalar "
+                "use IN and EXISTS in WHERE, combined with other conditions by AND; a scalar "
                 "subquery in WHERE, or in SELECT without GROUP BY",
             )
         return self.sql.not_computed(node)
 
 
-CAST = "say what you mean by CAST(... AS ...)"
+CAST = "convert it with CAST(... AS ...)"
 
 
 def _is_time(kind: pl.DataType) -> bool:
@@ -245,13 +245,13 @@ ANY = Takes("a value", lambda kind: True)
 TEXT = Takes("a STRING", _is(types.TEXT), types.TEXT)
 NUMBER = Takes("a number", lambda kind: types.is_number(types.signed(kind)))
 REAL = Takes("a number", lambda kind: types.is_number(types.signed(kind)), types.DOUBLE)
-WHOLE = Takes("a whole number", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
+WHOLE = Takes("an integer", lambda kind: types.is_integer(types.signed(kind)), types.BIGINT)
 SMALL_WHOLE = replace(WHOLE, to=types.INT)
 """An INT: of a BIGINT the last 32 bits count."""
 DAY = Takes("a DATE or TIMESTAMP", _is_time, types.DATE)
 MOMENT = Takes("a TIMESTAMP", _is_time, types.TIMESTAMP)
-CONSTANT_TEXT = replace(TEXT, what="a string written in the SQL", constant=True)
-CONSTANT_WHOLE = replace(WHOLE, what="a whole number written in the SQL", constant=True)
+CONSTANT_TEXT = replace(TEXT, what="a constant string", constant=True)
+CONSTANT_WHOLE = replace(WHOLE, what="a constant integer", constant=True)
 
 
 def optional(takes: Takes, default: Any = None) -> Takes:
@@ -302,7 +302,7 @@ def _arguments(
         return {name: node.args[name] for name in takes if isinstance(node.args.get(name), exp.Expr)}
     if len(node.expressions) > len(takes):
         raise compiler.sql.error(
-            f"{kind(node)} takes {len(takes)} arguments, and has {len(node.expressions)}", node
+            f"{kind(node)} takes {len(takes)} arguments, but has {len(node.expressions)}", node
         )
     return dict(zip(takes, node.expressions, strict=False))
 

@@ -206,9 +206,9 @@ def _count(compiler: Compiler, node: exp.Expr, what: str) -> pl.Expr:
         raise compiler.wrong_type(f"{what} takes a whole number", value, CAST, at=node)
     if isinstance(value.constant, int) and value.constant > text_bounds.MOST_TEXT_BYTES:
         raise compiler.sql.error(
-            f"{what} makes strings of at most {text_bounds.MOST_TEXT_BYTES:,} bytes",
+            f"{what} returns strings of at most {text_bounds.MOST_TEXT_BYTES:,} bytes",
             node,
-            "take a smaller number",
+            "use a smaller number",
         )
     return compiler.cast(compiler.cast(value, types.INT), types.BIGINT).expr
 

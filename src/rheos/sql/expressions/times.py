@@ -50,7 +50,9 @@ def extract(compiler: Compiler, node: exp.Extract) -> Typed:
     compiler.sql.only(node, ("this", "expression"))
     part = node.this.name.upper()
     if part not in _PARTS:
-        raise compiler.sql.error(f"{part} is not extracted yet", node, f"there are {', '.join(_PARTS)}")
+        raise compiler.sql.error(
+            f"{part} cannot be extracted yet", node, f"supported are {', '.join(_PARTS)}"
+        )
     value = _time(compiler, node.expression, f"EXTRACT({part} FROM ...)")
     return _part(compiler, node, part, value)
 
@@ -64,7 +66,9 @@ def date_part(compiler: Compiler, node: exp.Anonymous) -> Typed:
     written, of = node.expressions
     name = str(written.name).upper()
     if name not in _PARTS:
-        raise compiler.sql.error(f"{name} is not extracted yet", node, f"there are {', '.join(_PARTS)}")
+        raise compiler.sql.error(
+            f"{name} cannot be extracted yet", node, f"supported are {', '.join(_PARTS)}"
+        )
     return _part(compiler, node, name, _time(compiler, of, "DATE_PART"))
 
 
@@ -81,7 +85,7 @@ def _time(compiler: Compiler, node: exp.Expr, what: str) -> Typed:
         raise compiler.wrong_type(
             f"{what} takes a DATE or TIMESTAMP",
             value,
-            "say what you mean by CAST(... AS TIMESTAMP)",
+            "convert it with CAST(... AS TIMESTAMP)",
             at=node,
         )
     return replace(value, expr=types.dated(value.expr, value.type))
@@ -126,7 +130,9 @@ def date_add(compiler: Compiler, node: exp.TsOrDsAdd) -> Typed:
     compiler.sql.only(node, ("this", "expression", "unit"))
     unit = node.args.get("unit")
     if unit is not None and unit.name.upper() != "DAY":
-        raise compiler.sql.error(f"{unit.name} is not added yet", node, "write d + INTERVAL '1' MONTH")
+        raise compiler.sql.error(
+            f"{unit.name} cannot be added yet", node, "write d + INTERVAL '1' MONTH"
+        )
     day = compiler.compile(node.this)
     if day.type == types.TEXT:
         day = compiler.cast_text(day, types.DATE)
@@ -135,8 +141,8 @@ def date_add(compiler: Compiler, node: exp.TsOrDsAdd) -> Typed:
         day.type != types.DATE and not types.is_timestamp(day.type)
     ):
         raise compiler.sql.wrong_type(
-            f"days are added to a DATE, and these are {types.name(day.type)} and "
-            f"{types.name(number.type)}",
+            f"DATE_ADD takes a DATE and a number of days, but these are {types.name(day.type)} "
+            f"and {types.name(number.type)}",
             node,
             "write DATE_ADD(day, 3)",
         )
@@ -197,7 +203,9 @@ def _unit(compiler: Compiler, node: exp.Expr, known: Sequence[str]) -> str:
     said = node.args["unit"]
     unit = str(said.name).upper()
     if unit not in known or not isinstance(said, exp.Literal | exp.Var):
-        raise compiler.sql.error(f"times are not cut to {unit}", node, f"there are {', '.join(known)}")
+        raise compiler.sql.error(
+            f"unknown unit {unit} for truncating times", node, f"supported are {', '.join(known)}"
+        )
     return unit
 
 
@@ -297,9 +305,9 @@ def date_format(compiler: Compiler, node: exp.Anonymous) -> Typed:
         at = found.end()
     if at != len(pattern):
         raise compiler.sql.error(
-            f"{pattern[at : at + 8]!r} is not known in a format",
+            f"{pattern[at : at + 8]!r} is not valid in a date format",
             written,
-            f"formats are made of {', '.join(_LETTERS)}, of 'text' in quotes, and of other signs",
+            f"a format consists of {', '.join(_LETTERS)}, of 'text' in quotes, and of other characters",
         )
     return Typed(pl.when(moment.is_not_null()).then(pl.concat_str(parts)), types.TEXT, node)
 
@@ -316,7 +324,7 @@ def _part_of_format(found: re.Match[str], moment: pl.Expr) -> pl.Expr | None:
 @computes(exp.CurrentTimestamp, exp.CurrentDate, exp.Rand, exp.Uuid)
 def by_chance(compiler: Compiler, node: exp.Expr) -> Typed:
     raise compiler.sql.error(
-        f"{kind(node)} would give other values when a job goes on after a failure",
+        f"{kind(node)} would return other values after a failure",
         node,
-        "compute it where the rows come from, or in a function: stream.map(...)",
+        "compute it upstream of the job, or in a function: stream.map(...)",
     )

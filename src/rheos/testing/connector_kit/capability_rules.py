@@ -21,7 +21,7 @@ UNIQUE = "the ids of splits are unique"
 ENDS = "the splits of a bounded source end"
 FORGETS = "a source that forgets splits lists them in the order of made_ms, which never changes"
 SELECTS = "resumed returns some of the splits that it was passed"
-UNTIL_NOW = "a source as of now is as bounded, has the same positions and rows, and discovers nothing"
+UNTIL_NOW = "available_now has the same positions and rows, is bounded, and discovers nothing"
 UNPACED = "an unpaced source has the same rows"
 REASONS = "a reason is a non-empty string, or None"
 PRUNES = "a source with fewer columns has the same splits, rows and order of columns"
@@ -44,7 +44,7 @@ def _discovers(trial: Trial) -> None:
         if split.phase > phase:
             broken(
                 DISCOVERS,
-                f"split {split.id!r} is of phase {split.phase}, and discovery_phase is {phase}",
+                f"split {split.id!r} has phase {split.phase}, but discovery_phase is {phase}",
             )
     ids = [split.id for split in found]
     if len(set(ids)) < len(ids):
@@ -69,7 +69,7 @@ def _ends(trial: Trial) -> None:
         return
     for split in trial.splits():
         if capabilities.is_endless(trial.source, split):
-            broken(ENDS, f"split {split.id!r} is said to be endless")
+            broken(ENDS, f"split {split.id!r} is declared endless")
 
 
 def _selects(trial: Trial) -> None:

@@ -26,10 +26,10 @@ from rheos.testing.connector_kit.rules import broken
 
 T = TypeVar("T")
 
-WOKEN = "a reader that gives Pending is polled again when its time has come, or is woken"
+WOKEN = "a reader that returns Pending is polled again at the time it names, or when it is woken"
 GIVES = "poll returns a batch, Pending, TimeReached or EndOfSplit"
-BOUNDED = "poll gives at most max_rows rows"
-OF_SCHEMA = "rows are of the source's schema"
+BOUNDED = "poll returns at most max_rows rows"
+OF_SCHEMA = "rows have the source's schema"
 _NAP_S = 0.001
 
 
@@ -82,10 +82,10 @@ class SplitReading:
                     if polled.num_rows:
                         self._rows_by_s = time.monotonic() + self._patience_s
                     elif time.monotonic() > self._rows_by_s:
-                        broken(WOKEN, f"split {self._split.id!r} gives batches without rows only")
+                        broken(WOKEN, f"split {self._split.id!r} returns only empty batches")
                     return polled
                 case _:
-                    broken(GIVES, f"split {self._split.id!r} has given {polled!r}")
+                    broken(GIVES, f"split {self._split.id!r} has returned {polled!r}")
 
     def close(self) -> None:
         try:
@@ -107,19 +107,19 @@ class SplitReading:
         # What a thread of the connector's own does takes real time.
         woken = self._woken.wait(max(left_s, 0) if wake_after_us is None else _NAP_S)
         if left_s <= 0 or (wake_after_us is None and not woken):
-            broken(WOKEN, f"split {self._split.id!r} has given nothing for {self._patience_s:g} s")
+            broken(WOKEN, f"split {self._split.id!r} has returned nothing for {self._patience_s:g} s")
 
     def _check(self, batch: Batch, max_rows: int) -> None:
         if batch.num_rows > max_rows:
             broken(
                 BOUNDED,
-                f"split {self._split.id!r} has given {batch.num_rows} rows for max_rows={max_rows}",
+                f"split {self._split.id!r} has returned {batch.num_rows} rows for max_rows={max_rows}",
             )
         if not batch.schema.equals(self._schema):
             broken(
                 OF_SCHEMA,
-                f"split {self._split.id!r} has given {_words(batch.schema)}, and the source says "
-                f"{_words(self._schema)}",
+                f"split {self._split.id!r} has returned {_words(batch.schema)}, but the source "
+                f"declares {_words(self._schema)}",
             )
 
     def _reject(self, batch: Batch) -> None:
@@ -146,4 +146,4 @@ class _Io(InlineIo):
 
 
 def _failing() -> Any:
-    raise OSError("the connector kit lets this I/O fail")
+    raise OSError("the connector kit makes this I/O fail")

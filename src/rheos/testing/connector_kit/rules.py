@@ -30,7 +30,7 @@ def checking(rule: str) -> Iterator[None]:
     except BrokenRuleError:
         raise
     except Exception as error:
-        error.add_note(f"raised while the connector kit looked at: {rule}")
+        error.add_note(f"raised while the connector kit checked: {rule}")
         raise
 
 

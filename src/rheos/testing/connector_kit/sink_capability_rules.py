@@ -18,7 +18,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.protocol.shapes import TypeShape
 from rheos.testing.connector_kit.rules import broken
 
-DECLARES = "what a sink can do beyond the basic contract has the types of the capability's protocol"
+DECLARES = "the capabilities of a sink have the types of their protocols"
 
 
 @dataclass(frozen=True)

@@ -18,18 +18,18 @@ from rheos.testing.connector_kit.sink_capability_rules import DECLARES
 from rheos.testing.connector_kit.target import MakeSink, SinkTarget
 
 SENT = "a sink can be sent to a worker"
-BEGUN = "a target that is begun can be read, and is empty"
-ARRIVES = "rows are seen once their checkpoint is committed, each once"
-HIDDEN = "nothing is seen before it is committed"
+BEGUN = "a new target can be read, and is empty"
+ARRIVES = "rows become visible when their checkpoint is committed, each once"
+HIDDEN = "no row is visible before its commit"
 AGAIN = "committing again does nothing"
 EMPTY = "an epoch without rows changes nothing"
-SIDE_BY_SIDE = "subtasks write side by side"
-OUTLIVES = "what is prepared outlives its writer"
-DROPPED = "a writer that is closed drops what was not prepared"
-KEPT = "abort_stale removes what earlier attempts staged, but for what is to be kept"
-OTHERS = "abort_stale leaves other jobs and later attempts alone"
-FENCED = "a zombie changes nothing when a newer attempt has begun"
-TYPES = "rows of all types that validate lets through arrive"
+SIDE_BY_SIDE = "subtasks write in parallel"
+OUTLIVES = "prepared rows outlive their writer"
+DROPPED = "closing a writer drops rows that were not prepared"
+KEPT = "abort_stale removes rows staged by earlier attempts, except those to be kept"
+OTHERS = "abort_stale does not touch other jobs and later attempts"
+FENCED = "a zombie changes nothing after a newer attempt has started"
+TYPES = "rows of all types that validate accepts arrive"
 
 C1, C2, C3 = CheckpointId(1), CheckpointId(2), CheckpointId(3)
 _ROWS = pa.table(
@@ -124,7 +124,7 @@ def _side_by_side(target: SinkTarget, cuts: _Cuts) -> None:
     target.commit(staged)
     for writer in writers:
         writer.close()
-    target.sees(*cuts[:3], when="one commit of what three subtasks prepared")
+    target.sees(*cuts[:3], when="one commit of rows prepared by three subtasks")
 
 
 _ANY_SINK: Mapping[str, Callable[[SinkTarget, _Cuts], None]] = {
@@ -190,7 +190,7 @@ def _is_dropped(target: SinkTarget, cuts: _Cuts) -> None:
     writer.close()
     target.sees(when="close")
     target.commit(staged)
-    target.sees(a, when="a commit of what was prepared before")
+    target.sees(a, when="a commit of rows prepared before")
 
 
 def _is_kept(target: SinkTarget, cuts: _Cuts) -> None:
@@ -204,9 +204,9 @@ def _is_kept(target: SinkTarget, cuts: _Cuts) -> None:
     target.abort_stale(2, logged)
     target.sees(when="abort_stale")
     target.commit(logged)
-    target.sees(a, when="a commit of what was kept")
+    target.sees(a, when="a commit of the kept rows")
     target.abort_stale(2, logged)
-    target.sees(a, when="abort_stale after the commit of what was kept")
+    target.sees(a, when="abort_stale after the commit of the kept rows")
     again = target.open(attempt=2)
     target.write(again, d)
     target.commit(again.prepare(C3), again)
@@ -224,9 +224,9 @@ def _leaves_others(target: SinkTarget, cuts: _Cuts) -> None:
     laters = later.prepare(C1)
     target.abort_stale(3, [])
     target.commit(others, other)
-    target.sees(a, when="a commit of another job's")
+    target.sees(a, when="a commit of another job's rows")
     target.commit(laters, later)
-    target.sees(a, b, when="a commit of the attempt before which all was aborted")
+    target.sees(a, b, when="a commit of the attempt before which all rows were aborted")
     other.close()
     later.close()
 
@@ -251,7 +251,7 @@ def _is_fenced(target: SinkTarget, cuts: _Cuts) -> None:
         target.commit(logged, zombie)
     with contextlib.suppress(Exception):
         zombie.close()
-    target.sees(a, when="a zombie's commit of what is committed, and its close")
+    target.sees(a, when="a zombie's repeated commit, and its close")
     target.commit(staged, writer)
     target.sees(a, b, when="the commit of the newer attempt")
     writer.close()

@@ -15,10 +15,10 @@ from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.connector_kit.rules import broken, checking, sent, some_of
 
 SENT = "a source can be sent to a worker"
-LISTED = "each listing gives the same splits, in the same order"
-SAME = "a split gives the same rows at each reading, however many are asked for at once"
-GOES_ON = "a reader at a position goes on with just the rows not yet given"
-PLACES = "each row has a place, and the same one whichever position was restored"
+LISTED = "each listing returns the same splits, in the same order"
+SAME = "a split returns the same rows at each reading, for any max_rows"
+GOES_ON = "a reader resumes at a position with exactly the rows not returned yet"
+PLACES = "each row has a position, which does not depend on the restored position"
 FINAL = "a reader at the end of its split returns no more rows"
 CLOSES = "a reader can be closed at any time, also after an error"
 
@@ -127,8 +127,8 @@ class Trial:
                 if polled.num_rows and (places := capabilities.places(reading.reader)) is not None:
                     read.places += [{places.unit: place} for place in places.of_rows]
                     if len(read.places) != len(read.rows):
-                        said = f"{len(places.of_rows)} places of {polled.num_rows} rows"
-                        broken(PLACES, f"split {split.id!r} has given {said}")
+                        said = f"{len(places.of_rows)} positions for {polled.num_rows} rows"
+                        broken(PLACES, f"split {split.id!r} has returned {said}")
             read.rejected = reading.rejected
         return read
 
@@ -136,21 +136,21 @@ class Trial:
 def _is_sent(trial: Trial) -> None:
     copy = sent(trial.source, SENT)
     if list(copy.splits()) != list(trial.splits()):
-        broken(SENT, "what arrives there lists other splits")
+        broken(SENT, "the source that arrives there lists other splits")
     trial.source = copy
 
 
 def _is_listed_alike(trial: Trial) -> None:
     first, second = list(trial.splits()), list(trial.splits())
     if first != second:
-        broken(LISTED, f"at first {some_of(first)}, and then {some_of(second)}")
+        broken(LISTED, f"first {some_of(first)}, then {some_of(second)}")
 
 
 def _has_unique_ids(trial: Trial) -> None:
     ids = [split.id for split in trial.splits()]
     twice = sorted({split_id for split_id in ids if ids.count(split_id) > 1})
     if twice:
-        broken(UNIQUE, f"there are several splits {some_of(twice)}")
+        broken(UNIQUE, f"several splits have the id {some_of(twice)}")
 
 
 def _reads_alike(trial: Trial) -> None:
@@ -178,8 +178,8 @@ def _goes_on(trial: Trial) -> None:
                 left = None if limit is None else limit - mark.rows
                 rest = trial.read(split, mark.position, then, left)
                 where = (
-                    f"split {split.id!r}, from the position after {mark.rows} rows, "
-                    f"given with max_rows={max_rows},"
+                    f"split {split.id!r}, from the position after {mark.rows} rows, read with "
+                    f"max_rows={max_rows},"
                 )
                 rule = FINAL if mark is marks[-1] and limit is None else GOES_ON
                 _compare(rule, where, first.rows[mark.rows :], rest.rows)
@@ -228,7 +228,7 @@ def _compare(
     if first < max(len(wanted), len(got)):
         broken(
             rule,
-            f"{where} gives {some_of(list(got[first:]))} and not {some_of(list(wanted[first:]))}"
+            f"{where} returns {some_of(list(got[first:]))} instead of {some_of(list(wanted[first:]))}"
             + (f", after {first} correct rows" if first else ""),
         )
 

@@ -106,7 +106,7 @@ class SinkTarget:
         if missing := list((wanted - got).elements()):
             parts.append(f"lacks {some_of(missing)}")
         if more := list((got - wanted).elements()):
-            parts.append(f"has {some_of(more)} too many")
+            parts.append(f"has the extra rows {some_of(more)}")
         broken(self._rule, f"after {when} the target {' and '.join(parts)}")
 
     def _words(self, rows: pa.Table | Iterable[Row]) -> list[str]:

@@ -108,7 +108,7 @@ def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
     for row in rows:
         key = tuple(row[name] for name in "klarb")
         found[key] += 1 if row["op"] == "insert" else -1
-        assert found[key] >= 0, f"{row} is taken back, and is not there"
+        assert found[key] >= 0, f"{row} is retracted, but does not exist"
     return +found
 
 
@@ -256,7 +256,7 @@ def test_what_was_not_there_cannot_be_taken_back() -> None:
     given = [(1, 10, "a", "insert"), (1, 11, "b", "delete")]
     with pytest.raises(InputError) as raised:
         list(join.on_batch(0, batch(join, 0, given)))
-    assert raised.value.what == "a row is taken back that was not there"
+    assert raised.value.what == "a change retracts a row that does not exist"
     assert raised.value.key == "11"
     assert "'l': 11" in str(raised.value.record)
 
@@ -345,10 +345,10 @@ def test_what_is_refused_at_its_line() -> None:
         assert raised.value.site.file == __file__
         return str(raised.value)
 
-    assert "an unbounded join keeps every row, and no ttl= limits how long" in wrong(
+    assert "an unbounded join keeps every row, because ttl= is not set" in wrong(
         lambda: left.join(right)
     )
-    assert "ttl='0s' is no time at all" in wrong(lambda: left.join(right, ttl="0s"))
+    assert "ttl must be greater than 0, not '0s'" in wrong(lambda: left.join(right, ttl="0s"))
     assert "a time to live needs event time" in wrong(lambda: left.join(right, ttl="1d"))
     updated = rows.upserts(key="l", op=None).key_by("k")
     assert ".retractions() before key_by" in wrong(lambda: updated.join(right, ttl="forever"))
@@ -357,7 +357,7 @@ def test_what_is_refused_at_its_line() -> None:
     assert "rows without a key" in wrong(lambda: without.join(again, ttl="forever"))
     assert "rows without a key" in wrong(lambda: without.top_n(1, by="l"))
     redis = rh.redis.sink("redis://localhost", key="{k}")
-    assert "takes rows back by their key" in wrong(
+    assert "updates and deletes rows by key" in wrong(
         lambda: left.join(right, "full", ttl="forever").sink_to(redis)
     )
 

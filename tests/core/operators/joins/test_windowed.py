@@ -113,4 +113,4 @@ def test_what_the_function_raises_names_key_and_window() -> None:
     with pytest.raises(UserFunctionError) as raised:
         replay(example)
     assert raised.value.key == "'a'"
-    assert "window from 2000 to 2050 ms, the first of them View(k='a', l=1" in str(raised.value)
+    assert "of the window from 2000 to 2050 ms, the first of which is View(k='a'" in str(raised.value)

@@ -179,14 +179,14 @@ def test_state_of_another_zone_is_refused_and_shown() -> None:
         (Tumbling("1d", zone="Europe/Berln"), "did you mean 'Europe/Berlin'"),
         (Tumbling("1d", zone="../etc/passwd"), "is not a time zone"),
         (Tumbling("1d", zone=3), "is not a time zone"),  # type: ignore[arg-type]
-        (Tumbling("90m", zone="UTC"), "do not fill a local day"),
-        (Tumbling("36h", zone="UTC"), "do not fill a local day"),
-        (Tumbling("0mo"), "longer than nothing"),
+        (Tumbling("90m", zone="UTC"), "ms do not divide a local day evenly"),
+        (Tumbling("36h", zone="UTC"), "ms do not divide a local day evenly"),
+        (Tumbling("0mo"), "a window must be longer than 0"),
         (Tumbling("1mo 2d"), "not a duration"),
-        (Sliding("1mo", "1d"), "not a whole number of its steps"),
-        (Sliding("1d", "2d", gaps=True, zone="UTC"), "not a whole number of its steps"),
-        (Cumulating("1mo", "1w"), "do not fill it"),
-        (Cumulating("1mo", "2d"), "do not fill it"),
+        (Sliding("1mo", "1d"), "a sliding calendar window must be a multiple of its step"),
+        (Sliding("1d", "2d", gaps=True, zone="UTC"), "a sliding calendar window must be a multiple"),
+        (Cumulating("1mo", "1w"), "the length of a cumulating window must be a multiple of its step"),
+        (Cumulating("1mo", "2d"), "the length of a cumulating window must be a multiple of its step"),
     ],
 )
 def test_windows_that_a_calendar_has_not(window: CalendarWindow, says: str) -> None:

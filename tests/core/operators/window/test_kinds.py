@@ -187,7 +187,7 @@ def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(oth
     bench.rows(list(timeline(".....a")))
     bench.make = Bench.of_aggregates(Doubling(), COUNT, V).make
     with pytest.raises(
-        UnrestorableError, match=r"the state was made with .* but the program now declares"
+        UnrestorableError, match=r"the state belongs to .* but the program now declares"
     ):
         bench.restart(1)
     now = Bench.of_aggregates(Doubling(), COUNT, V).shapes()
@@ -196,8 +196,8 @@ def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(oth
     assert (
         refused
         == {
-            "grid": {("kind", "were windows of the kind grid, are of the kind doubling")},
-            "doubling": {("first", "was 3 ms, is 1 ms")},
+            "grid": {("kind", "were windows of the kind grid, are now of the kind doubling")},
+            "doubling": {("first", "was 3 ms, is now 1 ms")},
         }[other.kind]
     )
 
@@ -209,7 +209,7 @@ def test_a_kind_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     shapes = bench.shapes()
     bench.make = Bench.of_aggregates(rh.Tumbling("4ms"), COUNT, V).make
     monkeypatch.delitem(KINDS, Doubling.kind)
-    unknown = "windows of the kind 'doubling', which this Rheos does not know"
+    unknown = "the state belongs to windows of the kind 'doubling', which this version of Rheos does"
     with pytest.raises(UnrestorableError, match=unknown):
         bench.restore(bench.chains, 1)
     with pytest.raises(UnrestorableError, match=unknown):
@@ -218,7 +218,7 @@ def test_a_kind_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> N
     rows = env.from_source(
         rh.collection([row("a", 1, 1)], schema=SCHEMA), watermark=rh.Watermark.monotonic(on="at")
     )
-    with pytest.raises(ProgramError, match="of the kind 'doubling', which is not registered"):
+    with pytest.raises(ProgramError, match="has the window kind 'doubling', which is not registered"):
         rows.key_by("k").window(Doubling())
 
 

@@ -240,7 +240,7 @@ def test_an_error_names_the_users_line_the_key_and_the_window() -> None:
     assert __file__ in text.splitlines()[0]
     assert "operator 'per key': ZeroDivisionError" in text
     assert "key: 'b'" in text
-    assert "record: 1 of the window from 0 to 5 ms, the first of them Row(k='b', v=1)" in text
+    assert "record: 1 of the window from 0 to 5 ms, the first of which is Row(k='b', v=1)" in text
 
 
 class Wrong(WindowFunction):
@@ -264,7 +264,7 @@ class Number(WindowFunction):
 def test_a_result_that_is_no_iterable_is_refused() -> None:
     bench = bench_of(Number(), Tumbling("5ms"))
     bench.rows(list(timeline("a")))
-    with pytest.raises(UserFunctionError, match="gave int, where it should yield"):
+    with pytest.raises(UserFunctionError, match="returned int, but must yield"):
         bench.end()
 
 

@@ -199,7 +199,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
     assert shown("undecided") == ("b", 1, 22, 22)
     bench.make = Bench.of_aggregates(Session("6ms"), COUNT, SCHEMA).make
     with pytest.raises(
-        UnrestorableError, match="sessions with a gap of 5 ms, but the program now declares"
+        UnrestorableError, match="the state belongs to sessions with a gap of 5 ms, but the program"
     ):
         bench.restart(1)
     for other in (Session("6ms"), Tumbling("5ms")):

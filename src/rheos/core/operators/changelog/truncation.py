@@ -113,7 +113,7 @@ class TruncationOperator(Operator):
             elif op == MESSAGE or (op == TOMBSTONE and empty[at]):
                 repeats[at] = 0
             elif op == TOMBSTONE or unknown[at] or no_key[at]:
-                what = "has no key" if no_key[at] and op != TOMBSTONE else "says nothing of what it is"
+                what = "has a null key" if no_key[at] and op != TOMBSTONE else "has no kind of change"
                 ops[at] = self._rejected(batch, at, op, what)
                 parts[at] = 0
         rows = np.repeat(np.arange(batch.num_rows), repeats)

@@ -127,10 +127,10 @@ class TableJoinSpec(KeySpec):
         return {side.state: side.shape(port) for side, port in zip(sides, ports, strict=True)}
 
     def summary(self) -> str:
-        return self.how if self.ttl_ms is None else f"{self.how}, rows live for {self.ttl_ms} ms"
+        return self.how if self.ttl_ms is None else f"{self.how}, rows expire after {self.ttl_ms} ms"
 
     def origin(self) -> Origin:
-        doubt = "rows of a table are found by their values, and may have come more than once"
+        doubt = "rows of a table are matched by value, and may occur several times"
         return PairOfRows(self.columns, newest=True, doubt=doubt)
 
 

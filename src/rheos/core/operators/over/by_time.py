@@ -107,7 +107,7 @@ def label(function: OverFunction) -> str:
 
 def _made(agg: Agg, schema: pa.Schema) -> Callable[[], FrameState]:
     made = agg.frame(schema)
-    assert made is not None, "checked where the query is planned"
+    assert made is not None, "checked when the query is planned"
     return made
 
 
@@ -161,7 +161,7 @@ class OverByTime(KeyedProcessFunction):
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterator[dict[str, Any]]:
         known, frames = self._known()
-        assert ctx.timestamp is not None, "checked where the query is planned"
+        assert ctx.timestamp is not None, "checked when the query is planned"
         row = tuple(record)
         if self._frame.by_rows:
             if self._frame.following and not known.waiting:

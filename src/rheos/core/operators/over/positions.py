@@ -90,7 +90,7 @@ class RankFrame(FrameState):
         self._last = value
 
     def remove(self, value: Any) -> None:
-        raise AssertionError("frames of ranks have no beginning")
+        raise AssertionError("frames of ranks have no start")
 
     def result(self) -> int:
         return self._rank

@@ -77,8 +77,8 @@ class Leads(Enum):
     """Effect of an edge on a match."""
 
     TAKES = "takes a row"
-    ENDS_AT_NEXT = "is found when the next row comes, which is no part of it"
-    ENDS_IN_TIME = "is found when its time is over"
+    ENDS_AT_NEXT = "matches end only when the next row arrives, which is not part of the match"
+    ENDS_IN_TIME = "matches end only when their time limit has passed"
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,15 +204,15 @@ class _Compiler:
         first = self._steps[0]
         if whole.skipped is not None:
             raise ProgramError(
-                "each step of the pattern may be left out, so that it would match no rows at all",
+                "every step of the pattern is optional, so it would match without any row",
                 site=first.site,
-                hint="leave out .optional() at one of them",
+                hint="remove .optional() from one of them",
             )
         for entry in whole.entries:
             if entry.guards.first or entry.guards.between:
                 raise ProgramError(
-                    "no step before this is part of every match, so there is no row after which "
-                    "something could be absent",
+                    "every step before this one is optional, so there may be no row after "
+                    "which to look for an absence",
                     site=pattern_ends.first_absence(self._pattern.parts).site,
                     hint="begin the pattern with a step that is not optional",
                 )
@@ -243,9 +243,9 @@ class _Compiler:
             leads = Leads.ENDS_IN_TIME if guards.between else Leads.ENDS_AT_NEXT
             if leads is Leads.ENDS_IN_TIME and self._pattern.within_ms is None:
                 raise ProgramError(
-                    "the pattern ends with rows that may not come, and does not say for how long",
+                    "the pattern ends with an absence, but has no time limit",
                     site=pattern_ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
-                    hint='say so: .within("10m")',
+                    hint='set one: .within("10m")',
                 )
             made = self._edges(len(edges), leads, -1, -1, Contiguity.FOLLOWED_BY, guards, False)
             edges += made
@@ -286,9 +286,9 @@ class _Compiler:
     def _greedy_at_the_end(self) -> ProgramError:
         step = pattern_ends.last_greedy_step(self._pattern.parts)
         return ProgramError(
-            f"step {step.name!r} is greedy, and a match may end with it: nothing gives way to it",
+            f"step {step.name!r} is greedy, but it may end a match: no step follows to limit it",
             site=step.site,
-            hint="leave out .greedy(), or let a step or an absence follow that is not optional",
+            hint="remove .greedy(), or add a step or an absence after it that is not optional",
         )
 
     # --- parts ----------------------------------------------------------------------------------------
@@ -356,8 +356,8 @@ class _Compiler:
             case PatternStep():
                 if len(self._places) == MOST_POSITIONS:
                     raise ProgramError(
-                        f"the pattern has more than {MOST_POSITIONS} steps, where each time that a "
-                        "step repeats is counted as one",
+                        f"the pattern has more than {MOST_POSITIONS} steps; each repetition of "
+                        "a step counts as one",
                         site=part.site,
                         hint="repeat it fewer times, or write .one_or_more()",
                     )
@@ -371,16 +371,16 @@ class _Compiler:
                 way = fragment.skipped
                 if way is not None and (way.first or way.between):
                     raise ProgramError(
-                        "every step of the group is optional, so there may be no row after which "
-                        "something could be absent",
+                        "every step of the group is optional, so there may be no row after "
+                        "which to look for an absence",
                         site=part.site,
-                        hint="leave out .optional() at one of them, and make the group optional",
+                        hint="remove .optional() from one of them, and make the group optional",
                     )
                 return fragment
             case Choice():
                 assert self._pattern.preferring, "one is chosen by the order of preference"
                 either = [self._repeated(each) for each in part.parts if not isinstance(each, Absence)]
-                assert all(each.skipped is None for each in either), "each takes a row at least"
+                assert all(each.skipped is None for each in either), "each takes at least one row"
                 return _Fragment(
                     tuple(entry for each in either for entry in each.entries),
                     tuple(exit_ for each in either for exit_ in each.exits),
@@ -471,7 +471,7 @@ class _Compiler:
         for step in self._steps:
             if self._names.index(step.name) not in there:
                 raise ProgramError(
-                    f"step {step.name!r} can never take a row, so the pattern can never match with it",
+                    f"step {step.name!r} can never match a row, so the pattern can never match with it",
                     site=step.site,
                     hint=self._why(step),
                 )
@@ -482,18 +482,18 @@ class _Compiler:
         absence = pattern_ends.last_absence(self._pattern.parts, Contiguity.NEXT)
         if not absence.condition:
             return ProgramError(
-                f"the pattern can never match: {absence.name!r} rules out every row",
+                f"the pattern can never match: {absence.name!r} excludes every row",
                 site=absence.site,
-                hint="say by .where(...) which rows may not come",
+                hint="use .where(...) to limit which rows must be absent",
             )
         step = pattern_ends.last_greedy_step(self._pattern.parts)
         next_row = absence.contiguity is Contiguity.NEXT
-        after = f"no row can come after it, as {absence.name!r} requires"
+        after = f"no row can follow it, because of {absence.name!r}"
         return ProgramError(
-            f"the pattern can never match: step {step.name!r} is greedy and takes every row, so "
+            f"the pattern can never match: step {step.name!r} is greedy and matches every row, so "
             + (after if next_row else f"{absence.name!r} is never reached"),
             site=step.site,
-            hint=f"leave out .greedy(), or say by .where(...) which rows {step.name!r} takes",
+            hint=f"remove .greedy(), or use .where(...) to limit which rows {step.name!r} matches",
         )
 
     def _possible(self, edge: PatternEdge) -> bool:
@@ -521,20 +521,20 @@ class _Compiler:
             return f"its condition is never true: {step.condition}"
         until = step.quantifier.until
         if until is not None and (not until or until.same(step.condition)):
-            return "each row that it could take ends it by .until(...): ask for others there"
+            return "every row that it could match ends it through .until(...): use different conditions"
         for other in pattern_ends.backwards_from(step, self._pattern.parts):
             if other.condition and not other.condition.same(step.condition):
                 continue
             if isinstance(other, Absence):
-                return f"{other.name!r} before it rules out every row that it could take"
+                return f"{other.name!r} before it excludes every row that it could match"
             if other.quantifier.greedy:
                 return (
-                    f"step {other.name!r} before it is greedy and takes every row that it could take: "
-                    "leave out .greedy(), or make the two conditions disjoint"
+                    f"step {other.name!r} before it is greedy and matches every row that this "
+                    "one could match: remove .greedy(), or make the two conditions disjoint"
                 )
         if self._pattern.preferring:
-            return "a match is whole before it comes there: leave out what is reluctant at the end"
-        return "a step before it can never take a row"
+            return "a match is complete before it is reached: remove the reluctant step at the end"
+        return "a step before it can never match a row"
 
 
 def _entered(entries: Sequence[_Entry], contiguity: Contiguity) -> tuple[_Entry, ...]:

@@ -113,7 +113,7 @@ class ConditionFunctions:
         if isinstance(answer, bool | np.bool_):
             return bool(answer)
         raise UserFunctionError(
-            f"a condition of the pattern gave {shown(answer)}, where it should say True or False",
+            f"a condition of the pattern returned {shown(answer)}, but must return True or False",
             site=function.site,
             operator=self._ctx.name,
             record=shown(record),

@@ -81,7 +81,7 @@ class Matcher:
 
         Raises TooManyMatchesError before a row makes many more matches than a key may have.
         """
-        assert alive.expires_ms > at_ms, "PM4: no match takes a row when its time is over"
+        assert alive.expires_ms > at_ms, "PM4: no match takes a row after its time limit"
         found: list[WholeMatch] = []
         partials: list[Partial] = []
         automaton = self._automaton

@@ -36,7 +36,7 @@ def last_greedy_step(parts: Sequence[Part]) -> PatternStep:
             quantifier = part.quantifier
             if quantifier.optional or quantifier.at_least != quantifier.at_most:
                 return part
-    raise AssertionError("no greedy step ends a match")
+    raise AssertionError("a match cannot end with a greedy step")
 
 
 def backwards_from(step: PatternStep, parts: Sequence[Part]) -> list[PatternStep | Absence]:

@@ -198,6 +198,6 @@ class _Reader:
 
 def _unreadable() -> CheckpointError:
     return CheckpointError(
-        "the restored partial matches are of another pattern",
-        hint="write the pattern as it was, or change the operator's uid to start it empty",
+        "the restored partial matches belong to another pattern",
+        hint="restore the old pattern, or change the operator's uid to start it empty",
     )

@@ -164,7 +164,7 @@ class TotalsTable(AggregateTable):
             self._needs[name] = [column.name for column in of_state]
             for column in of_state:
                 known = columns.setdefault(column.name, column)
-                assert known.make.meta.eq(column.make), f"{column.name!r} is of two kinds"
+                assert known.make.meta.eq(column.make), f"{column.name!r} has two kinds"
         columns.pop(ROWS.name, None)
         kept = [ROWS, *(columns[name] for name in sorted(columns))]
         self._makes = [column.make.alias(column.name) for column in kept]

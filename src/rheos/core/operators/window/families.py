@@ -61,7 +61,7 @@ class Family(ABC):
 
     def wait(self, batch: Batch, purged_through: int) -> None:
         """Buffer rows that may turn out to be late."""
-        raise AssertionError("rows of these windows are late, or they are not")
+        raise AssertionError("rows of these windows are either late or not")
 
 
 class FixedFamily(Family):
@@ -128,4 +128,4 @@ def family_of(
         case MergingWindows():
             return MergingFamily(windows, keys, memory, port, lateness_ms)
         case _:
-            raise AssertionError(f"{windows} are of neither family")
+            raise AssertionError(f"{windows} belong to neither family")

@@ -25,9 +25,9 @@ def windows_of(window: Window) -> Windows:
     """Return the windows of a user's descriptor. Raises ProgramError."""
     if window.kind not in KINDS:
         raise ProgramError(
-            f"{window!r} is a window of the kind {window.kind!r}, which is not registered",
-            hint="name the kind in rheos.core.operators.window.kinds.KINDS; "
-            f"there are {', '.join(KINDS)}",
+            f"{window!r} has the window kind {window.kind!r}, which is not registered",
+            hint="register the kind in rheos.core.operators.window.kinds.KINDS; registered are "
+            f"{', '.join(KINDS)}",
         )
     return KINDS[window.kind](window.cut)
 
@@ -39,7 +39,8 @@ def stored_windows(kind: str | None, cut: Cut) -> Windows:
     kind = kind or WindowGrid.kind
     if kind not in KINDS:
         raise UnrestorableError(
-            f"the state was made with windows of the kind {kind!r}, which this Rheos does not know",
-            hint="read it with the Rheos that wrote it, or a newer one",
+            f"the state belongs to windows of the kind {kind!r}, which this version of Rheos "
+            "does not know",
+            hint="use the version of Rheos that wrote it, or a newer one",
         )
     return KINDS[kind](cut)

@@ -223,7 +223,7 @@ class NewestPanes:
         left = self.take_all()
         if left.height:
             rest = self.exchange(left)
-            assert not rest, "panes of different keys, all of which were here"
+            assert not rest, "the panes belong to different keys, all of which exist"
 
     def take_all(self) -> pl.DataFrame:
         """Return all panes, and drop all keys."""
@@ -233,7 +233,7 @@ class NewestPanes:
 
     def frame(self, slots: Slots) -> pl.DataFrame:
         """Return the keys, panes and state of slots with panes."""
-        assert self._index is not None, "slots are of keys that have come"
+        assert self._index is not None, "slots belong to keys that have arrived"
         at = pa.array(slots)
         keys = [column.take(at) for column in self._index.freeze()]
         named = pl.DataFrame(pa.table(keys, names=self._keys))

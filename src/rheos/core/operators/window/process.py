@@ -242,7 +242,7 @@ class _Pending:
         """The error of a call, with its window and what its records look like."""
         _, window, count, first = self._calls[call]
         error.record = (
-            f"{count} of the window from {window.start_ms} to {window.end_ms} ms, "
-            f"the first of them {shown(first)}"
+            f"{count} of the window from {window.start_ms} to {window.end_ms} ms, the first of "
+            f"which is {shown(first)}"
         )
         return error

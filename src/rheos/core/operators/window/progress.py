@@ -106,7 +106,7 @@ class WindowProgress:
         stored = stored_windows(str(row.get("kind") or ""), cut)
         if stored != self._windows:
             raise UnrestorableError(
-                f"the state was made with {stored}, but the program now declares {self._windows}",
+                f"the state belongs to {stored}, but the program now declares {self._windows}",
                 site=self._ctx.site,
                 operator=self._ctx.name,
                 hint="keep the windows, or change the operator's uid to start it empty",
@@ -123,7 +123,7 @@ class WindowProgress:
 
     def begin_anew(self) -> None:
         """Reset the progress, as if no row had arrived."""
-        assert not self.lagging.groups, "what was restored has caught up"
+        assert not self.lagging.groups, "the restored windows have caught up"
         self.watermark = MIN_TIMESTAMP_MS
 
 

@@ -67,7 +67,7 @@ class WindowSpec(SplitSpec):
             return "late rows are read"
         windows = windows_of(self.window)
         if not isinstance(windows, FixedWindows):
-            return "which rows are one window depends on every row"
+            return "windows merge depending on every row"
         tables = Tables(key_names(rows.keys), self.aggregates, rows.schema, windows)
         if any(table.keeps_rows for table in tables.others):
             return "an aggregate needs every row"

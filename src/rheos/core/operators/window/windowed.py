@@ -381,6 +381,5 @@ class WindowOperator(Operator):
             f"the restored state {state!r} lacks {column!r}, which an aggregate of the program needs",
             site=self.ctx.site,
             operator=self.ctx.name,
-            hint="restore with the aggregates the state was made with, or change the operator's uid "
-            "to start it empty",
+            hint="restore with the old aggregates, or change the operator's uid to start it empty",
         )

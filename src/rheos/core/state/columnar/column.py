@@ -37,36 +37,38 @@ def check_column(
     """Raise ProgramError if `what` cannot store a declaration as a column."""
     if not isinstance(declared, ValueState):
         raise ProgramError(
-            f"state {declared.name!r} is a {type(declared).__name__}, and {what} keeps values alone",
+            f"state {declared.name!r} is a {type(declared).__name__}, but {what} supports only "
+            "single values",
             site=declared.site,
             hint="declare it as rh.ValueState, or write the function as a plain KeyedProcessFunction",
         )
     if declared.type not in DTYPES:
         raise ProgramError(
-            f"state {declared.name!r} is {shown(declared.type)}, and {what} keeps int, float, bool and "
-            "str",
+            f"state {declared.name!r} is {shown(declared.type)}, but {what} supports only int, "
+            "float, bool and str",
             site=declared.site,
-            hint="declare one of these, or several states in the place of one",
+            hint="declare one of these types, or split it into several states",
         )
     if declared.ttl is not None and not may_expire:
         raise ProgramError(
-            f"state {declared.name!r} has a time to live, and {what} keeps values for ever",
+            f"state {declared.name!r} has a time to live, which {what} does not support",
             site=declared.site,
-            hint="clear it by a timer, or write the function as a plain KeyedProcessFunction",
+            hint="clear it with a timer, or write the function as a plain KeyedProcessFunction",
         )
     if declared.default is None and not needs_default:
         return
     if type(declared.default) is not declared.type:
         given = "no default" if declared.default is None else f"the default {declared.default!r}"
         raise ProgramError(
-            f"state {declared.name!r} has {given}, and {what} needs one of {declared.type.__name__}",
+            f"state {declared.name!r} has {given}, but {what} needs one of type "
+            f"{declared.type.__name__}",
             site=declared.site,
             hint=f"write {declared.name} = rh.ValueState({declared.type.__name__}, "
             f"default={declared.type()!r})",
         )
     if isinstance(declared.default, int) and not -(1 << 63) <= declared.default < 1 << 63:
         raise ProgramError(
-            f"the default of state {declared.name!r} is beyond 64 bits, and {what} keeps these",
+            f"the default of state {declared.name!r} exceeds the 64 bits that {what} supports",
             site=declared.site,
         )
 
@@ -163,6 +165,6 @@ class StateColumn:
             return np.array(values, self.values.dtype)
         except OverflowError:
             raise UnrestorableError(
-                f"a stored value of state {self.name!r} is an integer beyond 64 bits",
-                hint="restore it with a plain KeyedProcessFunction, whose integers have no bounds",
+                f"a stored value of state {self.name!r} is an integer that exceeds 64 bits",
+                hint="restore it with a plain KeyedProcessFunction, whose integers are unlimited",
             ) from None

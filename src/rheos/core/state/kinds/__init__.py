@@ -41,7 +41,8 @@ def kind_of(declared: StateDeclaration) -> DeclaredKind[Any]:
             return KINDS[cls]
     known = ", ".join(cls.__name__ for cls in KINDS)
     raise ProgramError(
-        f"state {declared.name!r} is declared as {type(declared).__name__}, which is no kind of state",
+        f"state {declared.name!r} is declared as {type(declared).__name__}, which is not a kind "
+        "of state",
         hint=f"declare one of {known}",
     )
 

@@ -114,7 +114,7 @@ class RocksDbBackend(KeyedStateBackend):
 
     @property
     def database(self) -> Database:
-        assert self._database is not None, "state is used after it was restored"
+        assert self._database is not None, "state is used only after it was restored"
         return self._database
 
     def _flush(self) -> None:

@@ -16,11 +16,12 @@ LATE_MS = 30_000
 STUCK_INTERVALS = 5
 STUCK_MS = 120_000
 _PARTS: dict[Metric, str] = {
-    f.ALIGN: "in the alignment of barriers: rows wait in front of a slow operator. Remove the "
-    "back-pressure, or set unaligned_after",
-    f.SYNC: "in the synchronous part, while processing is paused: look at the operators with much "
-    "state",
-    f.ASYNC: "in writing state: is the checkpoint directory slow, or the state large?",
+    f.ALIGN: (
+        "aligning barriers: rows wait upstream of a slow operator. Remove the backpressure, or set "
+        "unaligned_after"
+    ),
+    f.SYNC: "in the synchronous part, while processing is paused: check the operators with large state",
+    f.ASYNC: "writing state: the checkpoint directory is slow, or the state is large",
 }
 
 
@@ -35,10 +36,11 @@ def _period_ms(config: CheckpointConfig) -> float:
 
 @health_check(
     FindingKind.SLOW_CHECKPOINTS,
-    means="no checkpoint has completed for three intervals, and for 30 s at least; or the newest took "
-    "longer than the interval, and than 5 s. Stuck after five intervals, and two minutes at least",
+    means="no checkpoint has completed for three intervals, and for at least 30 s; or the newest "
+    "took longer than the interval, and longer than 5 s. The job is stuck after five "
+    "intervals, and at least two minutes",
     cause="barriers wait for rows (backpressure), state is large, or the directory is slow",
-    remedy="remove the back-pressure, set `unaligned_after`, or lengthen the interval",
+    remedy="remove the backpressure, set `unaligned_after`, or lengthen the interval",
 )
 def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
     """Detect checkpoints that take longer than their interval, or do not complete, and do not fail."""
@@ -51,16 +53,17 @@ def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
     if age_ms >= max(LATE_INTERVALS * period_ms, LATE_MS):
         yield Detected(
             severity=Severity.STUCK if age_ms >= stuck_after_ms(config) else Severity.DEGRADED,
-            what=f"no checkpoint has completed for {FOR}, and one is due each "
-            f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish nothing",
-            what_to_do="`rheos events --trace` has which subtasks have acknowledged the open one; a "
-            "subtask that has not is still working through rows, or does not answer",
+            what=f"no checkpoint has completed for {FOR}, although the interval is "
+            f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish "
+            "nothing",
+            what_to_do="`rheos events --trace` shows which subtasks have acknowledged the open "
+            "checkpoint; the others still process rows, or do not respond",
             for_ms=age_ms,
         )
     elif took_ms > max(period_ms, SLOW_MS):
         yield Detected(
             severity=Severity.DEGRADED,
-            what=f"the newest checkpoint has taken {took_ms / 1000:.1f} s, longer than the interval of "
+            what=f"the newest checkpoint took {took_ms / 1000:.1f} s, longer than the interval of "
             f"{config.interval_ms / 1000:g} s",
             what_to_do=_where(seen),
         )
@@ -70,17 +73,17 @@ def _where(seen: JobMoment) -> str:
     parts = {metric: max(map(number, seen.of(metric)), default=0.0) for metric in _PARTS}
     longest = max(parts, key=lambda metric: parts[metric])
     if not parts[longest]:
-        return "`rheos checkpoints` shows what each checkpoint has cost"
+        return "`rheos checkpoints` shows the cost of each checkpoint"
     return f"most of the time, {parts[longest] / 1000:.1f} s, was spent {_PARTS[longest]}"
 
 
 @health_check(
     FindingKind.CHECKPOINTS,
-    means="the newest checkpoint has failed. Stuck where none completes for several intervals, and for "
-    "two minutes at least",
-    cause="the checkpoint directory cannot be written (its disk is full, its server is away), a "
-    "subtask did not acknowledge in time, or a sink could not stage its rows",
-    remedy="make room, or make the directory reachable; the next checkpoint then completes by itself",
+    means="the newest checkpoint failed. The job is stuck if none has completed for several "
+    "intervals, and for at least two minutes",
+    cause="the checkpoint directory cannot be written (its disk is full, or its server is "
+    "unavailable), a subtask did not acknowledge in time, or a sink could not stage its rows",
+    remedy="free some space, or make the directory reachable; the next checkpoint then completes",
 )
 def _checkpoints(seen: JobMoment) -> Iterator[Detected]:
     """Detect that checkpoints fail."""
@@ -91,9 +94,12 @@ def _checkpoints(seen: JobMoment) -> Iterator[Detected]:
     stuck = max(ages_ms, default=0.0) >= stuck_after_ms(seen.checkpoint)
     yield Detected(
         severity=Severity.STUCK if stuck else Severity.DEGRADED,
-        what=f"the newest checkpoint has failed: {status.checkpoint_failure} "
-        f"({status.checkpoints_failed:,} have failed so far; {status.checkpoints_completed:,} are "
-        "complete)",
-        what_to_do="the job continues, and would start again from the newest complete checkpoint. "
-        "Sinks that publish with checkpoints publish nothing meanwhile",
+        what=f"the newest checkpoint failed: {status.checkpoint_failure} "
+        f"({status.checkpoints_failed:,} have failed so far; {status.checkpoints_completed:,} "
+        "are complete)",
+        what_to_do=(
+            "the job continues, and would restart from the newest complete "
+            "checkpoint. Sinks that publish with checkpoints publish nothing in the "
+            "meantime"
+        ),
     )

@@ -26,10 +26,10 @@ LONGER = 3
 
 @health_check(
     FindingKind.NO_INPUT,
-    means="a source that has had rows in this attempt has received none for 60 s, and for three times "
-    "its longest pause so far, though its splits are open and nothing holds it up",
-    cause="what writes into the source has stopped, or the source's server is away",
-    remedy="start the writer, or the server",
+    means="a source that has received rows in this attempt has received none for 60 s, and for three "
+    "times its longest pause so far, although its splits are open and it is not backpressured",
+    cause="the producer of the input has stopped, or the source's server is unavailable",
+    remedy="start the producer, or the server",
 )
 def _no_input(seen: JobMoment) -> Iterator[Detected]:
     """Detect sources that had rows and receive none."""
@@ -48,8 +48,10 @@ def _no_input(seen: JobMoment) -> Iterator[Detected]:
             severity=Severity.DEGRADED,
             what=f"the source {operator.name!r} has received no row for {FOR}; before that, its "
             f"longest pause was {span(pause_ms)}",
-            what_to_do="look at what writes into the source, and whether the server that it reads "
-            "answers. Where such a pause is ordinary, nothing is wrong: it is not reported again",
+            what_to_do=(
+                "check the producer of the input, and whether the server responds. If "
+                "such pauses are normal, nothing is wrong: the next one is not reported"
+            ),
             for_ms=quiet_ms,
             operator=operator.id,
         )
@@ -62,9 +64,9 @@ ADVANCES_MS = 5_000
 @health_check(
     FindingKind.WATERMARK,
     means="the event time of a split has not advanced for 10 s and is older than that of other "
-    "splits of its source, which advance; the split is not idle",
-    cause="a partition receives nothing, or a writer writes old times into it",
-    remedy="repair what writes into the split, or declare `idle_after` for the watermark",
+    "splits of its source, which do advance; the split is not idle",
+    cause="a partition receives no rows, or a producer writes old times into it",
+    remedy="repair the producer of the split, or set `idle_after` on the watermark",
 )
 def _watermark(seen: JobMoment) -> Iterator[Detected]:
     """Detect splits that hold the watermark back while others of their source advance."""
@@ -90,10 +92,10 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
             yield Detected(
                 severity=Severity.STUCK,
                 what=f"split {split.split!r} of {split.source!r} (subtask {split.subtask}) has not "
-                f"advanced for {FOR}, and holds the watermark: no window downstream fires. The others "
-                f"of its source advance{ahead}",
-                what_to_do="look at what writes into the split. If it may be quiet for long, set an "
-                "idle timeout on the watermark (idle_after)",
+                f"advanced for {FOR}, and holds back the watermark: no window downstream fires. "
+                f"The other splits of its source advance{ahead}",
+                what_to_do="check the producer of the split. If it may be idle for long, set an idle "
+                "timeout on the watermark (idle_after)",
                 for_ms=split.stands_ms,
                 operator=source,
                 subtask=split.subtask,
@@ -111,8 +113,8 @@ RISEN = 2.0
 
 @health_check(
     FindingKind.LATE,
-    means="in the last minute more than 100 rows, and more than 1 % of all, came late to an operator; "
-    "that is twice the share of the nine minutes before",
+    means="in the last minute more than 100 rows, and more than 1 % of all, were late at an "
+    "operator; that is twice the share of the nine minutes before",
     cause="a source sends old rows (a device was offline, a topic is replayed), or one split is far "
     "ahead of others",
     remedy="allow more lateness or out-of-orderness, align the splits, or read late rows as a side "
@@ -134,11 +136,12 @@ def _late(seen: JobMoment) -> Iterator[Detected]:
             continue
         yield Detected(
             severity=Severity.DEGRADED,
-            what=f"{late:,} rows came late to {operator.name!r} in the last minute, {share:.1%} of "
-            f"all; before that it were {share_before:.1%}. Where the program does not read them as a "
-            "side output, they are dropped",
-            what_to_do="which split runs ahead of the others, or sends old rows? `rheos why-not` shows "
-            "the splits. Allow more lateness, or a larger out-of-orderness of the watermark",
+            what=f"{late:,} rows were late at {operator.name!r} in the last minute, {share:.1%} of "
+            f"all; before, it was {share_before:.1%}. They are dropped unless the program reads "
+            "them as a side output",
+            what_to_do="check whether a split is ahead of the others, or contains old rows: `rheos "
+            "why-not` shows the splits. Allow more lateness, or a larger out-of-orderness of "
+            "the watermark",
             operator=operator.id,
         )
 

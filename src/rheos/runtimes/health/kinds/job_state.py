@@ -10,23 +10,23 @@ from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check,
 from rheos.runtimes.job import JobState
 
 WHAT_TO_DO = (
-    "the whole error, with the line, the record and what to do, is in `rheos logs`. Remove the cause "
-    "and start the job again: it resumes from its newest checkpoint"
+    "`rheos logs` shows the full error, with the line, the record and what to do. Fix the "
+    "cause and start the job again: it resumes from its newest checkpoint"
 )
 
 
 @health_check(
     FindingKind.FAILED,
-    means="the job has ended with an error, and its restart strategy does not start it again",
+    means="the job has ended with an error, and its restart strategy does not restart it",
     cause="an error of a function or of the data, or more failures than the restart strategy allows",
-    remedy="remove the cause that the error names, and start the job again",
+    remedy="fix the cause that the error names, and start the job again",
 )
 def _failed(seen: JobMoment) -> Iterator[Detected]:
     """Detect a job that has failed: nothing restarts it."""
     if seen.status.state is JobState.FAILED:
         yield Detected(
             severity=Severity.FAILING,
-            what=f"the job has failed: {(seen.status.failure or 'unknown').splitlines()[0]}",
+            what=f"the job failed: {(seen.status.failure or 'unknown').splitlines()[0]}",
             what_to_do=WHAT_TO_DO,
             for_ms=(seen.now_us - seen.state_us) / 1000,
         )
@@ -37,9 +37,10 @@ FAILING_AFTER_MS = 60_000
 
 @health_check(
     FindingKind.NOT_RUNNING,
-    means="the job is between two attempts, or has not started within 60 s; failing after 60 s",
-    cause="a restart or a rescale is under way; slots are missing; a server that the job needs at its "
-    "start does not answer",
+    means="the job is between two attempts, or has not started within 60 s; its health is failing "
+    "after 60 s",
+    cause="a restart or a rescale is in progress; slots are missing; a server that the job needs at "
+    "its start does not respond",
     remedy="add the missing slots to the cluster, or start the server",
 )
 def _not_running(seen: JobMoment) -> Iterator[Detected]:
@@ -49,12 +50,12 @@ def _not_running(seen: JobMoment) -> Iterator[Detected]:
     if not waits and (status.state is not JobState.STARTING or for_ms < FAILING_AFTER_MS):
         return
     cause = f": {status.failure.splitlines()[0]}" if status.failure else ""
-    state = "does not run, and is started again" if waits else "has not started"
+    state = "is not running, and is being restarted" if waits else "has not started"
     yield Detected(
         severity=Severity.FAILING if for_ms >= FAILING_AFTER_MS else Severity.DEGRADED,
         what=f"the job {state}, for {FOR}{cause}",
-        what_to_do="are there free slots, and do the servers answer that the job needs at its start? "
-        "`rheos logs` has each try",
+        what_to_do="check that slots are free, and that the servers that the job needs at its start "
+        "respond. `rheos logs` shows each try",
         for_ms=for_ms,
     )
 
@@ -71,12 +72,12 @@ STREAK_OVER_US = 60_000_000
 
 @health_check(
     FindingKind.RESTARTS,
-    means="the job has restarted, or was taken over by another driver, within the last "
-    "hour. Failing while it restarts again and again, for 30 s and longer; degraded for two "
-    "minutes after a restart; then a note",
-    cause="a worker or its machine was lost, an error was tried again, or a server was away for longer "
-    "than its sink waits",
-    remedy="look at the cause; where it comes again and again, remove it",
+    means="the job has restarted, or another driver has taken it over, within the last hour. Its "
+    "health is failing if it restarts repeatedly for at least 30 s; degraded for two minutes "
+    "after a restart; then it is a note",
+    cause="a worker or its machine was lost, an error led to a restart, or a server was unavailable "
+    "for longer than its sink waits",
+    remedy="read the cause; if it recurs, fix it",
 )
 def _restarts(seen: JobMoment) -> Iterator[Detected]:
     """Detect a job that runs, and has restarted within the last hour."""
@@ -95,9 +96,12 @@ def _restarts(seen: JobMoment) -> Iterator[Detected]:
     ago = span((seen.now_us - newest_us) / 1000)
     yield Detected(
         severity=severity,
-        what=f"the job has restarted {times(count)} in the last hour, the last time {ago} ago, and "
-        f"runs again. The last cause: {last}" + (f" (so far: {counted})" if counted else ""),
-        what_to_do="the whole error with the line, the record and what to do is in `rheos logs`",
+        what=(
+            f"the job has restarted {times(count)} in the last hour, the last time {ago} ago, and "
+            f"is running again. The last cause: {last}"
+        )
+        + (f" (so far: {counted})" if counted else ""),
+        what_to_do="`rheos logs` shows the full error, with the line, the record and what to do",
         for_ms=(seen.now_us - seen.restarts_us[0]) / 1000,
     )
 
@@ -119,10 +123,10 @@ DRIVER_STANDS_MS = 10_000
 
 @health_check(
     FindingKind.DRIVER,
-    means="the driver's main loop has not stepped for 10 s",
+    means="the driver's main loop has not run for 10 s",
     cause="a call of the driver blocks: to the checkpoint directory, or to a server while it recovers",
-    remedy="make the server or the directory answer; else restart the driver, which resumes the job "
-    "from its newest checkpoint",
+    remedy="make the server or the directory respond; otherwise restart the driver, which resumes the "
+    "job from its newest checkpoint",
 )
 def _driver(seen: JobMoment) -> Iterator[Detected]:
     """Detect a driver that does nothing: its main loop does not step."""
@@ -135,10 +139,12 @@ def _driver(seen: JobMoment) -> Iterator[Detected]:
     where = f" ({calls[0]})" if calls else ""
     yield Detected(
         severity=Severity.STUCK,
-        what=f"the driver has done nothing for {FOR}: it is in a call that does not return, such as "
-        f"one to a server or to the checkpoint directory{where}. No checkpoint completes meanwhile",
-        what_to_do="do the checkpoint directory, and the servers that the job publishes to, answer? "
-        "The driver continues when the call returns",
+        what=f"the driver has been blocked for {FOR}: it waits for a call, such as one to a server "
+        f"or to the checkpoint directory{where}. No checkpoint completes in the meantime",
+        what_to_do=(
+            "check that the checkpoint directory responds, and the servers that the "
+            "job publishes to. The driver continues when the call returns"
+        ),
         for_ms=for_ms,
     )
 
@@ -149,9 +155,9 @@ SILENT_MS = 8_000
 
 @health_check(
     FindingKind.SILENT,
-    means="a subtask, which reports each second, has reported nothing for 8 s",
+    means="a subtask, which reports every second, has not reported for 8 s",
     cause="a function of the program does not return, or the process or its machine is frozen",
-    remedy="profile the subtask; look at what its functions wait for",
+    remedy="profile the subtask; check what its functions wait for",
 )
 def _silent(seen: JobMoment) -> Iterator[Detected]:
     """Detect subtasks that report nothing."""
@@ -162,10 +168,12 @@ def _silent(seen: JobMoment) -> Iterator[Detected]:
         if age_ms >= SILENT_MS:
             yield Detected(
                 severity=Severity.STUCK,
-                what=f"subtask {subtask} has reported nothing for {FOR}: it is in a call that does not "
-                "return, such as one of the program's functions, or its process is frozen",
-                what_to_do=f"profile subtask {subtask}, which shows where it is: `rheos profile`. Look "
-                "at the servers that its functions and lookups use",
+                what=f"subtask {subtask} has not reported for {FOR}: it is blocked in a call, such "
+                "as one of the program's functions, or its process is frozen",
+                what_to_do=(
+                    f"profile subtask {subtask}, which shows where it is blocked: `rheos "
+                    "profile`. Check the servers that its functions and lookups use"
+                ),
                 for_ms=age_ms,
                 subtask=subtask,
             )

@@ -88,10 +88,11 @@ def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
 
 @health_check(
     FindingKind.BACKPRESSURE,
-    means="a chain works for more than 80 % of its time and is not held up itself, and what is "
-    "upstream of it is held up for more than 20 % of its time, or its source has a lag; for 3 s",
-    cause="a function, a state access or a server of the chain is slow, or subtasks are too few",
-    remedy="profile the subtask that it names; make that function faster, or rescale the job",
+    means="a chain is busy more than 80 % of the time without being backpressured itself, and the "
+    "upstream chains are backpressured more than 20 % of the time, or its source has a lag; "
+    "for 3 s",
+    cause="a function, a state access or a server of the chain is slow, or the parallelism is too low",
+    remedy="profile the named subtask; make that function faster, or rescale the job",
     shown_after_ms=3_000,
 )
 def _backpressure(seen: JobMoment) -> Iterator[Detected]:
@@ -100,26 +101,29 @@ def _backpressure(seen: JobMoment) -> Iterator[Detected]:
         if skew_of(seen, found) is not None:
             continue
         after = (
-            f"holds up what is upstream of it ({found.held:.0%} of its time)"
+            f"slows down upstream operators ({found.held:.0%} of their time)"
             if found.lag_rows is None
             else f"has a lag of {found.lag_rows:,.0f} records"
         )
         yield Detected(
             severity=Severity.DEGRADED,
-            what=f"{chain_name(found.chain)} works {found.busy[found.subtask]:.0%} of its time and "
+            what=f"{chain_name(found.chain)} is busy {found.busy[found.subtask]:.0%} of the time and "
             f"{after}",
-            what_to_do=f"profile subtask {found.subtask}: the widest frame is the function that takes "
-            "the time. Where that is a system outside, it is slow; else more subtasks have less each",
+            what_to_do=(
+                f"profile subtask {found.subtask}: the widest frame is the function that "
+                "takes the time. If it calls an external system, that system is slow; "
+                "otherwise raise the parallelism"
+            ),
             operator=found.chain.operators[-1].id,
         )
 
 
 @health_check(
     FindingKind.SKEW,
-    means="a chain is a bottleneck, its busiest subtask has twice its part of the rows, and other "
-    "subtasks have time; for 3 s",
+    means="a chain is a bottleneck, its busiest subtask has twice its even share of the rows, and "
+    "other subtasks are partly idle; for 3 s",
     cause="one value of the key, or a few, have most rows",
-    remedy="aggregate by a finer key first, or leave out a value that means nothing",
+    remedy="aggregate by a finer key first, or filter out a meaningless value",
     shown_after_ms=3_000,
 )
 def _skew(seen: JobMoment) -> Iterator[Detected]:
@@ -132,10 +136,10 @@ def _skew(seen: JobMoment) -> Iterator[Detected]:
         yield Detected(
             severity=Severity.DEGRADED,
             what=f"subtask {found.subtask} of {chain_name(found.chain)} has {skew.part:.0%} of the "
-            f"rows by {keys}, where {skew.fair:.0%} is its part, and works "
-            f"{found.busy[found.subtask]:.0%} of its time: a few values of {keys} have most rows",
-            what_to_do="more subtasks do not help. Aggregate by a finer key first, leave out a value "
-            "that means nothing (empty, unknown), or use a window's built-in aggregates",
+            f"rows by {keys}, although its even share is {skew.fair:.0%}, and is busy "
+            f"{found.busy[found.subtask]:.0%} of the time: a few values of {keys} have most rows",
+            what_to_do="more subtasks do not help. Aggregate by a finer key first, filter out a "
+            "meaningless value (empty, unknown), or use a window's built-in aggregates",
             operator=found.chain.operators[0].id,
             subtask=found.subtask,
         )
@@ -149,7 +153,7 @@ _GB = 1 << 30
     FindingKind.MEMORY,
     means="the container of a worker, or its machine, uses more than 90 % of its memory; for 3 s",
     cause="state in memory grows, a batch or a key is very large, or another process grows",
-    remedy='bound the state (`ttl`), keep it on disk (`state="rocksdb"`), or add memory',
+    remedy='limit the state (`ttl`), keep it on disk (`state="rocksdb"`), or add memory',
     shown_after_ms=3_000,
 )
 def _memory(seen: JobMoment) -> Iterator[Detected]:
@@ -165,9 +169,9 @@ def _memory(seen: JobMoment) -> Iterator[Detected]:
         subtask = int(reading.at[0])
         yield Detected(
             severity=Severity.DEGRADED,
-            what=f"where subtask {subtask} runs, {used / limit:.0%} of {limit / _GB:.1f} GB of memory "
-            f"are in use; the worker itself uses {own.get(reading.at, 0.0) / _GB:.1f} GB. Beyond the "
-            "limit the system kills a process",
+            what=f"the machine or container of subtask {subtask} uses {used / limit:.0%} of its "
+            f"{limit / _GB:.1f} GB of memory; the worker itself uses "
+            f"{own.get(reading.at, 0.0) / _GB:.1f} GB. At the limit the system kills a process",
             what_to_do="find what grows: `rheos metrics` shows state and keys. Set a ttl, "
             'state="rocksdb" or more subtasks; or raise the memory limit',
             subtask=subtask,

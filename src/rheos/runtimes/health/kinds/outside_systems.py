@@ -18,7 +18,7 @@ CALL_MS = 5_000
     FindingKind.SERVER,
     means="a call to a server has not returned for 5 s, or a client has not reached its server for 5 s",
     cause="the server is down, frozen or overloaded, its disk is full, or the network drops packets",
-    remedy="start the server, or repair the way to it. The job waits, and resumes by itself within "
+    remedy="start the server, or repair the connection to it. The job waits, and resumes within "
     "seconds of its return",
 )
 def _server(seen: JobMoment) -> Iterator[Detected]:
@@ -41,8 +41,8 @@ def _server(seen: JobMoment) -> Iterator[Detected]:
         yield Detected(
             severity=Severity.STUCK,
             what=f"a server does not answer {waiting}, for {FOR}: {server}",
-            what_to_do="is the server up, reachable and not overloaded? Calls are made again until it "
-            "answers, and what they may have done is looked up first",
+            what_to_do="check that the server is up, reachable and not overloaded. Rheos repeats calls "
+            "until it responds, and first looks up what they have already done",
             for_ms=for_ms,
             subtask=int(subtasks[0]) if len(subtasks) == 1 else None,
             server=server,
@@ -57,8 +57,8 @@ WAITS_FOR_REQUEST_MS = 30_000
     FindingKind.WAITING,
     means="the recovery of the job, or a sink whose output the driver publishes, has waited for 5 s; "
     "or a savepoint, a stop or a rescale has waited for 30 s",
-    cause="the target of a sink does not answer, or a subtask has not acknowledged the checkpoint",
-    remedy="start the server that it waits for; look at the subtask that it names",
+    cause="the target of a sink does not respond, or a subtask has not acknowledged the checkpoint",
+    remedy="start the server that it waits for; check the named subtask",
 )
 def _waiting(seen: JobMoment) -> Iterator[Detected]:
     """Detect waits: of the recovery or a sink for a server, or of a savepoint, a stop or a rescale."""
@@ -77,8 +77,9 @@ def _waiting(seen: JobMoment) -> Iterator[Detected]:
             yield Detected(
                 severity=severity,
                 what=f"{wait.what} (for {FOR})",
-                what_to_do="start the server that it waits for, or repair the way to it. A savepoint "
-                "that waits for rows in front of a slow operator needs patience, or unaligned_after",
+                what_to_do="start the server that it waits for, or repair the connection to it. If a "
+                "savepoint waits for rows upstream of a slow operator, wait longer, or set "
+                "unaligned_after",
                 for_ms=for_ms,
                 about=wait.what,
             )
@@ -91,10 +92,11 @@ SLOWER = 3
 
 @health_check(
     FindingKind.PUBLISHING,
-    means="the output of a complete checkpoint has waited for 5 s to be published, and for three times "
-    "as long as the sink's slow commits take",
-    cause="the target of the sink is away, refuses the commit, or is slow",
-    remedy="start the target or repair the way to it. What waits is published then, each row once",
+    means="the output of a complete checkpoint has waited to be published for 5 s, and for three "
+    "times the duration of the sink's slow commits",
+    cause="the target of the sink is unavailable, rejects the commit, or is slow",
+    remedy="start the target or repair the connection to it. The sink then publishes each waiting row "
+    "once",
 )
 def _publishing(seen: JobMoment) -> Iterator[Detected]:
     """Detect sinks that publish nothing, while rows arrive and checkpoints complete."""
@@ -108,9 +110,12 @@ def _publishing(seen: JobMoment) -> Iterator[Detected]:
         yield Detected(
             severity=Severity.STUCK,
             what=f"the sink {operator.name!r} has published nothing for {FOR}: its target does not "
-            f"answer, or is slow. The output of {epochs:,.0f} complete checkpoints waits",
-            what_to_do="start the target or repair the way to it: the sink tries again every second, "
-            "and publishes what waits, each row once. `rheos logs` has its last error",
+            f"respond, or is slow. The output of {epochs:,.0f} complete checkpoints is waiting",
+            what_to_do=(
+                "start the target or repair the connection to it: the sink retries every "
+                "second, and then publishes each waiting row once. `rheos logs` shows "
+                "its last error"
+            ),
             for_ms=waits_ms,
             operator=operator.id,
         )
@@ -129,12 +134,12 @@ LOST_DATA_COUNTER = "lost_data"
 
 @health_check(
     FindingKind.LOST_DATA,
-    means="within the last ten minutes a sink that delivers at once has connected to a restarted "
-    "server (Redis) that no longer has the keys that the sink wrote last",
-    cause="the server keeps its data in memory alone, or writes it to disk now and then, and has "
+    means="within the last ten minutes, a sink that delivers immediately has connected to a "
+    "restarted server (Redis) without the last keys that it wrote",
+    cause="the server keeps its data only in memory, or saves it to disk only occasionally, and has "
     "crashed",
-    remedy="restore a copy, or write the rows again from a savepoint before; have the server keep each "
-    "command on disk (`appendonly yes`)",
+    remedy="restore a copy, or write the rows again from an earlier savepoint; configure the server "
+    "to save each command to disk (`appendonly yes`)",
 )
 def _lost_data(seen: JobMoment) -> Iterator[Detected]:
     """Detect servers that came back without rows that a sink had delivered."""
@@ -143,10 +148,12 @@ def _lost_data(seen: JobMoment) -> Iterator[Detected]:
         if _count((operator,), operator.id) > _count(before, operator.id):
             yield Detected(
                 severity=Severity.DEGRADED,
-                what=f"the server of {operator.name!r} was restarted without the rows that the sink "
-                "wrote last",
-                what_to_do="restore a copy of the server's data, or write the rows again from a "
-                "savepoint before; have the server keep its data on disk",
+                what=f"the server of {operator.name!r} was restarted without the last rows that the "
+                "sink wrote",
+                what_to_do=(
+                    "restore a copy of the server's data, or write the rows again from an "
+                    "earlier savepoint; configure the server to keep its data on disk"
+                ),
                 operator=operator.id,
             )
 

@@ -129,8 +129,8 @@ class OwnGapAssigning(Assigning):
                 site=self._ctx.site,
                 operator=self._ctx.name,
                 record=shown(rows.records[bad]),
-                hint="a gap is longer than nothing: keep such rows away with a filter before, or say "
-                "another gap for them (.fill_null(...))",
+                hint="a gap must be longer than 0: filter out such rows upstream, or use another "
+                "gap for them (.fill_null(...))",
             )
         ends = ts + gaps.to_numpy().astype(np.int64)
         windows = list(zip(ts.tolist(), ends.tolist(), strict=True))
@@ -150,7 +150,7 @@ class GapOf(WindowAssigner):
         ms = gap if isinstance(gap, int) else duration_ms(gap)
         if ms <= 0:
             raise UserFunctionError(
-                f"the gap of the session is {shown(gap)}", hint="a gap is longer than nothing"
+                f"the gap of the session is {shown(gap)}", hint="a gap must be longer than 0"
             )
         return [TimeWindow(timestamp, timestamp + ms)]
 
@@ -209,8 +209,8 @@ def _bounds(given: Any) -> list[Bounds]:
             raise _no_windows(window)
         if not MIN_TIMESTAMP_MS < start < end < MAX_TIMESTAMP_MS:
             raise UserFunctionError(
-                f"the assigner gave {shown(window)}, and a window ends after it starts",
-                hint="give rh.TimeWindow(start_ms, end_ms), in ms since the epoch",
+                f"the assigner returned {shown(window)}, but a window must end after it starts",
+                hint="return rh.TimeWindow(start_ms, end_ms), in ms since the epoch",
             )
         found.append((start, end))
     return found
@@ -218,7 +218,7 @@ def _bounds(given: Any) -> list[Bounds]:
 
 def _no_windows(given: Any) -> UserFunctionError:
     return UserFunctionError(
-        f"the assigner gave {shown(given)}, where it should give windows",
+        f"the assigner returned {shown(given)}, but must return windows",
         hint="return a list of rh.TimeWindow(start_ms, end_ms)",
     )
 
@@ -241,5 +241,5 @@ def assigning_of(
     kind = windows_of(windows)
     if isinstance(kind, FixedWindows):
         return FixedAssigning(kind, lateness_ms)
-    assert isinstance(kind, MergingWindows), f"{kind} are of neither family"
+    assert isinstance(kind, MergingWindows), f"{kind} belong to neither family"
     return SessionAssigning(kind)

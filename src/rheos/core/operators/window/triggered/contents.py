@@ -117,7 +117,7 @@ class Combined(Contents):
         return [] if value is None else [Element(value, None)]
 
     def replace(self, elements: Sequence[Element]) -> None:
-        raise AssertionError("windows with an evictor keep their records")
+        raise AssertionError("windows with an evictor store their records")
 
     def take(self) -> Any:
         taken = self._value.value

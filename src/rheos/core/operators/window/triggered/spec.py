@@ -99,8 +99,9 @@ class TriggeredWindowSpec(OperatorSpec):
     def check_bounded(self) -> None:
         if self.time == "processing_time":
             raise ProgramError(
-                "windows of processing time end by the clock, and a batch job reads all rows at once",
-                hint='cut by event time, or run the job with runtime="continuous"',
+                "processing-time windows depend on when rows are read, but a batch job reads "
+                "all rows at once",
+                hint='use event-time windows, or run the job with runtime="continuous"',
             )
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
