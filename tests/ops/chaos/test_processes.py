@@ -226,7 +226,7 @@ def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
     assert chaos.wait(480) == 0, started.output(chaos)
     told = started.output(chaos)
     assert re.findall(r"SIGKILL  (\w+)", told) == ["driver", "worker"], told
-    assert "the job is sound (exit code 0)" in told
+    assert "the job is correct (exit code 0)" in told
     assert "left behind" not in told
     assert faults_of(tmp_path, events) == []
 
