@@ -93,7 +93,8 @@ def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Start
     process.send_signal(signal.SIGINT)
     assert process.wait(WITHIN_S) == 130, started.output(process)
     told = started.output(process)
-    assert told.endswith("cancelled\n") and "Traceback" not in told, told
+    assert told.endswith("cancelled\n"), told
+    assert "Traceback" not in told, told
 
 
 @pytest.mark.slow
