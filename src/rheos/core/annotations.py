@@ -1,4 +1,4 @@
-"""Annotations of the user's functions and classes, and what to do where one cannot be resolved."""
+"""Resolves the annotations of users' functions and classes, or raises an error that names the cause."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rheos.core.site import names_in_sight
 
 
 def resolved_annotations(fn: Any) -> dict[str, Any]:
-    """Return what the parameters of a function and its result ("return") are annotated with.
+    """Return the resolved annotations of a function's parameters and of its result ("return").
 
     Raises:
         SchemaError: an annotation cannot be resolved.
@@ -35,12 +35,12 @@ def resolved_annotations(fn: Any) -> dict[str, Any]:
 
 
 def _unresolved(fn: Any, error: Exception) -> SchemaError:
-    """Name the parameter whose annotation raises by itself."""
+    """Find the parameter whose annotation cannot be resolved, and return the error that names it."""
     name = function_name(fn)
     place = "an annotation"
     for parameter, annotation in fn.__annotations__.items():
         alone = type("Alone", (), {"__annotations__": {parameter: annotation}})
-        # The names that an annotation may mean are those of the module that defines the function.
+        # Annotations refer to names of the module that defines the function.
         alone.__module__ = getattr(fn, "__module__", "")
         names = vars(sys.modules.get(alone.__module__, typing))
         try:

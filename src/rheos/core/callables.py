@@ -1,8 +1,9 @@
 """Checks of the functions that users pass to methods, made when the program is built.
 
-A plain function, an object with `__call__`, a `functools.partial`, a method and a class of records can
-be called; an instance of a class that users derive from is called by its methods. The checks look only
-at how a function is called: whether it is asynchronous, whether it yields, and what it takes.
+A plain function, an object with `__call__`, a `functools.partial`, a method or a class of records can
+be called directly. For an instance of a class that users derive from, Rheos calls the methods. The
+checks only look at how a function is called: whether it is asynchronous, whether it yields, and which
+arguments it takes.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _ASYNC_HINT = (
 
 
 def function_name(fn: Any) -> str:
-    """Return what errors and `explain` call a function."""
+    """Return the name of a function for errors and `explain`."""
     if isinstance(fn, functools.partial):
         return function_name(fn.func)
     name = getattr(fn, "__qualname__", None) or type(fn).__qualname__
@@ -34,11 +35,11 @@ def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool =
     Args:
         fn: what the user passed.
         method: name of the method, for errors.
-        takes: what the function is called with, in words, an entry for each argument.
+        takes: description of each argument that the function is called with.
         yields: whether the function may yield its results.
 
     Raises:
-        ProgramError: it cannot be called so.
+        ProgramError: the function cannot be called so.
     """
     if not callable(fn):
         raise ProgramError(
@@ -50,7 +51,8 @@ def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool =
 
 
 def check_kind(fn: Any, method: str, *, yields: bool = False) -> None:
-    """Check that a function is a plain one; `yields` is whether it may yield. Raises ProgramError."""
+    """Check that a function is not asynchronous, and that it yields only if `yields` is set. Raise
+    ProgramError."""
     name = function_name(fn)
     if isinstance(fn, type):
         if _has_own_call(fn):
@@ -65,10 +67,10 @@ def check_kind(fn: Any, method: str, *, yields: bool = False) -> None:
 
 
 def check_methods(instance: Any, base: type, method: str) -> None:
-    """Check the methods of a function object that override those of the class that users derive from.
+    """Check the methods of a function object that override methods of `base`.
 
     Raises:
-        ProgramError: one of them cannot be called as that class says.
+        ProgramError: a method cannot be called in the way that `base` declares.
     """
     declarations = {name: one for cls in reversed(base.__mro__) for name, one in vars(cls).items()}
     for name, declared in declarations.items():
@@ -98,7 +100,7 @@ def _has_own_call(cls: type) -> bool:
 
 
 def _called(fn: Any) -> Any:
-    """Return the function that is called in the end."""
+    """Return the function that a call finally reaches, without partials and `__call__`."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if inspect.isroutine(fn) or inspect.isclass(fn):
@@ -126,7 +128,7 @@ def _check_kind(called: Any, name: str, method: str, *, yields: bool) -> None:
 
 
 def check_arguments(fn: Any, method: str, takes: Sequence[str], name: str | None = None) -> None:
-    """Check that a function takes these arguments, an entry for each in words. Raises ProgramError."""
+    """Check that a function takes these arguments; `takes` describes each. Raise ProgramError."""
     signature = ""
     try:
         found = inspect.signature(fn)

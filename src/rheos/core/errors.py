@@ -4,24 +4,24 @@
     ├── ProgramError          the program is wrong; found while it is built, before anything runs
     │   ├── SchemaError       an unknown column, a wrong type, an output type that is not declared
     │   └── StateAccessError  state or timers used where there is no key, or where it may only be read
-    ├── ConfigurationError    the surroundings are wrong: Java, master, directories, settings
+    ├── ConfigurationError    the environment is misconfigured: Java, master, directories, settings
     ├── InputError            data that does not fit: a missing or malformed file, a bad row
-    ├── UserFunctionError     the user's function raised, or gave what it did not declare
+    ├── UserFunctionError     the user's function raised, or returned what it did not declare
     ├── StateError            state on the worker's local disk could not be written or read
     ├── CheckpointError       a checkpoint or the job's log could not be written or read
-    │   ├── UnrestorableError state is there and cannot be taken up, at whatever start
+    │   ├── UnrestorableError stored state cannot be restored, however often the job starts
     │   └── FencedError       another attempt or driver owns the job now
-    ├── UnavailableError      a system that a source reads or a sink writes is away, or refuses for now
-    ├── TransportError        a peer's frame that is none, a gap, a duplicate, a lost peer
+    ├── UnavailableError      the system of a source or sink is temporarily unavailable
+    ├── TransportError        a peer's frame is invalid, missing or duplicated, or a peer is lost
     ├── WorkerLostError       a worker process was killed, or crashed
-    ├── OutOfMemoryError      a process has no memory left, or was killed because there was none
-    ├── InternalError         Rheos itself has gone wrong where it should not
+    ├── OutOfMemoryError      a process ran out of memory, or was killed for lack of it
+    ├── InternalError         a defect of Rheos itself
     └── JobFailedError        the job ended in failure; its cause is the error above
 
-The message of each begins with the user's file and line where there is one, then the operator, then
-what happened; record and key follow, and what to do comes last. They cross from the workers to the
-driver as data (`protocol/error_data.py`). As text they are for people: characters that a terminal would
-act on are escaped, and further lines of a message begin with "|". The attributes are exact.
+Each message begins with the user's file and line if they are known. The operator and the problem
+follow, then the record and the key. The advice comes last. Workers send errors to the driver as data
+(`protocol/error_data.py`). The string of an error is for people: characters that a terminal would act
+on are escaped, and each further line of a message begins with "|". The attributes are exact.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rheos.core.shown import formatted_traceback, is_error, message_of, named_er
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """The place in the user's code where an operator was written."""
+    """The file and line in the user's code where an operator was created."""
 
     file: str
     line: int
@@ -47,17 +47,18 @@ class Site:
 
 
 class RheosError(Exception):
-    """What happened, where in the user's code, and what to do.
+    """The base class of all errors of Rheos.
 
-    Credentials in URLs are left out of `what`, `hint` and `detail`: errors are shown, logged and kept.
+    `what`, `hint` and `detail` never contain the credentials of URLs, because errors are shown, logged
+    and stored.
 
     Args:
-        what: one sentence that says what happened, without its place.
-        site: the user's file and line.
-        operator: the name of the operator concerned.
-        record: the record that caused it, as text.
-        key: the key it happened under, as text.
-        hint: what to do about it.
+        what: one sentence that describes the problem, without its place.
+        site: the file and line in the user's code.
+        operator: the name of the operator.
+        record: the record that caused the error, as a string.
+        key: the key that was being processed, as a string.
+        hint: what the user can do about it.
         detail: further lines, such as the user's own traceback.
     """
 
@@ -96,7 +97,7 @@ class RheosError(Exception):
         return "\n".join(lines)
 
     def located(self, *, site: Site | None, operator: str | None) -> RheosError:
-        """This error, with its place filled in where it had none. Returns itself."""
+        """Fill in the place if this error has none, and return the error itself."""
         self.site = self.site or site
         self.operator = self.operator or operator
         return self
@@ -124,7 +125,7 @@ class StateAccessError(ProgramError):
 
 
 class ConfigurationError(RheosError):
-    """The surroundings are wrong: Java, the master, a directory, a setting."""
+    """The environment is misconfigured: Java, the master, a directory, a setting."""
 
 
 class InputError(RheosError):
@@ -132,7 +133,7 @@ class InputError(RheosError):
 
 
 class UserFunctionError(RheosError):
-    """The user's function raised, or gave what it did not declare."""
+    """The user's function raised an error, or returned something that it did not declare."""
 
 
 class StateError(RheosError):
@@ -144,8 +145,8 @@ class CheckpointError(RheosError):
 
 
 class UnrestorableError(CheckpointError):
-    """State is there and cannot be taken up: damaged, missing in part, of a newer version, or made by
-    another program. It is so at every start."""
+    """Stored state cannot be restored, however often the job is started: it is damaged, incomplete,
+    from a newer version, or from another program."""
 
 
 class FencedError(CheckpointError):
@@ -153,19 +154,19 @@ class FencedError(CheckpointError):
 
 
 class UnavailableError(RheosError):
-    """A system that a source reads or a sink writes is away, or refuses for now. It may come back: the
-    job is restarted by its strategy."""
+    """A source's or sink's system is temporarily unavailable, or temporarily refuses requests. The job
+    restarts by its restart strategy."""
 
 
 class TransportError(RheosError):
-    """A peer's frame that is none, a gap, a duplicate, or a lost peer."""
+    """A peer sent an invalid frame, a frame is missing or duplicated, or a peer was lost."""
 
 
 class WorkerLostError(RheosError):
     """A worker process was killed, or crashed, without reporting an error of its own."""
 
     subtask: int | None = None
-    """The subtask that it ran; None if that is not known."""
+    """The subtask that the worker ran; None if that is not known."""
 
     def __init__(self, what: str, *, subtask: int | None = None, **about: Any) -> None:
         super().__init__(what, **about)
@@ -173,31 +174,33 @@ class WorkerLostError(RheosError):
 
 
 class OutOfMemoryError(RheosError):
-    """A process has no memory left, or was killed because there was none."""
+    """A process ran out of memory, or was killed for lack of it."""
 
 
 class InternalError(RheosError):
-    """Rheos itself has gone wrong: an exception that no part of it expects."""
+    """A defect of Rheos itself: an exception that no code handles."""
 
 
 LESS_MEMORY = (
     'keep state on disk (state="rocksdb"), limit it (ttl=, windows), spread it over more '
     "subtasks, or allow the workers more memory"
 )
-"""Advice for who has run out of memory."""
+"""Advice for a process that has run out of memory."""
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception says that memory, or what the system counts as such, is used up."""
+    """Return whether an exception reports that memory, or a resource that the system counts as memory,
+    is used up."""
     if is_error(error, OSError):
         return error.errno == errno.ENOMEM
-    # A thread needs memory for its stack, and Python does not say why the system refused it.
+    # A thread needs memory for its stack. If the system refuses it, Python does not report the
+    # reason.
     no_thread = type(error) is RuntimeError and message_of(error) == "can't start new thread"
     return no_thread or is_error(error, MemoryError)
 
 
 def unexpected(error: BaseException) -> RheosError:
-    """Return the error for an exception that no part of Rheos expects, with its traceback."""
+    """Return the error for an exception that Rheos does not handle, with its traceback."""
     if is_out_of_memory(error):
         return OutOfMemoryError(
             f"a process has run out of memory: {named_error(error)}",

@@ -1,4 +1,4 @@
-"""Attributes of a package that are imported at their first use, so that importing it is cheap.
+"""Imports attributes of a package at their first use, so that importing the package is fast.
 
 A package lists its names as imports of its module `exports`, which type checkers read. A program that
 uses one name imports only the module that this name comes from.
@@ -46,7 +46,8 @@ class _Import:
 
 @dataclass(frozen=True)
 class _Module:
-    """A module that is not imported. Its attributes are imports that can be done later."""
+    """A placeholder for a module that is not imported. Its attributes describe imports to be done
+    later."""
 
     name: str
 
@@ -56,8 +57,8 @@ class _Module:
 
 @cache
 def _exports(package: str) -> dict[str, Any]:
-    """Run a package's module `exports`, with imports that only record what they would import."""
-    # Hooks of tools, such as that of pytest, have loaders without code.
+    """Run a package's module `exports`, and return the names with the imports that it would do."""
+    # Some tools, such as pytest's hooks, use loaders without code.
     spec: Any = PathFinder.find_spec(f"{package}.exports", sys.modules[package].__path__)
     found: dict[str, Any] = {"__builtins__": {"__import__": lambda name, *_: _Module(name)}}
     exec(spec.loader.get_code(spec.name), found)

@@ -1,7 +1,7 @@
-"""Modules that have moved, by the names that stored pickles hold.
+"""Maps the old names of moved modules, which stored pickles contain, to their names today.
 
-Keyed state may hold pickles of Rheos' own classes, by module and name. An import of an old name gives
-the module of today.
+Keyed state may contain pickles of Rheos' own classes, which are stored by module and name. An import of
+an old module name returns today's module.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ MOVED: Final = {
         "task",
     )
 } | {"rheos.testing.faulty_proxy": "rheos.ops.chaos.faulty_proxy"}
-"""Packages and modules of Rheos 0.1, and where they are today."""
+"""Packages and modules of Rheos 0.1, and their names today."""
 
 
 def name_today(module: str) -> str:
-    """Return the name of a module, of which a stored pickle may have an old one."""
+    """Return today's name of a module; a stored pickle may contain an old one."""
     parts = module.split(".")
     for depth in (2, 3):
         package = ".".join(parts[:depth])
@@ -57,5 +57,5 @@ class _MovedModules:
 
 
 def find_moved_modules() -> None:
-    """Let imports of old names give the modules of today. Called once, when `rheos` is imported."""
+    """Make imports of old names return today's modules. Called once, when `rheos` is imported."""
     sys.meta_path.insert(0, _MovedModules())

@@ -1,9 +1,9 @@
-"""Registries of what other distributions may add: connectors and formats, found by entry points.
+"""Registries of plug-ins: connectors and formats that other distributions add by entry points.
 
-A registration is data: it names modules and functions, and importing it imports neither. Registrations
-of Rheos itself are in a table, so that a built-in name is found without a scan of the environment. Any
-other name is looked for among the entry points of the installed distributions. A distribution that is
-broken, or that claims a name of Rheos, is an error only where its name is used.
+A registration is data: it names modules and functions, and importing it does not import them. A table
+lists the registrations of Rheos itself, so that finding a built-in name needs no scan of the
+environment. All other names are looked up among the entry points of the installed distributions. A
+broken distribution, or one that claims a built-in name, causes an error only if its name is used.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.shown import named_error
 
 BUILT_IN = "rheos"
-"""The distribution of the registrations that Rheos brings itself."""
+"""Distribution of the registrations that are part of Rheos."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Registration:
-    """What Rheos knows of a plug-in before it imports the plug-in."""
+    """A description of a plug-in, available before the plug-in is imported."""
 
     name: str
-    """The name that users write: a lower-case identifier, the same as that of the entry point."""
+    """Name that users write: a lower-case identifier, the same as the name of the entry point."""
     title: str
-    """The name of the system or the format for people, such as "Apache Kafka"."""
+    """Name of the system or the format for people, such as "Apache Kafka"."""
     requires: Sequence[str] = ()
-    """Modules of the client library. The first one is what `client` returns."""
+    """Modules of the client library. `client` returns the first one."""
     install: str = ""
-    """What `pip install` needs for these modules, such as `rheos[kafka]`."""
+    """Argument for `pip install` that installs these modules, such as `rheos[kafka]`."""
     docs: str = ""
-    """The page about it: a path below `docs/`, or an URL."""
+    """Documentation page: a path below `docs/`, or a URL."""
 
     def client(self) -> ModuleType:
         """Import the client library, and return its module.
@@ -48,19 +48,19 @@ class Registration:
         """
         try:
             modules = [importlib.import_module(module) for module in self.requires]
-        except Exception as error:  # A library may raise errors of its own while it is imported.
+        except Exception as error:  # A library may raise its own errors while it is imported.
             raise self.not_installed(error) from None
         return modules[0]
 
     def not_installed(self, error: BaseException) -> ConfigurationError:
-        """Return the error of a client library that cannot be imported."""
+        """Return the error for a client library that cannot be imported."""
         return ConfigurationError(
             f"the client library of {self.title} cannot be loaded: {error}",
             hint=f"pip install '{self.install}', on the driver and on every worker",
         )
 
     def is_installed(self) -> bool:
-        """Return whether the client library is there. This does not import it."""
+        """Return whether the client library is installed. This does not import it."""
         try:
             return all(find_spec(module.partition(".")[0]) for module in self.requires)
         except (ImportError, ValueError):
@@ -72,28 +72,29 @@ R = TypeVar("R", bound=Registration)
 
 @dataclass(frozen=True)
 class Registered(Generic[R]):
-    """One entry of a registry: a registration, or the reason why there is none."""
+    """One entry of a registry: a registration, or the error that prevents its use."""
 
     name: str
     distribution: str
-    """The name and version of the distribution that brings it."""
+    """Name and version of the distribution that declares it."""
     registration: R | None
     error: RheosError | None = None
 
 
 @dataclass(frozen=True)
 class PlugInRegistry(Generic[R]):
-    """The registrations of one kind."""
+    """The registrations of one kind of plug-in."""
 
     kind: type[R]
     what: str
-    """The kind of plug-in for people: "connector"."""
+    """Kind of plug-in for people: "connector"."""
     group: str
-    """The entry-point group in which other distributions declare theirs."""
+    """Entry-point group in which other distributions declare their plug-ins."""
     built_in: Mapping[str, str] = field(repr=False)
-    """Registrations that Rheos brings itself, as `module:attribute` by name."""
+    """Registrations that are part of Rheos, as `module:attribute` by name."""
     namespace: str
-    """The module whose attribute the plug-in becomes. Its own names cannot be taken."""
+    """Module that gets the plug-in as an attribute. A plug-in cannot use the names that the module
+    defines."""
 
     def find(self, name: str) -> R | None:
         """Return the registration of a name; None if no distribution has one.
@@ -108,11 +109,11 @@ class PlugInRegistry(Generic[R]):
         return None if found is None else self._checked(name, found)
 
     def imported(self, registration: R, path: str) -> Any:
-        """Return what a registration names, as `module` or `module:attribute`.
+        """Import and return the module or `module:attribute` that a registration names.
 
         Raises:
-            ConfigurationError: it cannot be imported. If a client library is what is missing, the hint
-                says how to install it; otherwise the error names the distribution.
+            ConfigurationError: the import failed. If a client library is missing, the hint tells how to
+                install it; otherwise the error names the distribution.
         """
         module, _, name = path.partition(":")
         try:
@@ -129,15 +130,15 @@ class PlugInRegistry(Generic[R]):
             raise self._broken(entry, f"cannot be used: {named_error(error)}") from error
 
     def names(self) -> list[str]:
-        """Return all names: those of Rheos first. Nothing is imported."""
+        """Return all names, those of Rheos first. Nothing is imported."""
         return [*self.built_in, *(name for name in sorted(self._by_name) if name not in self.built_in)]
 
     def plug_in_names(self) -> list[str]:
-        """Return the names that other distributions declare and that users can write."""
+        """Return the valid names that other distributions declare."""
         return [name for name in self._by_name if self._taken(name) is None]
 
     def registered(self) -> list[Registered[R]]:
-        """Return one entry for each name of Rheos and for each one that a distribution declares."""
+        """Return one entry for each built-in name, and for each name that a distribution declares."""
         listed = [Registered(name, BUILT_IN, self.find(name)) for name in self.built_in]
         for name, found in sorted(self._by_name.items()):
             for each in found:
@@ -150,7 +151,7 @@ class PlugInRegistry(Generic[R]):
 
     @cached_property
     def _by_name(self) -> dict[str, list[EntryPoint]]:
-        """Entry points of other distributions by name. Python reads their metadata once."""
+        """Return the entry points of other distributions by name. Python reads their metadata once."""
         found: dict[str, list[EntryPoint]] = {}
         for each in _entry_points(self.group):
             if each.dist is None or each.dist.name != BUILT_IN:
@@ -172,7 +173,7 @@ class PlugInRegistry(Generic[R]):
         return self._loaded(first)
 
     def _taken(self, name: str) -> str | None:
-        """Return why a plug-in may not have the name; None if it may."""
+        """Return the reason why a plug-in cannot use the name; None if it can."""
         if name in self.built_in:
             return f"Rheos already has a {self.what} of this name"
         module, full = importlib.import_module(self.namespace), f"{self.namespace}.{name}"
@@ -181,7 +182,7 @@ class PlugInRegistry(Generic[R]):
         return None
 
     def _loaded(self, found: EntryPoint) -> R:
-        """Return what an entry point leads to. Whatever goes wrong names the distribution."""
+        """Load the registration that an entry point refers to. Every error names the distribution."""
         try:
             loaded: Any = found.load()
         except (Exception, SystemExit) as error:

@@ -1,8 +1,8 @@
-"""Text of records and of programs as people may see it: on terminals, in logs and in notebooks.
+"""Makes strings of records and programs safe to show on terminals, in logs and in notebooks.
 
-A record can hold a command for the terminal, a character that reverses the order of letters, or a line
-that looks like one of Rheos' own. So each such character is written as Python writes it in a string
-(`\\x1b`, `\\u202e`). JSON and files stay exact: this is for what is shown to people alone.
+A record can contain a terminal command, a character that reverses the direction of text, or a line that
+looks like a message of Rheos. Each such character is written as a Python escape (`\\x1b`, `\\u202e`).
+JSON and files stay exact: this is only for output that people read.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import unicodedata
 
 _CANDIDATE = re.compile(r"[^ -~]")
 _HIDDEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
-"""Unicode's categories of control and format characters, lone surrogates, and separators of lines."""
+"""Unicode categories of control and format characters, lone surrogates, and line separators."""
 
 CONTINUED = "  | "
 """Start of each further line of a message."""
@@ -28,16 +28,16 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str, continued: str = CONTINUED) -> str:
-    """Return the text with its lines kept and printable. Each line after the first starts with
-    `continued`, so none can pass for a message of its own."""
+    """Return the text with its lines kept and all characters printable. Each line after the first
+    starts with `continued`, so that none can be mistaken for a message of its own."""
     if text.isprintable():
         return text
     return f"\n{continued}".join(printable(line) for line in re.split(r"\r?\n", text))
 
 
 def printable_json(text: str) -> str:
-    """Return lines of JSON, with JSON's own escapes for what `printable` escapes in strings: they are
-    printable, and parsers read the same values."""
+    """Return lines of JSON in which JSON's own escapes replace the characters that `printable` escapes.
+    The lines are printable, and parsers read the same values."""
     lines = text.split("\n")
     return "\n".join(
         line if line.isprintable() else _CANDIDATE.sub(_escaped_json, line) for line in lines

@@ -1,4 +1,4 @@
-"""Text that is shown or recorded, without the credentials in its URLs."""
+"""Removes the credentials in URLs from strings that are shown or recorded."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import fields
 from typing import Any
 
 _USER = re.compile(
-    # A user alone, or a user and a secret: that of an S3 key may hold a slash.
+    # A user alone, or a user and a secret. The secret of an S3 key may contain a slash.
     r"(://)(?:[^\s'\"/:@]*:(?:(?!://)[^\s'\"])*|[^\s'\"/@]*)@"
 )
 _PARAMETER = re.compile(
@@ -24,8 +24,8 @@ _SECRET_NAME = re.compile(
 
 
 def redacted(text: str) -> str:
-    """The text, with what stands before the host of a URL, and query parameters by the names of
-    secrets, as `***`.
+    """Replace the user and password of URLs by `***`, and so the query parameters whose names mark
+    secrets.
 
     >>> redacted("'s3://key:secret@bucket/a' and https://host/a?sig=abc&v=1, not s3://bucket/a@b")
     "'s3://***@bucket/a' and https://host/a?sig=***&v=1, not s3://bucket/a@b"
@@ -36,7 +36,8 @@ def redacted(text: str) -> str:
 
 
 def redacted_values(value: Any) -> Any:
-    """Return a value of JSON without secrets: credentials in URLs, and whatever has a secret's name.
+    """Return a JSON value without secrets: credentials in URLs, and all values whose names mark
+    secrets.
 
     >>> redacted_values({"directory": "s3://k:s@b/a", "parameters": {"db_password": "x", "n": 3}})
     {'directory': 's3://***@b/a', 'parameters': {'db_password': '***', 'n': 3}}
@@ -56,7 +57,7 @@ def redacted_values(value: Any) -> Any:
 
 
 def host_alone(url: str) -> str:
-    """Return a URL without its path, query and user, for an address whose path is a secret.
+    """Return only the scheme and host of a URL. For addresses whose path is a secret.
 
     >>> host_alone("https://hooks.example.com:8443/services/T0/B0")
     'https://hooks.example.com:8443/***'
@@ -66,14 +67,14 @@ def host_alone(url: str) -> str:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """The text, with `***` for each of the secrets. One may be a part of another: the longest goes
-    first."""
+    """Replace each of the secrets in the text by `***`. The longest is replaced first, as one may be
+    part of another."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
     return text
 
 
 def redacted_repr(self: Any) -> str:
-    """How a dataclass shows itself, without the credentials in its URLs: to be its `__repr__`."""
+    """Return the `repr` of a dataclass without the credentials in its URLs. Used as its `__repr__`."""
     values = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr)
     return redacted(f"{type(self).__name__}({', '.join(values)})")

@@ -1,4 +1,4 @@
-"""Where the user wrote it: the file and line of the call that is at work, for errors and `explain`."""
+"""The file and line of the user's call that is being executed, for errors and `explain`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _done_for: ContextVar[Site | None] = ContextVar("_done_for", default=None)
 
 
 def _user_frames() -> Iterator[FrameType]:
-    """The frames on the stack that are not of this package, innermost first."""
+    """Yield the stack frames outside this package, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if not frame.f_code.co_filename.startswith(_PACKAGE):
@@ -31,8 +31,7 @@ def _user_frames() -> Iterator[FrameType]:
 
 
 def call_site() -> Site:
-    """The innermost line on the stack that is outside of this package, or the one that this is done
-    for."""
+    """Return the innermost line on the stack outside this package, or the line set by `done_for`."""
     if (said := _done_for.get()) is not None:
         return said
     for frame in _user_frames():
@@ -41,7 +40,7 @@ def call_site() -> Site:
 
 
 def in_notebook(site: Site) -> Site:
-    """The cell ("In[3]") and its line, where the file is one that IPython has made up for a cell."""
+    """Return the notebook cell ("In[3]") and line if IPython generated the file for a cell."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return site
@@ -50,7 +49,8 @@ def in_notebook(site: Site) -> Site:
 
 
 def names_in_sight() -> dict[str, Any]:
-    """The local names of the user's frames, inner ones first: what a string annotation may mean."""
+    """Return the local names of the user's frames, inner ones first. String annotations may refer to
+    them."""
     found: dict[str, Any] = {}
     for frame in _user_frames():
         for name, value in frame.f_locals.items():
@@ -60,7 +60,7 @@ def names_in_sight() -> dict[str, Any]:
 
 @contextmanager
 def done_for(site: Site) -> Iterator[None]:
-    """What a command does after the user's file has ended, for a line of it."""
+    """Attribute the calls within to a line of the user's program, after the program has finished."""
     before = _done_for.set(site)
     try:
         yield
@@ -70,19 +70,19 @@ def done_for(site: Site) -> Iterator[None]:
 
 @contextmanager
 def located(site: Site, operator: str | None = None) -> Iterator[None]:
-    """Gives the errors that are raised within their place in the user's code."""
+    """Add the place in the user's code to errors that are raised within."""
     try:
         yield
     except RheosError as error:
         error.located(site=site, operator=operator)
         if error.site is not None:
-            # A worker names the file, and knows of no cells.
+            # A worker names the file, and does not know about cells.
             error.site = in_notebook(error.site)
         raise error from None
 
 
 def located_at_call(fn: Callable[P, R]) -> Callable[P, R]:
-    """A function for users: its errors begin with the line that calls it."""
+    """Wrap a function that users call: its errors begin with the line of the call."""
 
     @wraps(fn)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

@@ -1,8 +1,8 @@
-"""A column that says when a row happened: of which types it may be, and how it is read.
+"""Time columns: which types they may have, and how they are read as event times.
 
-timestamps, dates      as they are; one without a zone is in UTC
-numbers                in their `unit`; plain int64 is milliseconds
-text                   by its `format`
+timestamps, dates      unchanged; without a zone they are in UTC
+numbers                in their `unit`; int64 without a unit is milliseconds
+strings                parsed by `format`
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ _DAY_NS = 86_400_000_000_000
 
 Times = npt.NDArray[np.int64]
 Unfit = npt.NDArray[np.bool_]
-"""Which rows have no time: what stands for theirs is any number."""
+"""Mask of the rows without a valid time. Their times have arbitrary values."""
 
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """The column's name, and what its type does not say."""
+    """The column's name, and the details that its type does not determine."""
 
     name: str
     unit: Unit | None = None
-    """Of numbers."""
+    """Unit of a column of numbers."""
     format: str | None = None
-    """Of text, as chrono and strptime have it."""
+    """Format of a column of strings, in the syntax of chrono and strptime."""
 
     @property
     def by_itself(self) -> bool:
-        """Whether its type alone says how it is read."""
+        """Return whether the column's type alone determines how it is read."""
         return self.unit is None and self.format is None
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """The column, which is there, is of a type that can be read so. Raises SchemaError, which
-        begins with `what` it is, such as "the event-time column"."""
+        """Check that the existing column has a supported type. Raise SchemaError, whose message begins
+        with `what`, such as "the event-time column"."""
         kind = schema.field(self.name).type
         is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -76,8 +76,8 @@ class TimeColumn:
             )
 
     def timestamps(self, column: pa.Array) -> pa.Array:
-        """The column as times that need neither unit nor format: itself, or timestamps in us, rounded
-        down. Null where a row has none, or one that cannot be read."""
+        """Return the column as times that need no unit or format: the column itself, or timestamps in
+        us, rounded down. A row without a readable time becomes null."""
         if self.by_itself:
             return column
         times, unfit = self.read(column, "us")
@@ -85,8 +85,8 @@ class TimeColumn:
         return pa.array(times, mask=missing).view(pa.timestamp("us", "UTC"))
 
     def read(self, column: pa.Array, into: Literal["ms", "us"]) -> tuple[Times, Unfit]:
-        """Its numbers or its text as times since the epoch, rounded down, and which rows have none.
-        Nulls are for the caller. Raises InputError for a format that is none."""
+        """Return numbers or strings as times since the epoch, rounded down, and the rows that have
+        none. The caller handles nulls. Raise InputError if the format is invalid."""
         if self.format is not None:
             return _parsed(column, self.name, self.format, into)
         return _scaled(column, UNIT_NS[self.unit or "ms"], UNIT_NS[into])
@@ -96,17 +96,19 @@ class TimeColumn:
 
 
 def is_time(type_: pa.DataType) -> bool:
-    """Whether a column of the type can say when a row happened: timestamp, date, or int of ms."""
+    """Return whether a column of the type can hold event times: timestamp, date, or int of ms."""
     return bool(pa.types.is_timestamp(type_) or pa.types.is_date(type_) or pa.types.is_integer(type_))
 
 
 def epoch_ms(times: pa.Array) -> Times:
-    """Times (see `is_time`) in ms since the epoch, rounded down. Where a time is null, any number."""
+    """Return times (see `is_time`) in ms since the epoch, rounded down. A null becomes an arbitrary
+    number."""
     return _of_type(times, 1_000_000)
 
 
 def epoch_us(times: pa.Array) -> Times:
-    """Times (see `is_time`) in us since the epoch, rounded down. Where a time is null, any number."""
+    """Return times (see `is_time`) in us since the epoch, rounded down. A null becomes an arbitrary
+    number."""
     return _of_type(times, 1_000)
 
 
@@ -124,7 +126,8 @@ def _of_type(times: pa.Array, unit_ns: int) -> Times:
     values: Times = times.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     if given_ns > unit_ns:
         factor = given_ns // unit_ns
-        # A product beyond int64 would wrap into another time; its limit is beyond all event times.
+        # A product beyond int64 would wrap around to another time. The limit is later than all event
+        # times.
         most = np.iinfo(np.int64).max // factor
         return np.clip(values, -most, most) * factor
     if given_ns < unit_ns:
@@ -139,7 +142,7 @@ def _scaled(column: pa.Array, unit_ns: int, into_ns: int) -> tuple[Times, Unfit]
     if column.null_count:
         column = column.fill_null(0)
     values = column.to_numpy(zero_copy_only=False)
-    # As floats, to see what does not fit.
+    # Computed as floats, to find the numbers that do not fit.
     scaled: npt.NDArray[np.float64] = np.floor(values.astype(np.float64) * (unit_ns / into_ns))
     unfit = ~((scaled > MIN_TIMESTAMP_MS) & (scaled < MAX_TIMESTAMP_MS))
     if pa.types.is_floating(column.type):
@@ -163,12 +166,12 @@ def _parsed(column: pa.Array, name: str, format: str, into: Literal["ms", "us"])
 
 
 ONE_ZONE = "give all of them a time zone: datetime(..., tzinfo=UTC). A datetime without one is UTC"
-"""The hint where `mixed_zones` finds some."""
+"""Hint for the error if `mixed_zones` finds a row."""
 
 
 def mixed_zones(values: Iterable[Any]) -> int | None:
-    """The first of a column's values that is a datetime with a zone where one before it has none, or
-    the other way round. One without a zone is UTC, which who also writes zones may not mean."""
+    """Return the index of the first datetime with a zone after one without, or the other way round. A
+    datetime without a zone is UTC, which a user who also writes zones may not intend."""
     zoned: bool | None = None
     for index, value in enumerate(values):
         if isinstance(value, datetime):
@@ -178,5 +181,5 @@ def mixed_zones(values: Iterable[Any]) -> int | None:
             elif zoned is not has_zone:
                 return index
         elif value is not None:
-            return None  # It is no column of datetimes.
+            return None  # The column does not hold datetimes.
     return None

@@ -35,7 +35,7 @@ class Cell(ABC):
 
     @abstractmethod
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Takes a batch's column in; the value after each row, in the order of the rows."""
+        """Take a batch's column in; the value after each row, in the order of the rows."""
 
     def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
         """Do the same as `run` for a few rows, one by one, given the slot of each row.

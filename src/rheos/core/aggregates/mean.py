@@ -113,7 +113,7 @@ class MeanCell(Cell):
         self.parts = {**self._units.parts, **self._count.parts}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Raises SumTooLarge."""
+        """Raise SumTooLarge."""
         assert column is not None
         counts = self._count.sorted_counts(rows, column)
         sums, large = self._units.run(rows, Units.of(column).take(rows.order))

@@ -29,7 +29,7 @@ class RunningUnits:
         """Whether some sum has left 64 bits."""
 
     def run(self, rows: Segments, values: Units) -> tuple[Units, Mask | None]:
-        """Adds sorted values. Returns the sums after each of them, and which do not fit 128 bits."""
+        """Add sorted values. Returns the sums after each of them, and which do not fit 128 bits."""
         carry = self.low.values[rows.slots]
         if values.beyond is None and not self._is_wide and _fits(rows, values.low, carry):
             sums = rows.int_sums(values.low, carry)

@@ -146,7 +146,7 @@ class SumCell(Cell):
         return sums
 
     def sorted_sums(self, rows: Segments, column: pa.Array) -> Numbers:
-        """Raises SumTooLarge."""
+        """Raise SumTooLarge."""
         given = rows.gather(numbers(column, 0))
         values: Numbers = given.astype(self._dtype, copy=False)
         carry = self._sum.values[rows.slots]
@@ -171,7 +171,7 @@ class DecimalSumCell(Cell):
         self.parts = {**self._units.parts, "seen": self._seen}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Raises SumTooLarge."""
+        """Raise SumTooLarge."""
         assert column is not None
         unseen = self._seen.run(rows, column)
         sums, large = self._units.run(rows, Units.of(column).take(rows.order))

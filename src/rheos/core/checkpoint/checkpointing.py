@@ -208,7 +208,7 @@ class Checkpointing:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def proceed(self, now_ms: int) -> list[Action]:
-        """Opens what is due, as long as no entry is being written to the log."""
+        """Open what is due, as long as no entry is being written to the log."""
         opening_ms = self._opening_ms()
         if opening_ms is None or now_ms < opening_ms:
             return []

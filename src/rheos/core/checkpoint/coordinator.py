@@ -158,7 +158,7 @@ class Coordinator:
 
     @property
     def earlier(self) -> JobCounts:
-        """Counts of the job from before this driver."""
+        """Count of the job from before this driver."""
         return self._life.earlier
 
     @property

@@ -118,7 +118,7 @@ class JobLifecycle:
 
     @property
     def earlier(self) -> JobCounts:
-        """Counts of the job from before this driver."""
+        """Count of the job from before this driver."""
         return self._starting.earlier
 
     @property

@@ -358,7 +358,7 @@ class JobLog:
         return sorted(int(match[1]) for match in matches if match)
 
     def _exists(self, number: int) -> bool:
-        """Asks for the file itself: a listing may be of a moment before."""
+        """Ask for the file itself: a listing may be of a moment before."""
         path = self.path(number)
         try:
             self._store.get(path)

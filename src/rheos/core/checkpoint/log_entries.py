@@ -219,7 +219,7 @@ def encode_entry(entry: LogEntry, place: Place | None, format: int = FORMAT) -> 
 
 
 def decode_entry(data: bytes, path: str) -> Stored:
-    """Raises UnrestorableError, naming `path`, where the bytes are no whole entry of a known format.
+    """Raise UnrestorableError, naming `path`, where the bytes are no whole entry of a known format.
 
     Only the log can check whether it is the entry that belongs there.
     """

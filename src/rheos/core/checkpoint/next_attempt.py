@@ -119,7 +119,7 @@ class NextAttempt:
         return self._choose(now_ms)
 
     def savepoint_read(self, event: SavepointRead, now_ms: int) -> Step:
-        """Raises what `decide` raises."""
+        """Raise what `decide` raises."""
         self._savepoint = event
         return self._choose(now_ms)
 

@@ -78,7 +78,7 @@ def encode_manifest(savepoint: Savepoint) -> bytes:
 
 
 def write_savepoint(store: Store, savepoint: Savepoint) -> None:
-    """Writes the manifest: from now on the savepoint exists. `store` is at its folder.
+    """Write the manifest: from now on the savepoint exists. `store` is at its folder.
 
     Raises CheckpointError where it fails, or another savepoint is there.
     """
@@ -146,7 +146,7 @@ def _decode(data: bytes, directory: str) -> Savepoint:
 
 
 def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
-    """Reads every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
+    """Read every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
     missing or damaged."""
     wrong = []
     for handle in savepoint.entry.handles:
@@ -176,7 +176,7 @@ def _problem(store: Store, handle: StateHandle) -> str | None:
 
 
 def discard_savepoint(store: Store) -> None:
-    """Deletes what a savepoint has left in its folder, the manifest first, and what is still being
+    """Delete what a savepoint has left in its folder, the manifest first, and what is still being
     written. Raises OSError."""
     store.delete(MANIFEST)
     for path in [*store.list(STATE), *store.unfinished(STATE)]:

@@ -128,7 +128,7 @@ class SavepointRequests:
             self.ask(_WITHOUT_COPY)
 
     def drain(self) -> None:
-        """Begins the next one, for which the input is ended first."""
+        """Begin the next one, for which the input is ended first."""
         assert self._current is None
         self._current = _Current(self._queue.popleft(), Stage.DRAINING)
 

@@ -145,7 +145,7 @@ class SnapshotWriter:
         self._files: dict[tuple[OperatorId, str, str], _Link] = {}
 
     def adopt(self, handles: Iterable[StateHandle]) -> None:
-        """Takes over the FILEs of the checkpoint that the attempt starts from: they are written.
+        """Take over the FILEs of the checkpoint that the attempt starts from: they are written.
 
         Names are unique over the life of a job, so those of all subtasks may be taken (CP20).
         """
@@ -246,7 +246,7 @@ class SnapshotWriter:
         snapshot: Snapshot,
         files: dict[tuple[OperatorId, str, str], _Link],
     ) -> list[_Link]:
-        """Adds the snapshot's files to `files`; returns those that are written now."""
+        """Add the snapshot's files to `files`; returns those that are written now."""
         missing: dict[tuple[str, str], SnapshotFile] = {}
         for file in snapshot.files:
             key = (operator, file.state, file.name)

@@ -119,7 +119,7 @@ class SplitDiscovery:
         return min(dues, default=None)
 
     def tick(self, now_ms: int) -> list[Action]:
-        """Lists what is due. What some subtask has not taken within the interval is sent once more."""
+        """List what is due. What some subtask has not taken within the interval is sent once more."""
         actions: list[Action] = []
         for id, each in self._discoveries.items():
             if each.listing and now_ms - each.asked_ms >= SLOW_MS:
@@ -208,7 +208,7 @@ def _slow(source: WatchedSource) -> RheosError:
 
 
 def _next_of(rest: deque[T], size_bytes: Callable[[T], int]) -> list[T]:
-    """Takes as many of them as one message may have."""
+    """Take as many of them as one message may have."""
     taken: list[T] = []
     size = 0
     while rest and len(taken) < MAX_SPLITS:

@@ -211,7 +211,7 @@ class Expressions:
         return value.code if value.kind == "int" else f"int64({value.code})"
 
     def there(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
-        """Writes that the row fails where the value is None."""
+        """Write that the row fails where the value is None."""
         if value.null:
             with self.out.block(f"if {value.null}:"):
                 self.out.write(f"fail(failed, {self.out.failure(line, what, hint)})")
@@ -257,7 +257,7 @@ class Expressions:
     def _further(
         self, found: str, op: ast.boolop, values: list[ast.expr], then: Callable[[ast.expr], None]
     ) -> None:
-        """Writes the further operands of `and` or `or`, each where those before it do not decide."""
+        """Write the further operands of `and` or `or`, each where those before it do not decide."""
         if values:
             head = f"if {found}:" if isinstance(op, ast.And) else f"if not {found}:"
             with self.scope.perhaps(), self.out.block(head):

@@ -140,7 +140,7 @@ class MethodScope:
         self.assigned.add(name)
 
     def declared(self, out: Writer) -> None:
-        """Writes all variables, with nothing in them."""
+        """Write all variables, with nothing in them."""
         for name, variable in self.types.items():
             if variable.kind in ZEROS:
                 out.write(f"v_{name} = {ZEROS[variable.kind]}")

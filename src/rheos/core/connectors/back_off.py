@@ -7,8 +7,8 @@ _LONGEST_WAIT_US = 1_000_000
 
 
 class BackOff:
-    """The back-off of one caller. By default it waits 50 ms first, and then twice as long each time, up
-    to 1 s."""
+    """The back-off of one caller. By default it waits 50 ms first, then twice as long each time, up to
+    1 s."""
 
     def __init__(
         self,
@@ -28,8 +28,9 @@ class BackOff:
         return self._since_us is not None
 
     def failed(self, now_us: int, began_us: int | None = None) -> int | None:
-        """It has failed: how long to wait before the next try; None where it has for `retry_for_us`.
-        `began_us`: when the first try began, if that is to count."""
+        """Record a failure, and return how long to wait before the next try. Return None if tries have
+        failed for `retry_for_us`. That time starts at `began_us`, when the first try began, or at the
+        first failure."""
         if self._since_us is None:
             self._since_us = now_us if began_us is None else began_us
             self._wait_us = self._first_us
@@ -39,9 +40,9 @@ class BackOff:
         return wait_us
 
     def failing_for_us(self, now_us: int) -> int:
-        """Since it failed first, after it had gone well."""
+        """Return the time since the first failure after the last success; 0 if there was none."""
         return 0 if self._since_us is None else now_us - self._since_us
 
     def restore(self) -> None:
-        """It went well."""
+        """Record a success: the next failure starts a new back-off."""
         self._since_us = None

@@ -1,9 +1,9 @@
 """Optional capabilities of a source and its readers. Each capability is a small protocol.
 
 A source has a capability if it has the protocol's members; it need not name the protocol among its
-bases. A subclass that lacks a capability of its base sets the method to None. The functions below ask a
-source, and return the default if it lacks the capability. Nothing else in Rheos uses these members of a
-source directly.
+bases. A subclass that lacks a capability of its base sets the method to None. The functions below call
+a source's members, and return the default if it lacks the capability. Nothing else in Rheos uses these
+members of a source directly.
 
 >>> from rheos import collection
 >>> rows = collection([{"n": 1}])
@@ -43,11 +43,12 @@ class Discovers(Protocol):
     """
 
     discovery_ms: int | None
-    """Time between two looks for new splits. None: this source does not look, though its class may."""
+    """Time between two searches for new splits. None: this source does not search, though its class
+    may."""
 
 
 def discovery_ms(source: Source) -> int | None:
-    """Return how often to look for splits; None if the source does not look for any."""
+    """Return how often to search for splits; None if the source does not discover any."""
     return source.discovery_ms if isinstance(source, Discovers) else None
 
 
@@ -60,15 +61,15 @@ def discovery_phase(source: Source) -> int:
 def discovered(source: Source) -> Iterable[Split]:
     """Return all splits that exist now. Those with new ids are read, too; known ones stay.
 
-    The driver calls this every `discovery_ms`, one call at a time, in a thread, so it may wait. What it
-    raises is shown in the status; after five failures in a row the attempt fails.
+    The driver calls this every `discovery_ms`, one call at a time, in a thread, so it may wait. If it
+    raises, the status shows the error; after five failures in a row the attempt fails.
     """
     found: Iterable[Split] = getattr(source, "discover", source.splits)()
     return found
 
 
 def nothing_found(source: Source) -> RheosError | None:
-    """Return the warning that there is no split yet; None if that needs no warning."""
+    """Return the warning that no split exists yet; None if that needs no warning."""
     warning: RheosError | None = getattr(source, "nothing_found", _none)()
     return warning
 
@@ -78,12 +79,12 @@ class ForgetsSplits(Protocol):
     """A source whose old splits are forgotten, so that state does not grow without a bound.
 
     A split is forgotten once it is read, no longer listed, and older by `forget_ms` than the newest
-    known one. A split of that age that is discovered later is an error. `discover` then returns splits
+    known one. A split of that age that is discovered later is an error. `discover` must return splits
     in the order of their times.
     """
 
     forget_ms: int | None
-    """None: this source forgets nothing, though its class may."""
+    """Age at which splits are forgotten. None: this source forgets nothing, though its class may."""
 
     def made_ms(self, split: Split) -> int | None:
         """Return when the split was made (ms since the epoch, by one clock for all splits), from the
@@ -104,7 +105,7 @@ def made_ms(source: Source, split: Split) -> int | None:
 class HasEndlessSplits(Protocol):
     """An unbounded source some of whose splits end.
 
-    A subtask reads a few splits that end at a time, and all endless ones at once.
+    A subtask reads only a few splits that end at a time, but all endless splits at once.
     """
 
     def endless(self, split: Split) -> bool:
@@ -121,12 +122,12 @@ class SelectsSplits(Protocol):
     """A source that decides which splits to read when a job resumes."""
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """Return which of its `splits` to read, the same in every subtask.
+        """Return which of the listed `splits` to read. The result is the same in every subtask.
 
         Args:
-            splits: what `splits` returned.
-            known: payloads of the splits in the checkpoint, by id, as they were then. Splits that are
-                known and not listed any more are read on, too.
+            splits: result of the source's `splits`.
+            known: payloads of the splits at the time of the checkpoint, by id. Splits that are known
+                but no longer listed are also read further.
         """
 
 
@@ -160,7 +161,7 @@ def shared_client(source: Source, ctx: ReaderContext) -> SourceClient | None:
 
 @runtime_checkable
 class StagesRows(Protocol):
-    """A source whose rows must be written down before they can be read again."""
+    """A source whose rows must be stored before they can be replayed."""
 
     def staged(self, folder: str) -> Source:
         """Return the source that is really read.
@@ -168,8 +169,8 @@ class StagesRows(Protocol):
         Called once on the driver, before `splits`; the batch runtime does not call it.
 
         Args:
-            folder: a path or URL that every worker reaches. It belongs to this source and lives as long
-                as the job. A job that is started again finds there what it wrote before.
+            folder: a path or URL that every worker can access. It belongs to this source and exists as
+                long as the job. A restarted job finds its earlier files there.
         """
 
 
@@ -180,18 +181,18 @@ def staged(source: Source, folder: str) -> Source:
 
 @runtime_checkable
 class ReleasesStaging(Protocol):
-    """The result of `staged`, if something that was started there runs alongside the job."""
+    """The result of `staged`, if it started something that runs alongside the job."""
 
     def released(self) -> None:
-        """End that, such as a streaming query.
+        """Release what `staged` started, such as a streaming query.
 
-        The driver calls it when the job has ended, or could not start. It may wait, and may be called
-        again.
+        The driver calls it when the job has ended, or could not start. The call may wait, and may be
+        repeated.
         """
 
 
 def release(source: Source) -> None:
-    """End what `staged` has started."""
+    """Release what `staged` started."""
     if isinstance(source, ReleasesStaging):
         source.released()
 
@@ -201,11 +202,11 @@ class RunsQueries(Protocol):
     """A source that is staged by queries of Spark, which run alongside the job."""
 
     def queries(self) -> Sequence[Source]:
-        """Return the parts of the source, or the source itself, that such a query stages."""
+        """Return the parts of the source (or the source itself) that a Spark query stages."""
 
 
 def queries(source: Source) -> Sequence[Source]:
-    """Return what queries of Spark are still to stage for a source."""
+    """Return the parts of a source that Spark queries still have to stage."""
     return source.queries() if isinstance(source, RunsQueries) else ()
 
 
@@ -225,16 +226,16 @@ def session_of(source: Source) -> Any | None:
 
 @runtime_checkable
 class ReadsUntilNow(Protocol):
-    """A source that can stop at what exists now, for a run that another run continues."""
+    """A source that can be limited to the rows that exist now, for a run that a later run continues."""
 
     def as_of_now(self) -> Source:
-        """Return the source as it is now: `bounded` as before, without discovery, with the same
-        positions. The reader of a split that may grow later has `CatchesUp`.
+        """Return the source limited to what exists now: `bounded` unchanged, without discovery, with
+        the same positions. The reader of a split that may grow later implements `CatchesUp`.
 
         Called once on the driver, before all else, unless all sources of the job are bounded.
 
         Raises:
-            ConfigurationError: this source has no such moment.
+            ConfigurationError: this source cannot be limited so.
         """
 
 
@@ -258,14 +259,14 @@ def until_now(source: Source) -> Source:
 
 @runtime_checkable
 class IsPaced(Protocol):
-    """A source that returns rows at some pace, which batch need not keep."""
+    """A source that emits rows at a limited rate, which batch runs ignore."""
 
     def unpaced(self) -> Source:
-        """Return a source of the same rows as fast as they can be read."""
+        """Return a source of the same rows without the rate limit."""
 
 
 def unpaced(source: Source) -> Source:
-    """Return the source as fast as it can be read."""
+    """Return the source without its rate limit."""
     return source.unpaced() if isinstance(source, IsPaced) else source
 
 
@@ -274,10 +275,11 @@ def unpaced(source: Source) -> Source:
 
 @runtime_checkable
 class ReadsAlone(Protocol):
-    """A source that nobody else may read while a job does: `rheos fork` does not."""
+    """A source that no other program may read while a job reads it. `rheos fork` does not read it."""
 
     def only_reader(self) -> str | None:
-        """Return the reason, such as that rows go to one reader only; None if others may read."""
+        """Return the reason, such as that each row is sent to one reader only; None if others may
+        read."""
 
 
 def reads_alone(source: Source) -> str | None:
@@ -287,7 +289,7 @@ def reads_alone(source: Source) -> str | None:
 
 @runtime_checkable
 class LosesRows(Protocol):
-    """A source that cannot be read again, so that a failure loses rows: `rheos explain` shows which."""
+    """A source that cannot be replayed, so that a failure loses rows. `rheos explain` shows which."""
 
     def lost_by_failure(self) -> str | None:
         """Return which rows a failure of the job loses; None if none are lost."""
@@ -351,31 +353,33 @@ def rejected_schema_of(source: Source) -> pa.Schema | None:
 
 @runtime_checkable
 class KnowsEarliestTimes(Protocol):
-    """A source whose description tells a time that no row of a split precedes."""
+    """A source whose description contains a lower bound of the times in a split."""
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        """Return a time (ms since the epoch) before which no row of the split is, by the column `on`.
+        """Return a time (ms since the epoch) such that no row of the split is earlier by the column
+        `on`.
 
-        Until the split's first row, its watermark may advance to that time. None: it is unknown.
+        Until the split's first row, its watermark may advance to that time. None: no such time is
+        known.
         """
 
 
 def earliest_ms(source: Source, split: Split, on: TimeColumn) -> int | None:
-    """Return a time before which no row of the split is; None if that is unknown."""
+    """Return a time such that no row of the split is earlier; None if no such time is known."""
     return source.earliest_ms(split, on) if isinstance(source, KnowsEarliestTimes) else None
 
 
 @runtime_checkable
 class FixesEventTime(Protocol):
-    """A source whose splits need `TimeReached` to advance, which speaks of one time column only."""
+    """A source whose splits need `TimeReached` to advance. It refers to one time column only."""
 
     event_time_behind: bool
-    """False: `with_event_time` downstream of the source is refused, as a split without rows would never
-    advance by another column."""
+    """Whether `with_event_time` may follow the source. If not, that is an error: by another column, a
+    split without rows would never advance."""
 
 
 def allows_event_time(source: Source) -> bool:
-    """Return whether `with_event_time` may follow the source: by default it may."""
+    """Return whether `with_event_time` may follow the source; by default it may."""
     return source.event_time_behind if isinstance(source, FixesEventTime) else True
 
 
@@ -384,32 +388,34 @@ def allows_event_time(source: Source) -> bool:
 
 @runtime_checkable
 class ReportsLag(Protocol):
-    """A reader that knows how many records it has not returned yet."""
+    """A reader that knows how many records it still has to return."""
 
     def lag_rows(self) -> int | None:
-        """Return the number of records that exist and that `poll` has not returned, without a request.
+        """Return the number of records that exist and that `poll` has not returned, without sending a
+        request.
 
-        A metric: no result depends on it. None: it is unknown. Called about once a second, before
-        `close`.
+        The number is only a metric; no result depends on it. None: it is unknown. Called about once a
+        second, before `close`.
         """
 
 
 def lag_rows(reader: SplitReader) -> int | None:
-    """Return how many records a reader has not returned yet; None if that is unknown."""
+    """Return how many records a reader still has to return; None if that is unknown."""
     return reader.lag_rows() if isinstance(reader, ReportsLag) else None
 
 
 @runtime_checkable
 class ReportsPlaces(Protocol):
-    """A reader that knows where its rows are, for `rheos why`."""
+    """A reader that knows the coordinates of its rows, for `rheos why`."""
 
     def places(self) -> RowPlaces | None:
-        """Return the places of the rows that `poll` returned last: the same ones whichever position was
-        restored before. None: they are unknown. Called right after such a `poll`, and by no job."""
+        """Return the coordinates of the rows that `poll` returned last, independent of which position
+        was restored before. None: they are unknown. Only diagnosis calls it, right after such a `poll`;
+        jobs never do."""
 
 
 def places(reader: SplitReader) -> RowPlaces | None:
-    """Return the places of the rows that `poll` returned last; None if they are unknown."""
+    """Return the coordinates of the rows that `poll` returned last; None if they are unknown."""
     return reader.places() if isinstance(reader, ReportsPlaces) else None
 
 

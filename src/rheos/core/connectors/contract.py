@@ -1,10 +1,10 @@
 """The connector contract: a source of replayable splits, or a sink with two phases.
 
-`Source` and `Sink` are frozen, picklable descriptions of what the user configured. Readers, writers
-and committers are the running things, made from them on the worker.
+`Source` and `Sink` are frozen, picklable descriptions of what the user configured. The worker creates
+the running readers, writers and committers from them.
 
-A source is cut into *splits* by its data alone, never by the parallelism: watermarks are generated
-per split and lateness is decided by them, so the cut is part of the result.
+Only the data determines how a source is divided into *splits*, never the parallelism. Watermarks are
+generated per split and decide lateness, so the division affects the result.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rheos.core.protocol.splits import Split as Split
 
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """Nothing to read just now.
+    """A poll result: no rows are available now.
 
-    `wake_after_us` says when to ask again, if nothing else happens; None means that an I/O
-    completion will wake the mailbox.
+    `wake_after_us` is the time after which to poll again. None means that the completion of I/O will
+    wake the mailbox.
     """
 
     wake_after_us: int | None = None
@@ -38,7 +38,7 @@ class Pending:
 class TimeReached:
     """A poll result without rows that advances the split's event time, as a row with this time would.
 
-    The watermark of the split so advances when other splits have rows and this one has none.
+    It lets the split's watermark advance while other splits have rows and this one has none.
     """
 
     event_time_ms: int
@@ -46,7 +46,7 @@ class TimeReached:
 
 @dataclass(frozen=True, slots=True)
 class EndOfSplit:
-    """The split is read to its end."""
+    """A poll result: the split has been read to its end."""
 
 
 Polled: TypeAlias = Batch | Pending | TimeReached | EndOfSplit
@@ -58,12 +58,12 @@ class RowPlaces(msgspec.Struct, frozen=True, array_like=True):
     unit: str
     """Unit of the positions, such as `offset` or `line`."""
     of_rows: Sequence[int | str]
-    """The position of each row. Several rows may have the same position."""
+    """Position of each row. Several rows may have the same position."""
 
 
 @dataclass(slots=True)
 class ReaderContext:
-    """The context of a reader or a client."""
+    """The environment of a reader or a client."""
 
     clock: Clock
     io: IoExecutor
@@ -72,8 +72,9 @@ class ReaderContext:
     reject: Callable[[Batch], None]
     """Routes rows to the source's side output of rejected rows, if it has one."""
     wake: Callable[[], None]
-    """Says that there is something to read: the readers are polled soon. For any thread, at any time.
-    Who calls it gives `Pending()`. The batch runtime asks by itself, and often."""
+    """Notifies the engine that rows are available, so that it polls the readers soon. Any thread may
+    call it at any time. Readers that use it return `Pending()`. The batch runtime polls often without
+    it."""
     client: SourceClient | None = None
     """The client of this subtask (`SharesClient`); None in the context of a client itself."""
 
@@ -81,12 +82,12 @@ class ReaderContext:
 class SourceClient(ABC):
     """A client that the readers of one subtask share, such as one connection for all of their splits.
 
-    If a reader is not polled, the client must pause it: the data read ahead for it is bounded. The
+    If a reader is not polled, the client must pause it, so that its buffered data is bounded. The
     readers of other splits continue.
     """
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
-        """Receive the notification that a checkpoint is in the log.
+        """Handle the notification that a checkpoint is in the log.
 
         `positions` are the positions of the subtask's splits in the checkpoint, by split id. Splits
         that were never opened are missing. The notification serves external observers; reading does
@@ -100,14 +101,14 @@ class SourceClient(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Called once, when all readers of the subtask are closed, also after an error. May wait, a few
-        seconds at the most."""
+        """Release the client. Called once, after all readers of the subtask are closed, also after an
+        error. It may wait for a few seconds at most."""
 
 
 class SplitReader(ABC):
     """Reads one split. The mailbox calls its methods; none of them blocks.
 
-    `capabilities.py` has what a reader may do in addition: say how far it lags, where its rows are, and
+    `capabilities.py` lists optional members of a reader: its lag, the coordinates of its rows, and
     whether it has caught up.
     """
 
@@ -115,30 +116,32 @@ class SplitReader(ABC):
     def poll(self, max_rows: int) -> Polled:
         """Return up to `max_rows` rows of the source's schema, or the reason why there are none.
 
-        A batch without rows says that records were read and none of them counts. `TimeReached` says
+        A batch without rows means that records were read and none of them counts. `TimeReached` means
         that the split's event time has advanced without rows. After `EndOfSplit` the reader is not
         polled again.
 
         Raises:
-            InputError: a record is bad. The error has the file, the row and a hint.
+            InputError: a record is invalid. The error has the file, the row and a hint.
         """
 
     @abstractmethod
     def position(self) -> bytes:
-        """Return the position at which a new reader returns just the rows that `poll` has not."""
+        """Return the current position. A reader opened there returns exactly the rows that `poll` has
+        not returned."""
 
     def close(self) -> None:
-        """Release what the reader holds. Called once, also after an error."""
+        """Release all resources of the reader. Called once, also after an error."""
 
 
 class Source(ABC):
-    """A frozen, picklable description of the origin of rows: list the splits, and read one.
+    """A frozen, picklable description of the origin of rows, which lists the splits and reads each of
+    them.
 
-    `capabilities.py` has what a source may do in addition, such as to discover splits at run time.
+    `capabilities.py` lists optional members of a source, such as the discovery of splits at run time.
     """
 
     schema: pa.Schema
-    """The columns of the rows; known when the program is built."""
+    """Columns of the rows; known when the program is built."""
 
     bounded: bool
     """Whether all splits end."""
@@ -153,75 +156,80 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        """Return a reader of the split, at its beginning or at a position that a reader returned."""
+        """Return a reader of the split, from its beginning (None) or from a position that a reader
+        returned."""
 
     def positions(self) -> str:
-        """Return a few words that name the kind of splits and positions. A job cannot continue from
-        positions of another kind."""
+        """Return a short name of the kind of splits and positions. A job cannot continue from positions
+        of another kind."""
         return type(self).__qualname__
 
     def describe(self) -> str:
-        """Return a few words for `explain` and the status."""
+        """Return a short description for `explain` and the status."""
         return type(self).__name__
 
 
 @dataclass(slots=True)
 class SinkContext:
-    """The context of a sink writer."""
+    """The environment of a sink writer."""
 
     job: JobId
-    """Other jobs have others, also a fork of the same name."""
+    """Id of the job. Other jobs have other ids, even a fork of the same name."""
     attempt: Attempt
     operator: str
-    """The id of the operator: it distinguishes the sinks of a job."""
+    """Id of the operator. It distinguishes the sinks of a job."""
     subtask: int
     clock: Clock
     io: IoExecutor
     schema: pa.Schema
-    """The visible columns of what will be written."""
+    """Visible columns of the rows to write."""
     name: str = ""
-    """The name of the operator, for people."""
+    """Name of the operator, for people."""
     count: Callable[[str, int], None] = lambda name, by: None
-    """Adds to a named counter of the operator, such as `retries`. To be called where the writer is."""
+    """Adds to a named counter of the operator, such as `retries`. Only for calls in the writer's
+    process."""
 
 
 class SinkWriter(ABC):
-    """Writes one subtask's rows, in epochs that the checkpoints end.
+    """Writes one subtask's rows, in epochs that checkpoints delimit.
 
-    `sink_capabilities.py` has what a sink, a writer and a committer may do in addition.
+    `sink_capabilities.py` lists optional members of a sink, a writer and a committer.
     """
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Take at least one row of the context's schema. The writer may buffer a bounded amount.
+        """Write a batch of at least one row, with the context's schema. The writer may buffer a bounded
+        amount.
 
-        Called in the mailbox: while the writer waits, the subtask does.
+        Called in the mailbox: while this call waits, the whole subtask waits.
         """
 
     @abstractmethod
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        """Stage durably all that was written, and return what a committer needs to publish it.
+        """Stage durably all rows written so far, and return what a committer needs to publish them.
 
-        Called in the mailbox at each barrier, also if nothing was written since the last one. Rheos
+        Called in the mailbox at each barrier, even if nothing was written since the previous one. Rheos
         keeps the result until the committer has committed it.
         """
 
     def close(self) -> None:
-        """Drop what was not prepared, so that nothing half-written stays. Called once."""
+        """Drop all rows that were not prepared, so that no partial output remains. Called once."""
 
 
 class Committer(ABC):
-    """Publishes what writers have staged. Runs on the I/O executor, and on the driver in recovery."""
+    """Publishes the rows that writers have staged. Runs on the I/O executor, and on the driver during
+    recovery."""
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:
-        """Publish. To commit the same again does nothing. What it raises is tried again."""
+        """Publish staged rows. Committing the same committables again has no effect. After an error,
+        Rheos retries the call."""
 
     @abstractmethod
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
-        """Remove what attempts of the job before `before` have staged, except `keep`.
+        """Remove what attempts of the job before `before` have staged, except for `keep`.
 
-        Called by the driver before an attempt starts, after the recovery commit.
+        The driver calls this before an attempt starts, after the recovery commit.
         """
 
 
@@ -234,7 +242,7 @@ class Sink(ABC):
         row."""
 
     def committer(self) -> Committer | None:
-        """Return a new committer of what any writer of the sink has prepared; None for a sink without
+        """Return a new committer for what any writer of the sink has prepared; None for a sink without
         a second phase."""
         return None
 
@@ -243,9 +251,9 @@ class Sink(ABC):
 
         Raises:
             ProgramError: the schema cannot be written.
-            ConfigurationError: the target cannot be written.
+            ConfigurationError: the target is not writable.
         """
 
     def describe(self) -> str:
-        """Return a few words for `explain` and the status."""
+        """Return a short description for `explain` and the status."""
         return type(self).__name__

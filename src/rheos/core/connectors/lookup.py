@@ -1,7 +1,7 @@
-"""The lookup contract: rows of an external system, by key, which `stream.lookup(...)` requests.
+"""The lookup contract: `stream.lookup(...)` requests rows of an external system by key.
 
-`Lookup` is a frozen, picklable description of what the user configured; the client is made from it on
-the worker, one for each subtask.
+`Lookup` is a frozen, picklable description of what the user configured. The worker creates one client
+from it for each subtask.
 """
 
 from __future__ import annotations
@@ -20,61 +20,61 @@ class Found:
     """The rows found for a batch of keys."""
 
     rows: Batch
-    """Rows with the lookup's schema, in any order. A key may have several rows, or none."""
+    """Rows with the lookup's schema, in any order. A key may have any number of rows."""
     of: pa.Array
     """For each row, the position of its key among the requested keys: integers without nulls."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookupContext:
-    """The context of a lookup's client."""
+    """The environment of a lookup's client."""
 
     name: str
-    """The name of the operator, for people."""
+    """Name of the operator, for people."""
     subtask: int
     keys: pa.Schema
-    """The columns that it will be asked by: named as the lookup's keys, of the stream's types."""
+    """Key columns of the requests: names of the lookup's keys, types of the stream's columns."""
     clock: Clock | None = None
-    """The clock of the runtime; None if a test passes no clock."""
+    """Clock of the runtime; None if a test passes no clock."""
 
 
 class LookupClient(ABC):
-    """Asks for rows, over a connection of its own."""
+    """Requests rows over a connection of its own."""
 
     @abstractmethod
     def fetch(self, keys: Batch) -> Found:
-        """The rows of some keys, in as few round trips as it can.
+        """Return the rows of these keys, in as few round trips as possible.
 
-        The keys are distinct, without nulls, at least one and some thousands at the most; columns as in
-        `LookupContext.keys`. Called on the I/O executor, one call at a time. It may wait, some seconds
-        at the most.
+        The keys are distinct and without nulls, from one to a few thousand, with the columns of
+        `LookupContext.keys`. Called on the I/O executor, one call at a time. It may wait for a few
+        seconds at most.
 
-        Any exception is taken for a system that is away: it is called again, ever less often, as long
-        as the user has said; so a connection that is lost is let go of, and made anew in the next call.
-        A RheosError ends the attempt at once, unless it is an UnavailableError: a refused password, a
-        table that is not there, a value that does not fit.
+        Any exception is treated as an outage: Rheos repeats the call at growing intervals, for the time
+        that the user configured. The client should drop a lost connection and open a new one in the
+        next call. A RheosError other than UnavailableError ends the attempt at once; examples are a
+        refused password, a missing table, or a value that does not fit.
         """
 
     def close(self) -> None:
-        """Called once, also after an error, when no call is under way any more."""
+        """Release the connection. Called once, also after an error, when no request is running."""
 
 
 class Lookup(ABC):
-    """A frozen description of where rows are looked up by key."""
+    """A frozen description of an external system from which rows are looked up by key."""
 
     keys: tuple[str, ...]
-    """The names of what it is asked by. `on=` says a column of the stream for each, in this order."""
+    """Names of the key columns. `on=` maps each of them, in this order, to a column of the stream."""
     schema: pa.Schema
-    """The columns that it gives, without its keys."""
+    """Columns of the found rows, without the keys."""
 
     def validate(self, keys: pa.Schema) -> None:
-        """Called when the program is built, with the columns that it will be asked by. Raises
-        SchemaError where it cannot be asked by such types."""
+        """Check the key columns of the requests. Called when the program is built. Raise SchemaError if
+        their types do not fit."""
 
     @abstractmethod
     def open(self, ctx: LookupContext) -> LookupClient:
-        """The client of one subtask. Called in the mailbox, so it does not connect yet."""
+        """Return the client of one subtask. Called in the mailbox, so it must not connect yet."""
 
     def describe(self) -> str:
-        """A few words for `explain` and the status."""
+        """Return a short description for `explain` and the status."""
         return type(self).__name__

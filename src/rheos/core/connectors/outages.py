@@ -1,7 +1,7 @@
 """Operating system errors that mean that a target is temporarily unavailable.
 
-Examples are a server that is away, a network that is cut, or a disk that is full. Such a call is tried
-again until it succeeds.
+Examples are an unreachable server, a broken network connection, or a full disk. Such a call is retried
+until it succeeds.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _PASSING = frozenset(
 
 
 def is_outage(error: BaseException) -> bool:
-    """Return whether the error may pass without anybody changing the program or its target.
+    """Return whether the error may go away without a change of the program or its target.
 
     >>> is_outage(ConnectionRefusedError()), is_outage(PermissionError())
     (True, False)
@@ -43,11 +43,11 @@ def is_outage(error: BaseException) -> bool:
 
 
 def unpublished(error: Exception, staged_by: str) -> RheosError:
-    """Return the error of a committer as one of ours: `UnavailableError` if it may pass.
+    """Convert an error of a committer to a RheosError: `UnavailableError` if it may go away.
 
     Args:
-        error: what the committer raised.
-        staged_by: what has staged the output, for people: "a checkpoint".
+        error: exception that the committer raised.
+        staged_by: origin of the staged output, for people: "a checkpoint".
     """
     kind: type[RheosError] = CheckpointError
     hint = "the restart strategy tries again; check the sink's target"

@@ -1,6 +1,6 @@
-"""Records that do not match their schema. They fail the job with their position, or are skipped.
+"""Records that do not match their schema: they fail the job with their position, or are skipped.
 
-All sources share this mechanism. With `on_error="skip"` a bad record is counted (`skipped`), and
+All sources share this mechanism. With `on_error="skip"`, a bad record is counted (`skipped`), and
 becomes a row of the side output "rejected". The row has the record's position (file and line; topic,
 partition and offset), its text, the error, and its bytes.
 """
@@ -21,16 +21,16 @@ from rheos.core.protocol.elements import Batch
 OnError: TypeAlias = Literal["fail", "skip"]
 
 SKIPPED = "skipped"
-"""The counter of rejected records."""
+"""Counter of rejected records."""
 _BEHIND_PLACE = "record"
 _SPLIT = "split"
 
 
 class BadRecord(NamedTuple):
     text: str
-    """The record as readable text. Bytes that are not UTF-8 are replaced."""
+    """Record as readable text. Bytes that are not UTF-8 are replaced."""
     payload: bytes | None
-    """The bytes of the record; None for a tombstone or a record without bytes (a row of Parquet)."""
+    """Bytes of the record; None for a tombstone or a record without bytes (a row of Parquet)."""
     error: str
 
     @classmethod
@@ -58,7 +58,7 @@ def rejected_schema(*place: pa.Field) -> pa.Schema:
 
 
 def rejected_rows(schema: pa.Schema, place: Sequence[Sequence[Any]], bad: Sequence[BadRecord]) -> Batch:
-    """Rows of the side output; `place` has a column of values for each field of the place."""
+    """Return rows of the side output; `place` has a column of values for each position column."""
     texts, payloads, errors = zip(*bad, strict=True) if bad else ((), (), ())
     columns = [*place, texts, errors, payloads]
     arrays = [pa.array(values, field.type) for values, field in zip(columns, schema, strict=True)]
@@ -66,9 +66,9 @@ def rejected_rows(schema: pa.Schema, place: Sequence[Sequence[Any]], bad: Sequen
 
 
 def with_rows_ahead(schema: pa.Schema | None) -> pa.Schema:
-    """Returns the columns of the side output of a source that also rejects rows by their event time.
+    """Return the columns of the side output for a source that also rejects rows by their event time.
 
-    Such rows have been decoded, so a place is known only as far as the reader can say it.
+    Such rows have been decoded, so their position is known only if the reader reports it.
     """
     if schema is None:
         return rejected_schema(pa.field(_SPLIT, pa.string()))
@@ -83,14 +83,14 @@ def rows_ahead(
     rows: Sequence[int],
     bad: Sequence[BadRecord],
 ) -> Batch:
-    """Returns rows of the side output for rows of the batch that a reader gave last.
+    """Return rows of the side output for rejected rows of the reader's last batch.
 
     Args:
         schema: columns of the side output.
         split: the split of the rows.
-        places: where the rows of the batch are, if the reader can say it.
-        rows: numbers of the rejected rows in the batch.
-        bad: what is wrong with each of them.
+        places: coordinates of the batch's rows, if the reader reports them.
+        rows: indexes of the rejected rows in the batch.
+        bad: the error of each of them.
     """
     place: list[Sequence[Any]] = []
     for name in schema.names[: schema.names.index(_BEHIND_PLACE)]:
@@ -110,7 +110,7 @@ def places_of_rejected(rejected: Batch) -> RowPlaces:
 
 
 def bad_record(place: str, bad: BadRecord) -> InputError:
-    """The error where bad records are not skipped. `place` is "file:line" or the like."""
+    """Return the error for a bad record that is not skipped. `place` is "file:line" or similar."""
     return InputError(
         f"{place}: {bad.error}",
         record=shorten(bad.text),

@@ -10,7 +10,7 @@ from rheos.core.protocol.durations import Duration, duration_ms
 
 @dataclass(frozen=True)
 class Retry:
-    """See `retry`."""
+    """A policy for retries of a failed call; see `retry`."""
 
     times: int
     on: tuple[type[Exception], ...]

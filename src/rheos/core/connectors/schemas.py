@@ -14,7 +14,8 @@ from rheos.core.protocol.types import schema_of
 
 
 def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
-    """The Arrow schema of a dataclass (which is returned too), or of what is one already."""
+    """Return the Arrow schema of `schema`, and its dataclass if it is one; an Arrow schema is returned
+    as it is."""
     if isinstance(schema, pa.Schema):
         return schema, None
     if isinstance(schema, type):
@@ -26,7 +27,7 @@ def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
 
 
 def is_bytes(kind: pa.DataType) -> bool:
-    """Whether it is text, or bytes."""
+    """Return whether the type is a string or binary type."""
     is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
     return bool(is_text or pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
 
@@ -51,18 +52,18 @@ def check_column(
 
 
 def shown_row(rows: Batch, row: int) -> str:
-    """Returns a row as it is shown in an error."""
+    """Return a row as errors show it."""
     return shown_record(rows, row, limit=200)
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """Text that fits into an error message."""
+    """Return the text, shortened so that it fits into an error message."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def check_changes_key(what: str, named: Sequence[str], key: Sequence[str], delete: str | None) -> None:
-    """A sink writes the rows of a table that changes by the table's `key`; it deletes what the table
-    does, and nothing else. Raises ProgramError."""
+    """Check that a sink can write a changelog: the sink's key is the changelog's `key`, and it has no
+    `delete` column of its own. Raise ProgramError."""
     if set(named) != set(key):
         raise ProgramError(
             f"the rows are changes of a table with the key {', '.join(key)}, but the key of the "

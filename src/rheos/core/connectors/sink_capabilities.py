@@ -1,7 +1,7 @@
 """Optional capabilities of a sink, its writers and its committer. Each is a small protocol.
 
-They work as those of sources (`capabilities.py`): a sink has a capability by its members, and the
-functions below return the default for one that lacks it.
+They work like those of sources (`capabilities.py`): a sink has a capability if it has the members. The
+functions below return the default for a sink that lacks it.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from rheos.core.protocol.shapes import TypeShape
 
 @runtime_checkable
 class PreparesTarget(Protocol):
-    """A sink that looks at its target, or makes it, when the job is submitted."""
+    """A sink that inspects or creates its target when the job is submitted."""
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
-        """Return the sink that is really written.
+        """Return the sink that is used for writing.
 
         Called once on the driver. In runtimes with Spark, a SparkSession is active in the thread, or
         `SparkSession.builder.getOrCreate()` makes one.
 
         Args:
             schema: the visible columns of the rows.
-            writer: the names of the job and of the operator, which are the same at each run.
+            writer: names of the job and of the operator, which are the same in each run.
 
         Raises:
             SchemaError: the rows do not fit the target.
@@ -38,21 +38,21 @@ class PreparesTarget(Protocol):
 
 
 def prepared(sink: Sink, schema: pa.Schema, writer: tuple[str, str]) -> Sink:
-    """Return the sink that is really written: the same one by default."""
+    """Return the sink that is used for writing: the same one by default."""
     return sink.prepared(schema, writer) if isinstance(sink, PreparesTarget) else sink
 
 
 @runtime_checkable
 class StagesOutput(Protocol):
-    """A sink whose target cannot hold what is prepared and not yet committed."""
+    """A sink whose target cannot store prepared rows that are not yet committed."""
 
     def staged(self, folder: str) -> Sink:
-        """Return the sink that keeps such output below a folder. Called once on the driver, after
+        """Return the sink that stores such rows below a folder. Called once on the driver, after
         `prepared`.
 
         Args:
-            folder: a path or URL that every worker reaches. It belongs to this sink, and lives as long
-                as the job's checkpoints, or in batch as long as the job.
+            folder: a path or URL that every worker can access. It belongs to this sink, and exists as
+                long as the job's checkpoints, or in batch as long as the job.
         """
 
 
@@ -66,16 +66,17 @@ class WritesChanges(Protocol):
     """A sink that can keep the newest row of each key of an updating table, and delete rows."""
 
     def of_changes(self, key: Sequence[str], delete: str) -> Sink | None:
-        """Return the sink for such rows; None if it cannot delete what it has written.
+        """Return the sink for upserts and deletes; None if it cannot delete what it has written.
 
         Called when the program is built.
 
         Args:
             key: a row replaces the one before it with the same values of these columns.
-            delete: a boolean column, which is not written. If it is true, the row of the key goes.
+            delete: a boolean column, which is not written. If it is true, the sink deletes the row of
+                the key.
 
         Raises:
-            ProgramError: the sink writes by another key.
+            ProgramError: the sink is configured with another key.
         """
 
 
@@ -86,22 +87,22 @@ def of_changes(sink: Sink, key: Sequence[str], delete: str) -> Sink | None:
 
 @runtime_checkable
 class TakesChanges(Protocol):
-    """A sink that shows or keeps a changelog as it is, with its column `op`."""
+    """A sink that writes a changelog unchanged, with its column `op`."""
 
     takes_changes: bool
 
 
 def takes_changes(sink: Sink) -> bool:
-    """Return whether the sink writes the rows of a changelog as they are."""
+    """Return whether the sink writes the rows of a changelog unchanged."""
     return sink.takes_changes if isinstance(sink, TakesChanges) else False
 
 
 @runtime_checkable
 class HasTargetShape(Protocol):
-    """A sink whose target has columns that others may change."""
+    """A sink whose target has columns that other programs may change."""
 
     def target_shape(self) -> TypeShape | None:
-        """Return the columns of the target, once prepared. `label` names the target, and `name` is
+        """Return the columns of the target after `prepared`. `label` names the target, and `name` is
         its kind. A job does not continue from a checkpoint with other columns."""
 
 
@@ -112,21 +113,21 @@ def target_shape(sink: Sink) -> TypeShape | None:
 
 @runtime_checkable
 class LimitsWriters(Protocol):
-    """A sink that only some subtasks write."""
+    """A sink that only some of the subtasks write to."""
 
     max_parallelism: int | None
-    """Number of subtasks of a continuous job that write it, the first ones; None: all. The writers of
-    the others are opened, too, and have no rows."""
+    """Number of subtasks of a continuous job that write to it, the first ones; None: all. The writers
+    of the other subtasks are opened, too, but receive no rows."""
 
 
 def most_writers(sink: Sink) -> int | None:
-    """Return how many subtasks may write the sink; None if all may."""
+    """Return how many subtasks may write to the sink; None if all may."""
     return sink.max_parallelism if isinstance(sink, LimitsWriters) else None
 
 
 @runtime_checkable
 class StaysInProcess(Protocol):
-    """A sink whose rows stay in this process, for the simulated runtime alone."""
+    """A sink whose rows stay in this process. Only for the simulated runtime."""
 
     in_process: bool
 
@@ -138,11 +139,11 @@ def stays_in_process(sink: Sink) -> bool:
 
 @runtime_checkable
 class CollectsRows(Protocol):
-    """A sink whose committables are rows for the program: `result.collected` has them."""
+    """A sink whose committables are rows for the program, available as `result.collected`."""
 
     def collected(self, committables: Iterable[bytes]) -> pa.Table | None:
-        """Return the rows in the order of checkpoints and subtasks, each committable once; None if
-        there are no committables."""
+        """Return the rows in the order of checkpoints and subtasks, each committable once; None if no
+        committables exist."""
 
 
 # --- writers --------------------------------------------------------------------------------------
@@ -150,14 +151,14 @@ class CollectsRows(Protocol):
 
 @runtime_checkable
 class HasRoom(Protocol):
-    """A writer that cannot always take rows."""
+    """A writer that sometimes cannot accept rows."""
 
     def has_room(self) -> bool:
-        """Return whether it can take more rows now.
+        """Return whether the writer can accept more rows now.
 
-        Called in the mailbox before rows are taken for it. While it returns False, the subtask takes no
-        rows and no barriers for this sink, so senders wait. Only a commit that is under way, or that is
-        retried, may make it False: it is asked again once that commit has ended.
+        Called in the mailbox before the subtask takes rows for the writer. While the result is False,
+        the subtask takes no rows and no barriers for this sink, so senders wait. It may be False only
+        while a commit runs or is retried; it is called again once that commit has ended.
         """
 
 
@@ -166,8 +167,8 @@ class HasCommitter(Protocol):
     """A writer that shares a connection with the committer of what it prepares."""
 
     def committer(self) -> Committer | None:
-        """Return that committer; None: the sink's. Called once. `close` of the writer also closes it,
-        when no commit is under way any more."""
+        """Return that committer; None: use the sink's. Called once. The writer's `close` also closes
+        it, after the last commit has ended."""
 
 
 def own_committer(writer: SinkWriter) -> Committer | None:
@@ -180,11 +181,12 @@ def own_committer(writer: SinkWriter) -> Committer | None:
 
 @runtime_checkable
 class CommitsOnDriver(Protocol):
-    """A committer that needs all that a checkpoint has staged, or a SparkSession."""
+    """A committer that needs all staged output of a checkpoint at once, or a SparkSession."""
 
     on_driver: bool
-    """Whether the driver alone commits: checkpoint by checkpoint, each before the subtasks are notified
-    that it is complete. In runtimes with a SparkSession, it is active in the thread that commits."""
+    """Whether only the driver commits: checkpoint by checkpoint, each before the subtasks are notified
+    that it is complete. In runtimes with a SparkSession, the session is active in the committing
+    thread."""
 
 
 def commits_on_driver(committer: Committer) -> bool:
@@ -194,7 +196,7 @@ def commits_on_driver(committer: Committer) -> bool:
 
 @runtime_checkable
 class CommitsAfterOutages(Protocol):
-    """A committer of writers that deliver rows at once, at least once."""
+    """A committer of writers that deliver rows immediately, at least once."""
 
     for_outages: bool
     """Whether it publishes only what was staged while the target was unavailable."""
@@ -210,9 +212,9 @@ class NumbersByLog(Protocol):
     """A committer that stores numbers of checkpoints in its target."""
 
     def of_log(self, log: str) -> Committer:
-        """Return the committer for one log, before it commits on the driver.
+        """Return the committer for one log. Called before it commits on the driver.
 
-        Numbers of checkpoints rise only within a log: a job whose log is lost begins another one, and
+        Checkpoint numbers rise only within a log: a job whose log is lost begins another log, and
         counts from one.
         """
 
@@ -224,30 +226,31 @@ def of_log(committer: Committer, log: str) -> Committer:
 
 @runtime_checkable
 class ChecksTarget(Protocol):
-    """A committer whose target may have content that must not be mixed with new rows."""
+    """A committer whose target may already contain rows that must not be mixed with new ones."""
 
     def check(self) -> None:
-        """Check that a job without a checkpoint may start here. Changes nothing.
+        """Check that a job without a checkpoint may start with this target. Change nothing.
 
         Called on the driver when such a job is submitted, and again before its first attempt.
 
         Raises:
-            ConfigurationError: content of the target would be mixed with the job's rows.
+            ConfigurationError: existing content of the target would be mixed with the job's rows.
         """
 
 
 def check_target(committer: Committer) -> None:
-    """Check that a job without a checkpoint may start here. Raises ConfigurationError."""
+    """Check that a job without a checkpoint may start with this target. Raise ConfigurationError."""
     if isinstance(committer, ChecksTarget):
         committer.check()
 
 
 @runtime_checkable
 class BeginsTarget(Protocol):
-    """A committer that makes its target ready for a job without a checkpoint."""
+    """A committer that prepares its target for a job without a checkpoint."""
 
     def begin(self) -> None:
-        """Remove what is to be replaced, and make a target that readers find even if no row comes.
+        """Remove content that is to be replaced, and create a target that readers find even if the job
+        has no rows.
 
         Called on the driver before anything is published, and again if the job fails before its first
         checkpoint.
@@ -255,7 +258,7 @@ class BeginsTarget(Protocol):
 
 
 def begin_target(committer: Committer) -> None:
-    """Make the target ready for a job without a checkpoint."""
+    """Prepare the target for a job without a checkpoint."""
     if isinstance(committer, BeginsTarget):
         committer.begin()
 

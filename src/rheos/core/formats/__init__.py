@@ -1,1 +1,1 @@
-"""Contract of formats: payloads into rows of a schema, and rows into payloads."""
+"""Contract of formats, which convert payloads to rows of a schema, and rows to payloads."""

@@ -1,9 +1,9 @@
-"""The format contract: decode payloads into rows of a schema, and encode rows, column by column.
+"""The format contract: decode payloads to rows of a schema, and encode rows, column by column.
 
 A *payload* is the bytes of one record as a transport carries them: the value of a message, a line of a
-file. A `Format` is a frozen, picklable description of what the user configured; decoders and encoders
-are the running things, made from it on the worker. Sources and sinks know formats by this contract
-alone, so any of them takes any format.
+file. A `Format` is a frozen, picklable description of what the user configured. The worker creates
+decoders and encoders from it. Sources and sinks use formats only through this contract, so each of them
+supports every format.
 
 A new format is one file next to this one, and one line in `__init__.py`.
 """
@@ -26,10 +26,10 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
 
 MAX_PAYLOAD_BYTES = 1 << 26
-"""Longer payloads are bad, whatever they hold."""
+"""Maximum size of a payload. Longer payloads are bad, whatever they contain."""
 MAX_VALUES = 1 << 20
-"""Values (fields, elements of lists, entries of maps) that one payload may hold. One with more is bad:
-as objects or columns they would take a hundred times the bytes that announce them."""
+"""Maximum number of values (fields, elements of lists, entries of maps) in one payload. A payload with
+more is bad: as objects or columns they would take a hundred times the bytes that announce them."""
 
 
 NOT_UTF_8 = 'pass the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
@@ -42,7 +42,8 @@ class BadPayload(NamedTuple):
     """Position among the payloads that were decoded together."""
     payload: bytes | None
     error: str
-    """In words that follow the record's place: "column 'user' must be a number, and is a string"."""
+    """Error text that can follow the record's place: "column 'user' must be a number, and is a
+    string"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,34 +55,36 @@ class Decoded:
     origin: npt.NDArray[np.int64] | None
     """The payload of each row, in ascending order; None if row i comes from payload i for all rows."""
     bad: Sequence[BadPayload]
-    """In the order of the payloads."""
+    """Payloads that could not be decoded, in the order of the payloads."""
 
     def of_rows(self, column: pa.Array) -> pa.Array:
-        """A column with a value for each payload (keys, offsets), as one with a value for each row."""
+        """Convert a column with a value for each payload (keys, offsets) to one with a value for each
+        row."""
         return column if self.origin is None else column.take(pa.array(self.origin))
 
 
 class Decoder(ABC):
-    """Decodes payloads into rows. Its calls run one at a time, on any thread, and may block: a source
+    """Decodes payloads to rows. Its calls run one at a time, on any thread, and may block: a source
     calls it on the I/O executor.
 
-    What a payload gives depends on that payload alone, never on those it is decoded with: the cut of
-    the input into calls must not show in the rows. Nothing in a payload is trusted: its size is checked
-    here, and an implementation bounds its depth and what it announces.
+    The result for a payload depends on that payload alone, not on others in the same call: the division
+    of the input into calls must not affect the rows. Nothing in a payload is trusted: its size is
+    checked here, and an implementation limits nesting depth and announced sizes.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
 
     def decode(self, payloads: pa.Array) -> Decoded:
-        """Payloads, a column of `binary`, into the rows that they hold.
+        """Return the rows that a `binary` column of payloads contains.
 
-        Give it a bounded batch: some thousands of payloads, some MB; less than 2 GB in any case. A
-        payload that does not fit the schema is given back in `bad`. A null payload (Kafka calls it a
-        tombstone) is a row of nulls where each column may be null, and bad where one may not.
+        Pass a bounded batch: a few thousand payloads of a few MB, always less than 2 GB. A payload that
+        does not fit the schema is returned in `bad`. A null payload (a tombstone in Kafka) becomes a
+        row of nulls if all columns are nullable; otherwise it is bad.
 
-        Raises TransportError where what it needs, such as a schema registry, cannot be reached, and
-        ConfigurationError where that refuses: no payload's fault, and the same call may succeed later.
+        Raise TransportError if a needed service, such as a schema registry, is unreachable, and
+        ConfigurationError if it refuses the request. Neither is the fault of a payload, and the same
+        call may succeed later.
         """
         if payloads.null_count or _longest(payloads) > MAX_PAYLOAD_BYTES:
             return self._decode_the_fit(payloads)
@@ -94,12 +97,13 @@ class Decoder(ABC):
         return self._decode_joined(payloads)
 
     def _decode_joined(self, payloads: Joined) -> Decoded:
-        """For an implementation that joins payloads, to decode them as they are."""
+        """Decode joined payloads, none of them too long. Implementations that join payloads override
+        this."""
         return self._decode(payloads.column())
 
     @abstractmethod
     def _decode(self, payloads: pa.Array) -> Decoded:
-        """The same, of payloads of which none is null, and none too long."""
+        """Decode payloads that are neither null nor too long."""
 
     def _decode_the_fit(self, payloads: pa.Array) -> Decoded:
         null = payloads.is_null().to_numpy(zero_copy_only=False)
@@ -136,13 +140,13 @@ class InLines:
     end: str
     """File name extension without the dot: "jsonl"."""
     header: bool = False
-    """The first line of each file names columns, and is no payload."""
+    """Whether the first line of each file names the columns. It is not a payload."""
     quote: bytes | None = None
-    """Between two of these, around a field, a line end is part of the payload."""
+    """Quote character of fields. Between two of them, a line end is part of the payload."""
     delimiter: bytes = b","
     """Separator of fields, for formats with quotes."""
     blank: bool = False
-    """A line without any text is a payload; else it is passed over."""
+    """Whether an empty line is a payload. If not, it is skipped."""
 
 
 class Encoder(ABC):
@@ -150,19 +154,20 @@ class Encoder(ABC):
 
     @abstractmethod
     def encode(self, rows: Batch) -> pa.Array:
-        """A payload for each row, in their order: a column of `binary`. Null (a tombstone) only where
-        the format has a single column and that is null; what has no place for one refuses it.
+        """Return one payload per row, in order, as a column of `binary`. A payload is null (a
+        tombstone) only if the format has a single column whose value is null. A target that cannot
+        store tombstones refuses them.
 
-        Of a format whose `rows_per_payload` is n > 1, a payload for each n rows, and one for the rest.
-        Give it a bounded batch, which comes to less than 2 GB.
+        If the format's `rows_per_payload` is n > 1, return one payload for each n rows, and one for the
+        rest. Pass a bounded batch that encodes to less than 2 GB.
 
-        Raises InputError, with the record, where a value has no form in the format.
+        Raise InputError, with the record, if the format cannot represent a value.
         """
 
     def lines(self, rows: Batch) -> bytes:
         """Return the payloads as lines of a file, with line ends. Only for line-based formats.
 
-        Also raises InputError if a payload is null, or would be more than one line.
+        Also raise InputError if a payload is null, or would be more than one line.
         """
         payloads = self.encode(rows)
         nulls = np.flatnonzero(payloads.is_null().to_numpy(zero_copy_only=False))
@@ -177,7 +182,7 @@ class Encoder(ABC):
         return memoryview(text.data).tobytes()
 
     def header(self) -> bytes:
-        """The line that a file begins with, with its end, where there is one."""
+        """Return the first line of a file, with its line end; empty if the format has no header."""
         return b""
 
 
@@ -190,7 +195,7 @@ def _no_line(rows: Batch, row: int, what: str) -> InputError:
 
 
 def check_any_column(schema: pa.Schema, format: str) -> None:
-    """Raises SchemaError where there is no column: rows without columns cannot be counted."""
+    """Raise SchemaError if the schema has no columns: rows without columns cannot be counted."""
     if not schema.names:
         raise SchemaError(
             f"no column of the schema would be filled by the format {format}",
@@ -210,7 +215,8 @@ class Format(ABC):
 
     @property
     def finds_by_name(self) -> bool:
-        """Whether columns are found by their names in files: then it decodes any of them alone."""
+        """Return whether the format finds columns by name in files, so that it can decode any of them
+        alone."""
         return False
 
     @property
@@ -219,29 +225,31 @@ class Format(ABC):
         return None
 
     def own_schema(self) -> pa.Schema | None:
-        """The rows that it gives where the user names no schema; None where it needs one."""
+        """Return the schema for use when the user passes none; None if the format needs one."""
         return None
 
     @abstractmethod
     def check_decodes(self, schema: pa.Schema) -> None:
-        """Called when the program is built. Raises SchemaError where it cannot give such rows."""
+        """Check that the format can decode such rows. Called when the program is built. Raise
+        SchemaError."""
 
     @abstractmethod
     def check_encodes(self, schema: pa.Schema) -> None:
-        """Called when the program is built. Raises SchemaError where such rows have no form in it."""
+        """Check that the format can encode such rows. Called when the program is built. Raise
+        SchemaError."""
 
     @abstractmethod
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
-        """A decoder into rows of the schema, which has been checked. Reaches for nothing outside.
+        """Return a decoder to rows of the checked schema. Access nothing outside the process.
 
-        `header` is the first line of the file, where it has one. Raises InputError where it lacks a
+        `header` is the first line of the file, if it has one. Raise InputError if the header lacks a
         column.
         """
 
     @abstractmethod
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """An encoder of rows of the schema, which has been checked. Reaches for nothing outside."""
+        """Return an encoder of rows of the checked schema. Access nothing outside the process."""
 
     def describe(self) -> str:
-        """A word or two for `explain` and the status."""
+        """Return one or two words for `explain` and the status."""
         return self.name

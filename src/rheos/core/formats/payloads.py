@@ -1,4 +1,4 @@
-"""Payloads as one buffer with line ends between them, and back: what whole-column decoders read."""
+"""Payloads joined in one buffer with line ends between them, as decoders of whole columns read them."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Joined:
         return payload
 
     def column(self) -> pa.Array:
-        """The payloads as a column of `binary`."""
+        """Return the payloads as a column of `binary`."""
         return split_at(memoryview(self.data), self.starts[1:] - 1)
 
     def part(self, i: int, j: int) -> pa.Buffer:
-        """Payloads i to j."""
+        """Return the bytes of payloads i up to, not including, j."""
         begin = int(self.starts[i])
         return self.data.slice(begin, int(self.starts[j]) - begin)
 
     def payload_at(self, places: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The payloads that bytes at these places are of."""
+        """Return the index of the payload that contains each of these byte positions."""
         return np.searchsorted(self.starts, places, side="right") - 1
 
     def bytes(self) -> npt.NDArray[np.uint8]:
@@ -46,7 +46,7 @@ class Joined:
 
 
 def joined(payloads: pa.Array) -> Joined:
-    """One buffer of payloads, of which none is null."""
+    """Join payloads without nulls into one buffer."""
     ended = pc.binary_join_element_wise(payloads, b"", b"\n")
     kind = np.int64 if pa.types.is_large_binary(ended.type) else np.int32
     _, offsets, data = ended.buffers()
@@ -55,7 +55,8 @@ def joined(payloads: pa.Array) -> Joined:
 
 
 def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """The payloads between bytes at `ends`, which are left out; the last byte is at one."""
+    """Split data into payloads at the separator bytes whose positions are `ends`. The last byte must be
+    one."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
     kept = np.delete(np.frombuffer(data, np.uint8), ends)
     return pa.Array.from_buffers(

@@ -71,13 +71,13 @@ class BatchColumn(Protocol):
         ...
 
     def __setitem__(self, keys: BatchKeys, values: Any) -> None:
-        """Sets the values: an array of as many, or one for all."""
+        """Set the values: an array of as many, or one for all."""
         ...
 
     def is_set(self, keys: BatchKeys) -> npt.NDArray[np.bool_]: ...
 
     def clear(self, keys: BatchKeys) -> None:
-        """Forgets the values: they are the default again."""
+        """Forget the values: they are the default again."""
         ...
 
 

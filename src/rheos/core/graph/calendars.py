@@ -29,7 +29,7 @@ _LONGEST_MONTH_DAYS = 31
 
 
 def is_calendar(zone: str | None, *lengths: Duration) -> bool:
-    """Returns whether windows of these lengths follow a calendar: they name a zone, or have months."""
+    """Return whether windows of these lengths follow a calendar: they name a zone, or have months."""
     return zone is not None or any(map(has_months, lengths))
 
 
@@ -51,7 +51,7 @@ class CalendarCut:
     def written(
         cls, every: Duration, size: Duration, grows: bool, zone: str | None, offset: Duration
     ) -> CalendarCut:
-        """Returns the cut that a user wrote. Raises ProgramError for invalid lengths."""
+        """Return the cut that a user wrote. Raises ProgramError for invalid lengths."""
         return cls(
             calendar_length(every),
             calendar_length(size),
@@ -62,7 +62,7 @@ class CalendarCut:
 
     @classmethod
     def stored(cls, cut: Mapping[str, int | str]) -> CalendarCut:
-        """Returns the cut that `cut` made."""
+        """Return the cut that `cut` made."""
         grows = "within" in cut
         size = str(cut["within" if grows else "size"])
         return cls(
@@ -92,7 +92,7 @@ class CalendarCut:
         return -(-size_ms // self.every.ms)
 
     def check(self, window: object) -> None:
-        """Raises ProgramError if no such windows exist. `window` is what the user wrote."""
+        """Raise ProgramError if no such windows exist. `window` is what the user wrote."""
         _check_zone(self.zone)
         for length in (self.every, self.size):
             _check_length(length, window)
@@ -122,7 +122,7 @@ class CalendarCut:
 
 
 def anchor_ms(length: CalendarLength) -> int:
-    """Returns the local time from which lengths are counted: weeks from a Monday, others from 1970."""
+    """Return the local time from which lengths are counted: weeks from a Monday, others from 1970."""
     return MONDAY_MS if length.ms and length.ms % WEEK_MS == 0 else 0
 
 

@@ -30,7 +30,7 @@ class ProcessContext(Protocol):
         ...
 
     def output(self, tag: str, record: Any) -> None:
-        """Emits a record to a declared side output."""
+        """Emit a record to a declared side output."""
         ...
 
 

@@ -15,7 +15,7 @@ __all__ = ["count", "delta", "time"]
 
 
 def count(n: int, *, after: bool = False) -> Evictor:
-    """Returns an evictor that keeps the last n records of a window.
+    """Return an evictor that keeps the last n records of a window.
 
     Args:
         n: number of records to keep.
@@ -30,7 +30,7 @@ def count(n: int, *, after: bool = False) -> Evictor:
 
 
 def time(keeps: Duration, *, after: bool = False) -> Evictor:
-    """Returns an evictor that keeps the records of the last `keeps` of event time.
+    """Return an evictor that keeps the records of the last `keeps` of event time.
 
     As in Flink, the bound is exclusive: a record exactly `keeps` older than the latest is dropped.
 
@@ -42,7 +42,7 @@ def time(keeps: Duration, *, after: bool = False) -> Evictor:
 
 
 def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) -> Evictor:
-    """Returns an evictor that keeps the records whose number is near that of the last record.
+    """Return an evictor that keeps the records whose number is near that of the last record.
 
     As in Flink, the bound is exclusive: a record whose number differs by exactly `threshold` is
     dropped. If `threshold` is 0, so is the last record itself.

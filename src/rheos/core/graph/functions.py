@@ -68,13 +68,13 @@ class Timers(Protocol):
     """The timers of the current key. Registering one twice keeps one."""
 
     def register(self, timestamp_ms: int) -> None:
-        """Calls `on_timer` once the watermark has passed `timestamp_ms` (event time)."""
+        """Call `on_timer` once the watermark has passed `timestamp_ms` (event time)."""
         ...
 
     def delete(self, timestamp_ms: int) -> None: ...
 
     def register_processing(self, timestamp_ms: int) -> None:
-        """Calls `on_timer` once the wall clock has passed `timestamp_ms`."""
+        """Call `on_timer` once the wall clock has passed `timestamp_ms`."""
         ...
 
     def delete_processing(self, timestamp_ms: int) -> None: ...
@@ -104,7 +104,7 @@ class KeyedContext(Protocol):
         ...
 
     def output(self, tag: str, record: Any) -> None:
-        """Emits a record to a declared side output."""
+        """Emit a record to a declared side output."""
         ...
 
 

@@ -44,7 +44,7 @@ class TimeToLive:
     renewed_on: Literal["write", "read_and_write"] = "write"
 
     def check(self) -> None:
-        """Raises ProgramError where there is no such time."""
+        """Raise ProgramError where there is no such time."""
         if self.ms <= 0:
             raise ProgramError(f"a time to live must be greater than 0: {self!r}", hint='write "1h"')
         for name, given, known in (
@@ -58,7 +58,7 @@ class TimeToLive:
 
     @property
     def ms(self) -> int:
-        """Raises ProgramError where it is no duration."""
+        """Raise ProgramError where it is no duration."""
         return duration_ms(self.duration)
 
 
@@ -286,7 +286,7 @@ class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
 
 
 def bind(function: object, attribute: str, handle: object) -> None:
-    """Gives the function's own instance the handle, which hides the declaration."""
+    """Give the function's own instance the handle, which hides the declaration."""
     vars(function)[attribute] = handle
 
 

@@ -27,7 +27,7 @@ CONTINUE = TriggerResult.CONTINUE
 
 
 def event_time(early: Trigger | None = None, late: Trigger | None = None) -> Trigger:
-    """Fires when the watermark passes the end of the window, and again for each record after that.
+    """Fire when the watermark passes the end of the window, and again for each record after that.
 
     Before the end `early` may fire, too; after it `late` does, in the place of each record.
 
@@ -41,25 +41,25 @@ def event_time(early: Trigger | None = None, late: Trigger | None = None) -> Tri
 
 
 def processing_time() -> Trigger:
-    """Fires when the wall clock passes the end of the window."""
+    """Fire when the wall clock passes the end of the window."""
     return ProcessingTimeTrigger()
 
 
 def count(n: int) -> Trigger:
-    """Fires with every n-th record of the window."""
+    """Fire with every n-th record of the window."""
     if not isinstance(n, int) or n < 1:
         raise ProgramError(f"count({n!r}) must take an integer of at least 1", site=call_site())
     return CountTrigger(n)
 
 
 def continuous_event_time(every: Duration) -> Trigger:
-    """Fires when the watermark passes a multiple of `every` since the epoch, and at the end of the
+    """Fire when the watermark passes a multiple of `every` since the epoch, and at the end of the
     window."""
     return ContinuousEventTimeTrigger(_interval(every))
 
 
 def continuous_processing_time(every: Duration) -> Trigger:
-    """Fires when the wall clock passes a multiple of `every` since the epoch."""
+    """Fire when the wall clock passes a multiple of `every` since the epoch."""
     return ContinuousProcessingTimeTrigger(_interval(every))
 
 
@@ -81,7 +81,7 @@ def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
 
 
 def purging(trigger: Trigger) -> Trigger:
-    """Fires when `trigger` does; what the window held is dropped each time."""
+    """Fire when `trigger` does; what the window held is dropped each time."""
     inner = _trigger(trigger, "trigger")
     if inner is None:
         raise ProgramError("purging() takes a trigger", site=call_site())
@@ -89,7 +89,7 @@ def purging(trigger: Trigger) -> Trigger:
 
 
 def never() -> Trigger:
-    """Does not fire."""
+    """Do not fire."""
     return NeverTrigger()
 
 

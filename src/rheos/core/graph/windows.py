@@ -58,7 +58,7 @@ class Window(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raises ProgramError where there can be no such windows."""
+        """Raise ProgramError where there can be no such windows."""
 
 
 _MOST_WINDOWS = 100_000
@@ -66,7 +66,7 @@ _MOST_WINDOWS = 100_000
 
 
 def _check_count(window: Window, windows: int, finer: str) -> None:
-    """Raises ProgramError where a row would be in more windows than can be had."""
+    """Raise ProgramError where a row would be in more windows than can be had."""
     if windows > _MOST_WINDOWS:
         raise ProgramError(
             f"each row would be in {windows:,} windows, but the maximum is {_MOST_WINDOWS:,}: "

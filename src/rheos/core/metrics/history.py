@@ -111,7 +111,7 @@ class MomentMaker:
 
 
 def _is_kept(reading: Reading) -> bool:
-    """Splits and keys come and go, and may be many: the history has the skew of splits, and the lag of
+    """Split and keys come and go, and may be many: the history has the skew of splits, and the lag of
     the source."""
     return METRICS[reading.metric].scope not in (Scope.SPLIT, Scope.KEY)
 
@@ -159,7 +159,7 @@ class MetricsHistory:
         """The fine moments of the coarse period that runs."""
 
     def add(self, moment: MetricsMoment) -> MetricsMoment | None:
-        """Takes it in. Returns the coarse moment that was finished by it."""
+        """Take it in. Returns the coarse moment that was finished by it."""
         finished = None
         if self._period and self._period_of(moment) != self._period_of(self._period[-1]):
             finished = rolled_up(self._period)

@@ -84,7 +84,7 @@ def encode_segment(path: str, segment: HistorySegment) -> bytes:
 
 
 def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
-    """Raises UnrestorableError, naming the file."""
+    """Raise UnrestorableError, naming the file."""
     sealed = _sealed(path)
     segment = decode_file(sealed, data, _decoder, job, MAX_BYTES)
     if len(segment.at_ms) != len(segment.values):

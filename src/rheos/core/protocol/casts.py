@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 
 def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Returns the array as of another type. Raises ArrowInvalid where a value does not fit.
+    """Return the array as of another type. Raises ArrowInvalid where a value does not fit.
 
     Arrow's own safe cast refuses cut integers and times, but takes the date of a timestamp, and makes
     infinities of finite floats that a narrower type does not hold. That it rounds others is the

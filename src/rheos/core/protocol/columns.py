@@ -71,7 +71,7 @@ _MANY_ROWS = 128
 
 
 def columns_to_python(array: pa.Array) -> list[Any]:
-    """Returns the values of a column as Python objects; None where it is null.
+    """Return the values of a column as Python objects; None where it is null.
 
     Raises Unreadable for a value that Python has no object for, such as a time in the year 10000.
     """
@@ -106,7 +106,7 @@ def columns_to_python(array: pa.Array) -> list[Any]:
 
 
 def reader_of(annotation: Any) -> Reader:
-    """Reads a column as values of the annotation: nested dataclasses, enums, or what Arrow has."""
+    """Read a column as values of the annotation: nested dataclasses, enums, or what Arrow has."""
     annotation, _ = without_none(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is float:

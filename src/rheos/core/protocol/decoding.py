@@ -46,7 +46,7 @@ class BoundedDecoder(Generic[T]):
 
 
 def _check_nesting(data: bytes, max_depth: int) -> None:
-    """Walks over the first value without recursion: no container is deeper than `max_depth`, and none
+    """Walk over the first value without recursion: no container is deeper than `max_depth`, and none
     says that it holds more than the bytes that follow."""
     around: list[int] = []
     """Number of remaining values of each container around the current one."""

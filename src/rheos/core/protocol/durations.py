@@ -124,7 +124,7 @@ class CalendarLength:
 
 
 def calendar_length(value: Duration) -> CalendarLength:
-    """Returns the length that a user wrote, or that `str` made of a length.
+    """Return the length that a user wrote, or that `str` made of a length.
 
     Args:
         value: a whole number of months ("1mo", "6 months"), quarters ("1q") or years ("1y"), or any
@@ -140,7 +140,7 @@ def calendar_length(value: Duration) -> CalendarLength:
 
 
 def has_months(value: Duration) -> bool:
-    """Returns whether a length is written in months, quarters or years."""
+    """Return whether a length is written in months, quarters or years."""
     return _months(value) is not None
 
 

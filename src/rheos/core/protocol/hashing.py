@@ -209,7 +209,7 @@ def _texts(column: pa.Array) -> Words:
 
 
 def _add_words(sums: Words, words_at: Words, starts: Offsets, lengths: Offsets) -> None:
-    """Adds the words after the first to the sums, all at once: the work follows the bytes there are,
+    """Add the words after the first to the sums, all at once: the work follows the bytes there are,
     however long the longest text is."""
     rows = np.flatnonzero(lengths > 8)
     counts = (lengths[rows] - 1) >> 3

@@ -30,7 +30,7 @@ from rheos.core.protocol.types import read_column
 
 
 def pandas_frame(batch: Batch) -> Any:
-    """Returns the batch as a pandas.DataFrame. Raises InputError, with column and record, for a value
+    """Return the batch as a pandas.DataFrame. Raises InputError, with column and record, for a value
     that pandas cannot hold."""
     import pandas as pd  # It takes long to import, and few programs need it.
 

@@ -27,7 +27,7 @@ _FINER = "it has a higher resolution than microseconds"
 
 
 def plain_value(value: Any) -> Any:
-    """Returns the value as Python's own; itself where it is of no class above. Raises ValueError."""
+    """Return the value as Python's own; itself where it is of no class above. Raises ValueError."""
     while isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic):
@@ -44,7 +44,7 @@ def plain_value(value: Any) -> Any:
 
 
 def plain_inside(value: Any) -> Any:
-    """Returns the value with all that lists and dicts in it hold as Python's own. Arrow, which infers a
+    """Return the value with all that lists and dicts in it hold as Python's own. Arrow, which infers a
     type from values, would cut the nanoseconds of a pandas.Timestamp."""
     if type(value) is list:
         return [plain_inside(each) for each in value]
@@ -54,7 +54,7 @@ def plain_inside(value: Any) -> Any:
 
 
 def is_missing(value: Any) -> bool:
-    """Returns whether this is a missing value of NumPy or pandas: NaT or NA."""
+    """Return whether this is a missing value of NumPy or pandas: NaT or NA."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         return bool(np.isnat(value))
     kind = type(value)

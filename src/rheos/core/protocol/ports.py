@@ -48,11 +48,11 @@ class Store(Protocol):
     """Durable files under one root. Paths are relative, with forward slashes."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Writes a whole file so that a reader sees all of it or nothing; replaces one."""
+        """Write a whole file so that a reader sees all of it or nothing; replaces one."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Writes a whole file unless one exists; False where one does. Atomic over processes."""
+        """Write a whole file unless one exists; False where one does. Atomic over processes."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -70,7 +70,7 @@ class Store(Protocol):
         ...
 
     def delete(self, path: str) -> None:
-        """Deletes the file; no error where it does not exist."""
+        """Delete the file; no error where it does not exist."""
         ...
 
 
@@ -90,7 +90,7 @@ class IoExecutor(Protocol):
     def submit(self, work: Callable[[], T]) -> Completion[T]: ...
 
     def wake(self) -> None:
-        """Wakes the mailbox, as a completion does. For any thread."""
+        """Wake the mailbox, as a completion does. For any thread."""
         ...
 
 
@@ -118,7 +118,7 @@ class Transport(Protocol):
         ...
 
     def send(self, channel: ChannelId, batch: Batch) -> None:
-        """Sends a batch; the caller has checked that there is credit."""
+        """Send a batch; the caller has checked that there is credit."""
         ...
 
     def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
@@ -142,7 +142,7 @@ class EventLoop(Protocol):
     or in virtual time. Called in the mailbox."""
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        """Starts what `work` gives. Its completion wakes the mailbox."""
+        """Start what `work` gives. Its completion wakes the mailbox."""
         ...
 
     def stack(self) -> list[FrameSummary]:
@@ -150,7 +150,7 @@ class EventLoop(Protocol):
         ...
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancels what is under way and runs `last`, waiting for a few seconds at the most."""
+        """Cancel what is under way and runs `last`, waiting for a few seconds at the most."""
         ...
 
 

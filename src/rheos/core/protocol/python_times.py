@@ -34,7 +34,7 @@ class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
 
 
 def datetimes(array: pa.Array) -> list[Any]:
-    """Returns the timestamps as datetimes in the column's zone, or naive if it has none. If one has
+    """Return the timestamps as datetimes in the column's zone, or naive if it has none. If one has
     nanoseconds, it becomes a pandas.Timestamp, a subclass of datetime that can represent them."""
     kind = array.type
     if kind.unit == "ns":
@@ -60,7 +60,7 @@ def datetimes(array: pa.Array) -> list[Any]:
 
 
 def dates(array: pa.Array) -> list[Any]:
-    """Returns the dates as Python's."""
+    """Return the dates as Python's."""
     if pa.types.is_date64(array.type):
         try:
             array = array.cast(pa.date32())
@@ -72,7 +72,7 @@ def dates(array: pa.Array) -> list[Any]:
 
 
 def durations(array: pa.Array) -> list[Any]:
-    """Returns the durations as timedeltas. One with nanoseconds is a pandas.Timedelta, which is one."""
+    """Return the durations as timedeltas. One with nanoseconds is a pandas.Timedelta, which is one."""
     if array.type.unit == "ns":
         return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
@@ -82,7 +82,7 @@ def durations(array: pa.Array) -> list[Any]:
 
 
 def times_of_day(array: pa.Array) -> list[Any]:
-    """Returns the times of day as Python's."""
+    """Return the times of day as Python's."""
     return typing.cast("list[Any]", _in_microseconds(array, pa.time64("us")).to_pylist())
 
 
@@ -93,7 +93,7 @@ _decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
 def _with_nanoseconds(
     array: pa.Array, kind: pa.DataType, read: Callable[[pa.Array], list[Any]]
 ) -> list[Any]:
-    """Reads a column in nanoseconds as one in microseconds, and by itself what that cannot hold."""
+    """Read a column in nanoseconds as one in microseconds, and by itself what that cannot hold."""
     try:
         return read(array.cast(kind))
     except pa.ArrowInvalid:

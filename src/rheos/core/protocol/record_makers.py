@@ -19,7 +19,7 @@ Maker = Callable[..., Any]
 
 @lru_cache(maxsize=256)
 def maker_of(record: type) -> Maker:
-    """Makes the dataclass from the values of the fields that it is made from, in their order."""
+    """Make the dataclass from the values of the fields that it is made from, in their order."""
     fields = [field for field in dataclasses.fields(record) if field.init]
     names = [field.name for field in fields]
     if _only_sets(record, names):

@@ -43,7 +43,7 @@ class Sealed:
     """The hint where a later version has written it."""
 
     def seal(self, body: bytes, format: int) -> bytes:
-        """Raises CheckpointError where it would be too long to be read back."""
+        """Raise CheckpointError where it would be too long to be read back."""
         data = msgspec.json.encode(
             {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
         )
@@ -82,7 +82,7 @@ class Sealed:
         return format, body
 
     def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        """Raises UnrestorableError, naming the file."""
+        """Raise UnrestorableError, naming the file."""
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

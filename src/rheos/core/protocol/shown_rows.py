@@ -22,7 +22,7 @@ class AsText(str):
 
 
 def row_values(rows: Batch, row: int) -> dict[str, Any]:
-    """Returns the values of one row by the names of its visible columns."""
+    """Return the values of one row by the names of its visible columns."""
     one = strip_hidden(rows).slice(row, 1)
     return {
         name: value_of(column, 0) for name, column in zip(one.schema.names, one.columns, strict=True)
@@ -30,7 +30,7 @@ def row_values(rows: Batch, row: int) -> dict[str, Any]:
 
 
 def rows_values(rows: Batch) -> list[dict[str, Any]]:
-    """Returns the values of all rows by the names of their visible columns."""
+    """Return the values of all rows by the names of their visible columns."""
     shown = strip_hidden(rows)
     columns = map(values_of, shown.columns)
     if not shown.num_columns:
@@ -39,7 +39,7 @@ def rows_values(rows: Batch) -> list[dict[str, Any]]:
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Returns all values of a column as Python objects, or as `AsText` if Python has no such object."""
+    """Return all values of a column as Python objects, or as `AsText` if Python has no such object."""
     try:
         return cast("list[Any]", column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -48,18 +48,18 @@ def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def shown_record(rows: Batch, row: int, limit: int = 500) -> str:
-    """Returns one row as a string of at most `limit` characters."""
+    """Return one row as a string of at most `limit` characters."""
     text = repr(row_values(rows, row))
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shown_value(column: pa.Array, row: int) -> str:
-    """Returns one value as a string."""
+    """Return one value as a string."""
     return repr(value_of(column, row))
 
 
 def value_of(column: pa.Array, row: int) -> Any:
-    """Returns one value as a Python object, or as `AsText` if Python has no such object."""
+    """Return one value as a Python object, or as `AsText` if Python has no such object."""
     try:
         return column[row].as_py()
     except (ValueError, OverflowError, pa.ArrowException):

@@ -41,7 +41,7 @@ _INT64 = np.iinfo(np.int64)
 
 
 def has_times_outside(array: pa.Array, years: Years) -> bool:
-    """Returns whether any timestamp or date in the array, nested ones too, is outside the years."""
+    """Return whether any timestamp or date in the array, nested ones too, is outside the years."""
     for leaf in times_in(array):
         bounds = _bounds(leaf.type, years)
         if bounds is None or not len(leaf):
@@ -55,7 +55,7 @@ def has_times_outside(array: pa.Array, years: Years) -> bool:
 
 
 def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
-    """Raises InputError, naming the column and the record, if a time is outside the years.
+    """Raise InputError, naming the column and the record, if a time is outside the years.
 
     Args:
         rows: the rows that are about to be converted.
@@ -76,7 +76,7 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
 
 
 def first_row(column: pa.Array, wrong: Callable[[pa.Array], bool]) -> int:
-    """Returns the first row that `wrong` is true of, by halves. It must be true of the whole column."""
+    """Return the first row that `wrong` is true of, by halves. It must be true of the whole column."""
     begin, end = 0, len(column)
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -101,7 +101,7 @@ def _has_times(kind: pa.DataType) -> bool:
 
 
 def times_in(array: pa.Array) -> Iterator[pa.Array]:
-    """Yields the timestamps and dates in the array, nested ones too, without what nulls hide."""
+    """Yield the timestamps and dates in the array, nested ones too, without what nulls hide."""
     kind, t = array.type, pa.types
     if t.is_timestamp(kind) or t.is_date(kind):
         yield array

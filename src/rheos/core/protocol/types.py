@@ -194,7 +194,7 @@ _restored_row.__module__ = "rheos.protocol.types"
 
 
 def rows_of(batch: Batch, record: type | None) -> list[Any]:
-    """Returns the batch's rows without hidden columns: instances of the dataclass, or light named rows.
+    """Return the batch's rows without hidden columns: instances of the dataclass, or light named rows.
 
     Raises SchemaError where the dataclass has a field that the batch has not; InputError, with column
     and record, for a value that Python has no object for; and UserFunctionError, with the record, where
@@ -227,7 +227,7 @@ def _columns_reader(batch: Batch) -> Callable[[str], list[Any]]:
 
 
 def read_column(batch: Batch, name: str, read: Reader = columns_to_python) -> list[Any]:
-    """Returns a column's values as Python objects. Raises InputError, with column and record, for one
+    """Return a column's values as Python objects. Raises InputError, with column and record, for one
     that Python has no object for."""
     column = batch.column(name)
     try:

@@ -98,7 +98,7 @@ _KINDS = {int(kind): kind for kind in FrameKind}
 
 
 def check_version(version: int) -> None:
-    """Raises TransportError where a peer speaks another."""
+    """Raise TransportError where a peer speaks another."""
     if version != WIRE_VERSION:
         raise TransportError(
             f"a peer uses version {version} of the protocol, but this worker {WIRE_VERSION}",

@@ -14,7 +14,7 @@ _FIXED = re.compile(r"[+-]\d\d:?\d\d")
 
 @lru_cache(maxsize=256)
 def is_known(zone: str) -> bool:
-    """Returns whether columns of times in the zone can be used in expressions."""
+    """Return whether columns of times in the zone can be used in expressions."""
     try:
         pl.Series([None], dtype=pl.Datetime("us", zone))
     except pl.exceptions.PolarsError:
@@ -23,7 +23,7 @@ def is_known(zone: str) -> bool:
 
 
 def unknown_zone(kind: pa.DataType) -> str | None:
-    """Returns a zone in the type, nested types too, that cannot be used in expressions."""
+    """Return a zone in the type, nested types too, that cannot be used in expressions."""
     if pa.types.is_timestamp(kind):
         return None if kind.tz is None or is_known(kind.tz) else str(kind.tz)
     if pa.types.is_nested(kind):
@@ -36,7 +36,7 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 def without_fixed_offsets(rows: Rows) -> Rows:
-    """Returns the rows with times in UTC where their zone is a fixed offset, such as `+05:30`: the
+    """Return the rows with times in UTC where their zone is a fixed offset, such as `+05:30`: the
     zone of Python's `timezone(timedelta(hours=5.5))`. The instants are the same."""
     schema = pa.schema([field.with_type(_in_utc(field.type)) for field in rows.schema])
     return rows if schema.equals(rows.schema) else rows.cast(schema)

@@ -113,7 +113,7 @@ class SubtaskCheckpoints:
         self._gathering.setdefault(taken.checkpoint, []).append(taken)
 
     def poll(self) -> bool:
-        """Begins to write what is complete, and acknowledges what is written; whether anything was."""
+        """Begin to write what is complete, and acknowledges what is written; whether anything was."""
         worked = False
         # Checkpoints become complete in their order: each chain takes them in rising order.
         for checkpoint in sorted(self._gathering):

@@ -187,7 +187,7 @@ class SubtaskEngine:
         return operator
 
     def open(self) -> None:
-        """Opens every operator with its restored state. Called once, before all that follows."""
+        """Open every operator with its restored state. Called once, before all that follows."""
         for chain in self._chains:
             self._turn = chain
             open_chain(chain, self._assignment.restored)
@@ -328,7 +328,7 @@ class SubtaskEngine:
     # --- reports and the end ----------------------------------------------------------------------
 
     def report_progress(self) -> None:
-        """Sends the subtask's metrics; also called once more before it leaves."""
+        """Send the subtask's metrics; also called once more before it leaves."""
         totals = _sum(chain.totals() for chain in self._chains)
         watermarks = {
             str(planned.id): runner.watermark_ms
@@ -361,7 +361,7 @@ class SubtaskEngine:
         )
 
     def close(self) -> None:
-        """Closes every operator; what sinks have not prepared is dropped."""
+        """Close every operator; what sinks have not prepared is dropped."""
         close_each(chain.close for chain in self._chains)
 
 

@@ -27,7 +27,7 @@ class LoopRoom:
         """Number of returned rows after which a full loop takes new rows."""
 
     def check(self) -> None:
-        """Raises UserFunctionError where more rows wait to go round than the loop may hold."""
+        """Raise UserFunctionError where more rows wait to go round than the loop may hold."""
         if self._gate.feedback_rows > self._capacity:
             raise UserFunctionError(
                 f"{self._gate.feedback_rows:,} rows of feedback are waiting in one subtask; the "

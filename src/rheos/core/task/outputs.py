@@ -47,7 +47,7 @@ class _Lane:
     """Its End is sent."""
 
     def marks(self) -> Iterator[Mark]:
-        """Takes out those that follow the buffered rows."""
+        """Take out those that follow the buffered rows."""
         if self.watermark is not None:
             yield self.watermark
             self.watermark = None
@@ -132,7 +132,7 @@ class OutputEdge:
         return not any(lane.pieces or lane.sealed for lane in self._lanes)
 
     def write(self, batch: Batch) -> None:
-        """Takes rows for their targets; the caller has seen `writable`."""
+        """Take rows for their targets; the caller has seen `writable`."""
         for lane, piece in self._router.route(batch):
             self._append(self._lanes[lane], piece)
 
@@ -172,7 +172,7 @@ class OutputEdge:
         self._transport.send(lane.channel, batch)
 
     def pump(self, *, force: bool = False) -> bool:
-        """Sends what is full, what has waited long enough, or with `force` all, as credit allows.
+        """Send what is full, what has waited long enough, or with `force` all, as credit allows.
 
         Returns whether anything was sent.
         """
@@ -281,7 +281,7 @@ class OutputEdge:
         return sent
 
     def overtake(self, barrier: Barrier) -> dict[int, list[Batch]]:
-        """Sends the barrier before all that waits here, and returns the rows it has overtaken: those of
+        """Send the barrier before all that waits here, and returns the rows it has overtaken: those of
         each receiving subtask that any are for, in their order (EX12)."""
         overtaken: dict[int, list[Batch]] = {}
         for lane in self._lanes:
@@ -326,7 +326,7 @@ class Outputs:
             edge.overdraft = overdraft
 
     def pump(self) -> bool:
-        """Sends what buffers hold, as timeouts and credits allow; whether anything was sent."""
+        """Send what buffers hold, as timeouts and credits allow; whether anything was sent."""
         sent = False
         for edge in self._all:
             sent |= edge.pump()
@@ -347,7 +347,7 @@ class Outputs:
         return next_us
 
     def flush(self) -> bool:
-        """Sends what is buffered, as credit allows. Whether a mark that must not wait may be given: no
+        """Send what is buffered, as credit allows. Whether a mark that must not wait may be given: no
         rows are left that it would overtake, or it is to wait among them."""
         for edge in self._all:
             if not edge.empty:
@@ -355,18 +355,18 @@ class Outputs:
         return self.overdraft or all(edge.empty for edge in self._all)
 
     def mark(self, mark: Mark, edges: Iterable[int] | None = None) -> None:
-        """Sends a mark on all of them, or on some."""
+        """Send a mark on all of them, or on some."""
         for edge in self._all if edges is None else (self.edges[id] for id in edges):
             edge.mark(mark)
 
     def latency(self, mark: LatencyMark) -> None:
-        """Passes a latency marker on, but not round a loop."""
+        """Pass a latency marker on, but not round a loop."""
         for edge in self._all:
             if edge.edge.loop is None:
                 edge.latency(mark)
 
     def overtake(self, barrier: Barrier) -> list[InFlight]:
-        """Sends the barrier before all that waits here, and returns the rows it has overtaken."""
+        """Send the barrier before all that waits here, and returns the rows it has overtaken."""
         return [
             InFlight.to(self._readers[id], edge.edge.target_port, rows, sent=False, receiver=receiver)
             for id, edge in self.edges.items()

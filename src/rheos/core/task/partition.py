@@ -76,7 +76,7 @@ def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batc
 
 
 def _cut_in_place(batch: Batch, owners: Sequence[int], parts: list[Batch | None]) -> bool:
-    """Makes slices of the batch, where the rows of each target follow each other: then nothing is
+    """Make slices of the batch, where the rows of each target follow each other: then nothing is
     gathered. Returns whether that is so."""
     runs = [(owner, len(list(rows))) for owner, rows in groupby(owners)]
     if len({owner for owner, _ in runs}) < len(runs):

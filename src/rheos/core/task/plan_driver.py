@@ -47,7 +47,7 @@ class PlanDriver:
         batch_rows: int,
         delivers: Callable[[Batch], None] | None = None,
     ) -> None:
-        """Raises the RheosError of an operator that cannot be made.
+        """Raise the RheosError of an operator that cannot be made.
 
         Args:
             plan: its parallelism does not matter.

@@ -162,7 +162,7 @@ class OperatorTree(Generic[T]):
         return dict(zip(self._ids, self._operators, strict=True))
 
     def open(self, restored: Mapping[OperatorId, Restored]) -> None:
-        """Opens every operator, with its restored state where there is some. Called once, first. Raises
+        """Open every operator, with its restored state where there is some. Called once, first. Raises
         RheosError, with the operator's place."""
         for index, id in enumerate(self._ids):
             self._at = index
@@ -202,7 +202,7 @@ class OperatorTree(Generic[T]):
         return self._emit(0, begun.finish(batch))
 
     def poll(self, max_rows: int) -> list[Out] | Pending | EndOfInput:
-        """Asks the source for rows; what it gives goes to `polled`."""
+        """Ask the source for rows; what it gives goes to `polled`."""
         assert self.source is not None
         self._at = 0
         return self.source.poll(max_rows)
@@ -377,7 +377,7 @@ class OperatorTree(Generic[T]):
             raise self.located(error) from error
 
     def close(self) -> None:
-        """Closes every operator, whatever the others do."""
+        """Close every operator, whatever the others do."""
         close_each(operator.close for operator in self._operators)
 
 

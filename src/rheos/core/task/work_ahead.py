@@ -85,7 +85,7 @@ class WorkAhead:
         return None
 
     def _join(self, queue: deque[Element], begun: deque[Begun], place: int) -> bool:
-        """Puts what is left of a batch into the one ahead of it, where that may be."""
+        """Put what is left of a batch into the one ahead of it, where that may be."""
         if not place:
             return False
         joined = begun[place - 1].joined(begun[place])
