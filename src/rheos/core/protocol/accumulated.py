@@ -13,32 +13,32 @@ import msgspec
 _PER_DOUBLING = 16
 _EXPONENTS = 64
 _LOWEST = -_EXPONENTS * _PER_DOUBLING - 1
-"""The bucket of numbers that are negative, zero, or close to zero."""
+"""Bucket of numbers that are negative, zero, or close to zero."""
 MOST_INT = 2**63 - 1
 _MOST_FLOAT = sys.float_info.max
 
 
 class Accumulated(msgspec.Struct, frozen=True):
-    """Numbers that were added. Sums of floats depend on the order in the last digits."""
+    """Aggregates of the added numbers. The last digits of a sum of floats depend on the order."""
 
     n: int = 0
     """Number of values."""
     total: int | float = 0
-    """Their sum."""
+    """Sum of the values."""
     least: int | float | None = None
-    """The least of them; None where there were none."""
+    """Smallest value; None if there are no values."""
     most: int | float | None = None
     buckets: dict[int, int] = {}
     """Counts of a histogram by bucket. A bucket covers a sixteenth of a doubling."""
 
     @property
     def mean(self) -> float | None:
-        """None where there were none."""
+        """Return the mean; None if there are no values."""
         return self.total / self.n if self.n else None
 
     def quantile(self, share: float) -> float | None:
-        """Return the value below which about this share of a histogram's numbers is, within 3 %; None
-        if it has no numbers."""
+        """Return an estimate, within 3 %, of the value below which this share of the histogram's
+        numbers is. Return None if it has no numbers."""
         left = share * sum(self.buckets.values())
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]
@@ -49,12 +49,12 @@ class Accumulated(msgspec.Struct, frozen=True):
         return None
 
     def at_most(self, bound: float) -> int:
-        """Return the number of a histogram's values up to `bound`, within 3 % of the bound."""
+        """Return the number of the histogram's values up to `bound`, within 3 % of the bound."""
         return sum(n for bucket, n in self.buckets.items() if _value(bucket) <= bound)
 
     def since(self, before: Accumulated) -> Accumulated:
-        """Return the part that was added after `before`, an earlier state of this one. If it is not an
-        earlier state, return everything. Minimum and maximum are those of everything."""
+        """Return the part that was added after `before`, an earlier state of this object. If it is not
+        an earlier state, return everything. Minimum and maximum always cover everything."""
         grown = {bucket: n - before.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
         if self.n < before.n or min(grown.values(), default=0) < 0:
             return self
@@ -78,7 +78,8 @@ class Accumulated(msgspec.Struct, frozen=True):
 
 
 def bounded(total: int | float) -> int | float:
-    """A sum as it can be stored: beyond 64 bits as a float, and beyond those the greatest one."""
+    """Return a sum in a storable form: beyond 64 bits as a float, and beyond the range of floats as the
+    greatest float."""
     if -MOST_INT <= total <= MOST_INT:
         return total
     return float(min(max(total, -_MOST_FLOAT), _MOST_FLOAT))
@@ -93,7 +94,7 @@ def bucket_of(value: float) -> int:
 
 
 def _value(bucket: int) -> float:
-    """The middle of a bucket."""
+    """Return the middle of a bucket."""
     if bucket == _LOWEST:
         return 0.0
     exponent, part = divmod(bucket, _PER_DOUBLING)

@@ -16,7 +16,7 @@ import pyarrow as pa
 from rheos.core.errors import SchemaError
 
 DECIMAL: Final = pa.decimal128(38, 18)
-"""Type of a `Decimal` that declares none."""
+"""Type of a `Decimal` without a declared type."""
 _MOST_DIGITS: Final = 38
 
 
@@ -85,13 +85,14 @@ def declares_decimals(annotation: Any) -> bool:
 
 
 def hints_of(annotated: Any, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the resolved annotations of a class or a function, without what nobody here reads.
+    """Return the resolved annotations of a class or a function, without metadata that Rheos does not
+    read.
 
-    Of `Annotated` stays what declares the type of decimals.
+    The only metadata kept of `Annotated` declares decimal types.
 
     Args:
         annotated: The class or the function.
-        names: What further names in annotations mean.
+        names: Further names that annotations may use, with their meanings.
 
     Raises:
         NameError: An annotation cannot be resolved.

@@ -1,4 +1,4 @@
-"""Casts between Arrow's types that fail where a value would become another one."""
+"""Casts between Arrow types that raise an error instead of changing a value."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import pyarrow.compute as pc
 
 
 def cast_exactly(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the array as of another type. Raises ArrowInvalid where a value does not fit.
+    """Return the array as another type. Raise ArrowInvalid if a value does not fit.
 
-    Arrow's own safe cast refuses cut integers and times, but takes the date of a timestamp, and makes
-    infinities of finite floats that a narrower type does not hold. That it rounds others is the
-    meaning of a narrower float.
+    Arrow's own safe cast refuses to truncate integers and times. But it truncates a timestamp to a
+    date, and turns a finite float that is too large for a narrower type into infinity. This function
+    refuses those, too. Other floats are rounded, as a narrower float type implies.
     """
     made: pa.Array = array.cast(kind)
     t = pa.types

@@ -1,8 +1,8 @@
-"""Converts columns to Python objects and back. It is on the path of every record, so it has to be fast.
+"""Converts columns to Python objects and back. Every record takes this path, so it must be fast.
 
 A value that does not fit its column raises TypeMismatch with the row, the field (nested ones as in
 `lines[].price`) and the expected type. A value that no Python object can represent raises Unreadable.
-Neither is replaced by a similar value.
+No value is ever replaced by a similar one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Reader = Callable[[pa.Array], list[Any]]
 
 
 class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it is
-    """A record does not have the type that was declared. Operators turn it into a UserFunctionError."""
+    """A record that does not have its declared type. Operators convert this to a UserFunctionError."""
 
     def __init__(
         self, index: int, field: str | None, expected: str, given: Any, given_type: str | None = None
@@ -49,7 +49,7 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
         self.given_type = given_type
 
     def inside(self, field: str, index: int) -> TypeMismatch:
-        """The same, seen from the column around the nested one."""
+        """Return the same mismatch as seen from the column that encloses the nested one."""
         place = f"{field}{self.field or ''}"
         return TypeMismatch(index, place, self.expected, self.given, self.given_type)
 
@@ -67,13 +67,13 @@ _NUMBERS = frozenset(
 )
 _TEXTS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
 _MANY_ROWS = 128
-"""From here on numpy makes a list of numbers sooner than Arrow."""
+"""Number of rows from which NumPy converts numbers to a list faster than Arrow."""
 
 
 def columns_to_python(array: pa.Array) -> list[Any]:
-    """Return the values of a column as Python objects; None where it is null.
+    """Return the values of a column as Python objects, nulls as None.
 
-    Raises Unreadable for a value that Python has no object for, such as a time in the year 10000.
+    Raise Unreadable for a value that no Python object can represent, such as a time in the year 10000.
     """
     kind = array.type
     id = kind.id
@@ -106,7 +106,8 @@ def columns_to_python(array: pa.Array) -> list[Any]:
 
 
 def reader_of(annotation: Any) -> Reader:
-    """Read a column as values of the annotation: nested dataclasses, enums, or what Arrow has."""
+    """Return a function that reads a column as values of the annotation: nested dataclasses, enums, or
+    Arrow's own Python values."""
     annotation, _ = without_none(annotation)
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation is float:
@@ -143,7 +144,7 @@ def _enum_reader(annotation: type[enum.Enum]) -> Reader:
 
 @lru_cache(maxsize=256)
 def field_readers(record: type) -> dict[str, Reader]:
-    """A reader for each field that the dataclass is made from, in the order of its fields."""
+    """Return a reader for each field of the dataclass's `__init__`, in the order of the fields."""
     hints = hints_of(record)
     return {f.name: reader_of(hints[f.name]) for f in dataclasses.fields(record) if f.init}
 
@@ -186,7 +187,7 @@ def _lists(array: pa.Array, element: Reader) -> list[Any]:
 
 
 def _maps(array: pa.Array, key: Reader, item: Reader) -> list[Any]:
-    # A map has the layout of a list of its entries.
+    # A map has the same layout as a list of its entries.
     entries = pa.struct([array.type.key_field, array.type.item_field])
     rows = _lists(
         array.cast(pa.list_(pa.field("entries", entries, nullable=False))), _entries(key, item)
@@ -199,13 +200,13 @@ def _entries(key: Reader, item: Reader) -> Reader:
 
 
 def _floats(array: pa.Array) -> list[Any]:
-    # An integer beyond 2**53 becomes the nearest float, as it does by Python's float().
+    # An integer beyond 2**53 becomes the nearest float, as with Python's float().
     whole = pa.types.is_integer(array.type)
     return columns_to_python(array.cast(pa.float64(), safe=False) if whole else array)
 
 
 def _listed(array: pa.Array) -> list[Any]:
-    """By numpy, which has Python's own types for numbers."""
+    """Convert by NumPy, which uses Python's own types for numbers."""
     return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())
 
 
@@ -213,7 +214,7 @@ def _listed(array: pa.Array) -> list[Any]:
 
 
 def column_of(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    """A column of these values. Raises TypeMismatch."""
+    """Return a column of these values. Raise TypeMismatch if a value does not fit."""
     kind = field.type
     classes = set(map(type, values))
     nulls = type(None) in classes
@@ -237,8 +238,8 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def _array(values: Sequence[Any], kind: pa.DataType, *, to_float: bool = True) -> pa.Array:
-    """Return an array of values of the classes that the type allows. Raises one of `_MISFITS` where
-    Arrow would cut or change a value."""
+    """Return an array of values of the classes that the type allows. Raise one of `_MISFITS` if Arrow
+    would truncate or change a value."""
     t = pa.types
     if t.is_floating(kind):
         if to_float:
@@ -270,7 +271,8 @@ _ANY: frozenset[type] = frozenset()
 
 @lru_cache(maxsize=256)
 def _classes_of(kind: pa.DataType) -> frozenset[type]:
-    """The classes whose values are taken as they are; all others are looked at one by one."""
+    """Return the classes whose values Arrow converts exactly. Values of other classes are examined one
+    by one."""
     t = pa.types
     if t.is_boolean(kind):
         return frozenset([bool])
@@ -300,7 +302,8 @@ def _classes_of(kind: pa.DataType) -> frozenset[type]:
 
 
 def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -> list[Any]:
-    """Return the values as Python's own (see `plain_values`). Raises TypeMismatch."""
+    """Return the values as instances of Python's own classes (see `plain_values`). Raise
+    TypeMismatch."""
     own = _in_nanoseconds if getattr(field.type, "unit", None) == "ns" else plain_value
     found = []
     for index, value in enumerate(values):
@@ -317,7 +320,7 @@ def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -
 
 
 def _is_of(plain: Any, allowed: frozenset[type]) -> bool:
-    # A bool is an int and a datetime a date, to Python; and neither is meant.
+    # In Python, a bool is an int and a datetime is a date; neither is meant here.
     return type(plain) in allowed or (
         type(plain).__module__.startswith("pandas.")
         and bool(
@@ -328,9 +331,10 @@ def _is_of(plain: Any, allowed: frozenset[type]) -> bool:
 
 
 def _in_nanoseconds(value: Any) -> Any:
-    """As `plain_value`, but for what counts nanoseconds, which Arrow takes from pandas as it is."""
+    """Convert like `plain_value`, but keep values with nanoseconds as pandas objects, which Arrow reads
+    exactly."""
     if isinstance(value, np.datetime64 | np.timedelta64):
-        import pandas as pd  # It takes long to import, and few columns need it.
+        import pandas as pd  # Importing pandas takes long, and few columns need it.
 
         return pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
     counts = getattr(value, "nanosecond", 0) or getattr(value, "nanoseconds", 0)
@@ -353,7 +357,7 @@ def _nested(values: Sequence[Any], field: pa.Field, nulls: bool) -> pa.Array:
 
 
 def _build(values: Sequence[Any], field: pa.Field) -> pa.Array:
-    """A nested column without nulls, from the columns inside it."""
+    """Build a nested column without nulls from its child columns."""
     kind = field.type
     if pa.types.is_struct(kind):
         children = [
@@ -394,7 +398,7 @@ def _inner(values: Sequence[Any], field: pa.Field, place: str, owners: Sequence[
 
 
 def _parts(values: Sequence[Any], name: str, field: pa.Field) -> list[Any]:
-    """One field of each of these dataclass instances or dicts."""
+    """Return one field of each of these dataclass instances or dicts."""
     if all(type(value) is not dict for value in values):
         try:
             return list(map(attrgetter(name), values))

@@ -1,4 +1,4 @@
-"""The messages between the master and the subtasks. Every message carries its attempt.
+"""Messages between the master and the subtasks. Every message carries its attempt.
 
 Subtasks send `ToMaster` messages, the master `ToTask` ones. A message of another attempt is ignored.
 """
@@ -25,16 +25,16 @@ class Message(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class TriggerCheckpoint(Message, frozen=True):
-    """Take checkpoint `checkpoint`: sources emit its barrier, ended chains snapshot at once."""
+    """Starts checkpoint `checkpoint`: sources emit its barrier, and ended chains snapshot at once."""
 
     checkpoint: CheckpointId
     savepoint: str | None = None
-    """A directory or URL. If it is set, the checkpoint is a savepoint, too: in addition to the
-    checkpoint's own parts, the whole state is written there. Its barriers are of kind SAVEPOINT."""
+    """Directory or URL of a savepoint; None for a plain checkpoint. In addition to the checkpoint's own
+    parts, the whole state is written there. The barriers are of kind SAVEPOINT."""
 
 
 class CheckpointComplete(Message, frozen=True):
-    """The checkpoint is in the log: sinks commit it and all before it, except those that the driver
+    """The checkpoint is in the log: sinks commit it and all earlier ones, except those that the driver
     publishes."""
 
     checkpoint: CheckpointId
@@ -52,42 +52,43 @@ class CheckpointAborted(Message, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Sources stop reading as if their input had ended: windows fire, and all ends with the final
+    """Sources stop reading as if their input had ended. Windows fire, and the job ends with the final
     checkpoint."""
 
 
 class OpenPhase(Message, frozen=True):
-    """All splits of the source's phases below `phase` are read, in all subtasks."""
+    """All subtasks have read all splits of the source's phases below `phase`."""
 
     operator: OperatorId
     phase: int
 
 
 class SplitsFound(Message, frozen=True):
-    """Splits that the source has had for a while or has now: those that the subtask does not know yet
-    are dealt out in this order. Answered by SplitsTaken."""
+    """New or already known splits of the source. Each split that a subtask does not know yet is
+    assigned to a subtask in this order. The subtask answers with SplitsTaken."""
 
     operator: OperatorId
     before: int
-    """Number of splits of this source that were sent in this attempt before these."""
+    """Number of splits of this source that were sent earlier in this attempt."""
     splits: list[Split]
     gone: list[str] = []
-    """Splits that are not in the source any more, by id. They are forgotten once they may be."""
+    """Ids of splits that are no longer in the source. They are forgotten as soon as the rules allow
+    it."""
     whole: bool = False
-    """With these, all was announced that is in the source."""
+    """Whether this message completes the announcement of all splits in the source."""
 
 
 class Align(Message, frozen=True):
-    """The slowest split of the source is there, of those that count in any subtask; None where none
-    does. Those that are too far ahead of it are not read."""
+    """Progress of the slowest counting split of the source, over all subtasks; None if no split counts.
+    Subtasks pause splits that are too far ahead of it."""
 
     operator: OperatorId
     least_ms: int | None
 
 
 class SampleStacks(Message, frozen=True):
-    """Asks a subtask to sample its stack at an interval, for some time. The host of the slot answers
-    with StacksSampled, concurrently with the slot's work."""
+    """Requests that a subtask's stack is sampled at an interval, for some time. The host of the slot
+    answers with StacksSampled, concurrently with the slot's work."""
 
     request: int
     for_ms: int
@@ -95,14 +96,15 @@ class SampleStacks(Message, frozen=True):
 
 
 class Finish(Message, frozen=True):
-    """The final checkpoint is committed everywhere: leave."""
+    """The final checkpoint is committed everywhere: the subtask exits."""
 
 
 class Cancel(Message, frozen=True):
-    """Stop output at once and leave."""
+    """The subtask stops its output at once and exits."""
 
     replaced: bool = False
-    """The attempt has failed: another may wait for the slot, and nobody wants what is under way."""
+    """Whether the attempt has failed. The next attempt may be waiting for the slot, so the subtask
+    abandons its work."""
 
 
 # --- from a subtask to the master ---------------------------------------------------------------
@@ -116,15 +118,15 @@ class CommittableHandle(msgspec.Struct, frozen=True):
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """Counts of a subtask since its attempt began, or of a whole job since it began."""
+    """Counts of a subtask since its attempt began, or of a job since it began."""
 
     records_in: dict[str, int] = {}
-    """By operator id."""
+    """Number of rows by operator id."""
     records_out: dict[str, int] = {}
     counters: dict[str, int] = {}
-    """By "operator id/name"."""
+    """Counters by "operator id/name"."""
     accumulated: dict[str, Accumulated] = {}
-    """Likewise."""
+    """Accumulated numbers by "operator id/name"."""
 
     def plus(self, other: Totals) -> Totals:
         nothing = Accumulated()
@@ -144,22 +146,22 @@ def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """Cost of a checkpoint for a subtask."""
+    """What a checkpoint cost a subtask."""
 
     sync_us: int = 0
     """Time for which processing was paused: the sum of all operators' synchronous parts."""
     align_us: int = 0
-    """From the first barrier to the last one, in the chain that waited longest."""
+    """Time from the first barrier to the last, in the chain where it was longest."""
     async_us: int = 0
-    """From the end of the synchronous part to the last byte written."""
+    """Time from the end of the synchronous part until the last byte was written."""
     written_bytes: int = 0
-    """Number of newly written bytes, without those shared with earlier checkpoints."""
+    """Number of newly written bytes, excluding those shared with earlier checkpoints."""
     in_flight_bytes: int = 0
-    """Rows between subtasks that an unaligned checkpoint has stored."""
+    """Size of the rows between subtasks that an unaligned checkpoint has stored."""
     unaligned: bool = False
 
     def plus(self, other: Cost) -> Cost:
-        """The cost of both: times the longest of each, sizes together."""
+        """Combine two costs: the longer of both times, and the sum of both sizes."""
         return Cost(
             max(self.sync_us, other.sync_us),
             max(self.align_us, other.align_us),
@@ -171,25 +173,25 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Acknowledge(Message, frozen=True):
-    """The subtask's share of a checkpoint is written."""
+    """The subtask has written its share of a checkpoint."""
 
     subtask: int
     checkpoint: CheckpointId
     handles: list[StateHandle]
     committables: list[CommittableHandle]
-    """All that is staged and not yet committed, of this checkpoint and of earlier ones."""
+    """All staged output that is not yet committed, of this checkpoint and of earlier ones."""
     totals: Totals = Totals()
     """Counts at the barrier. The log keeps them, so that rows replayed after a failure are not counted
     twice."""
     savepoint_handles: list[StateHandle] = []
     """For a savepoint: handles of the whole state, with paths in the savepoint's directory."""
     savepoint_error: str = ""
-    """Why the savepoint could not be written, though the checkpoint could."""
+    """Error that prevented the savepoint, although the checkpoint succeeded."""
     cost: Cost = Cost()
 
 
 class Decline(Message, frozen=True):
-    """The subtask could not take the checkpoint (its state could not be written)."""
+    """The subtask could not take the checkpoint, for example because its state could not be written."""
 
     subtask: int
     checkpoint: CheckpointId
@@ -212,15 +214,15 @@ class PhaseRead(Message, frozen=True):
 
 
 class CaughtUp(Message, frozen=True):
-    """In a run as of now: the subtask has given all that it is to give of the source."""
+    """In a run over the available input, the subtask has emitted all rows that it must read of the
+    source."""
 
     subtask: int
     operator: OperatorId
 
 
 class SplitsTaken(Message, frozen=True):
-    """The subtask knows this many of the source's splits that were sent in this attempt: all up to
-    there."""
+    """Number of the source's splits, in the order sent in this attempt, that the subtask knows."""
 
     subtask: int
     operator: OperatorId
@@ -228,8 +230,8 @@ class SplitsTaken(Message, frozen=True):
 
 
 class Reached(Message, frozen=True):
-    """The watermark of the slowest split of the source that the subtask reads, without idle splits;
-    None if it reads no such split."""
+    """Watermark of the slowest split of the source in the subtask, ignoring idle splits; None if it
+    reads no such split."""
 
     subtask: int
     operator: OperatorId
@@ -242,16 +244,17 @@ class StacksSampled(Message, frozen=True):
 
 
 class Logged(Message, frozen=True):
-    """Lines that were logged in the subtask's process since the last message, in order."""
+    """Log lines of the subtask's process since the previous message, in order."""
 
     subtask: int
     lines: list[LogLine]
     dropped: int = 0
-    """Number of lines that were dropped because of the bound."""
+    """Number of lines dropped because of the limit."""
 
 
 class Drained(Message, frozen=True):
-    """All input of the subtask has ended and is processed; it waits for the final checkpoint."""
+    """All input of the subtask has ended and is processed. The subtask waits for the final
+    checkpoint."""
 
     subtask: int
 
@@ -268,28 +271,29 @@ class Progress(Message, frozen=True):
 
     subtask: int
     step_us: int
-    """Time of the main loop's last step, by the subtask's monotonic clock."""
+    """Time of the main loop's last step, on the subtask's monotonic clock."""
     records_in: dict[str, int]
-    """By operator id."""
+    """Number of rows by operator id."""
     records_out: dict[str, int]
     watermark_ms: dict[str, int]
     busy_us: int
     blocked_us: int
-    """Time in which work was at hand and no credit to emit it: back-pressure."""
+    """Time of backpressure: rows could be processed, but no credit was left to emit them."""
     counters: dict[str, int]
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
     strangers: int = 0
-    """Frames and connections of strangers that its data socket has dropped."""
+    """Number of frames and connections of unauthenticated peers that the subtask's data socket has
+    dropped."""
     accumulated: dict[str, Accumulated] = {}
     """Accumulators of functions, by "operator id/name"."""
     gauges: dict[str, float] = {}
     """Current values of functions' gauges, by "operator id/name"."""
     readings: list[Reading] = []
-    """Readings of all other metrics of a subtask."""
+    """Readings of all other metrics of the subtask."""
 
 
 LAPS = "laps since the input ended"
-"""The gauge that the head of a loop shows."""
+"""Gauge at the head of a loop."""
 
 
 ToTask = (

@@ -1,5 +1,5 @@
-"""Durations as users write them: "5s", "1h30m", "5 minutes", a timedelta; and lengths of calendars,
-which have months as well: "1mo", "1q", "1y"."""
+"""Durations as users write them ("5s", "1h30m", "5 minutes", a timedelta), and calendar lengths, which
+may also be months ("1mo", "1q", "1y")."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def duration_ms(value: Duration) -> int:
     text = value.strip() if isinstance(value, str) else ""
     ms, at = 0.0, 0
     while piece := _PIECE.match(text, at):
-        # The case of single letters matters: "M" might be a month.
+        # The case of a single letter matters: "M" might mean a month.
         word = piece[2] if len(piece[2]) < 3 else piece[2].lower()
         unit = _UNITS.get(word)
         if unit is None:
@@ -102,8 +102,8 @@ def written_duration(ms: int) -> str:
 
 
 def signed_duration_ms(value: Duration) -> int:
-    """A duration, or one with a minus ahead: a distance in time, back ("-5m") or on. Raises
-    ProgramError."""
+    """Return a signed duration in ms: a distance in time, backward ("-5m") or forward. Raise
+    ProgramError if it is invalid."""
     if isinstance(value, str) and value.strip().startswith("-"):
         return -duration_ms(value.strip()[1:])
     return duration_ms(value)
@@ -111,11 +111,11 @@ def signed_duration_ms(value: Duration) -> int:
 
 @dataclass(frozen=True, slots=True)
 class CalendarLength:
-    """A length by the calendar: a number of months, or a time on the local clock."""
+    """A length in the calendar: a number of months, or a duration on the local clock."""
 
     months: int
     ms: int
-    """Zero where there are months."""
+    """Duration in ms; zero if the length is in months."""
 
     def __str__(self) -> str:
         if not self.months:
@@ -124,14 +124,14 @@ class CalendarLength:
 
 
 def calendar_length(value: Duration) -> CalendarLength:
-    """Return the length that a user wrote, or that `str` made of a length.
+    """Return the length for a string that a user wrote, or that `str` made of a length.
 
     Args:
         value: a whole number of months ("1mo", "6 months"), quarters ("1q") or years ("1y"), or any
             duration.
 
     Raises:
-        ProgramError: it is neither.
+        ProgramError: the value is invalid.
     """
     months = _months(value)
     if months is not None:

@@ -1,4 +1,4 @@
-"""Errors as data: the form in which a RheosError is sent from one process to another.
+"""Errors as data: the form in which a RheosError is sent between processes.
 
 The data names a class of `rheos.core.errors` and has its strings; nothing else can be created from it.
 """
@@ -14,11 +14,11 @@ from rheos.core.protocol.decoding import BoundedDecoder
 _MAX_TEXT_CHARS = 16_384
 _MAX_DETAIL_CHARS = 65_536
 MAX_ERROR_BYTES = 1 << 20
-"""Maximum size of an error. It is more than the strings of one error need."""
+"""Maximum size of an encoded error. The strings of one error never need as much."""
 
 
 class ErrorData(msgspec.Struct, frozen=True, kw_only=True):
-    """A RheosError without its class. Texts that are too long are cut in the middle."""
+    """A RheosError without its class. Strings that are too long are shortened in the middle."""
 
     kind: str
     """Name of its class in `rheos.core.errors`; for another class, that of its nearest base there."""
@@ -47,7 +47,8 @@ class ErrorData(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def error(self) -> RheosError:
-        """The error. A class that is not known here, as of a newer version, is a plain RheosError."""
+        """Return the error. A class that is unknown here, such as one of a newer version, becomes a
+        plain RheosError."""
         return _CLASSES.get(self.kind, RheosError)(
             self.what,
             site=None if self.file is None else Site(self.file, self.line),
@@ -74,7 +75,7 @@ def _is_known(cls: type) -> bool:
 
 
 def _text(value: object, max_chars: int = _MAX_TEXT_CHARS) -> str | None:
-    """As text that UTF-8 can hold: records may have lone surrogates."""
+    """Return a string that UTF-8 can encode: records may contain lone surrogates."""
     if value is None:
         return None
     text = str(value).encode("utf-8", "backslashreplace").decode()

@@ -42,25 +42,25 @@ _S27, _S30, _S31, _S33 = (np.uint64(shift) for shift in (27, 30, 31, 33))
 _NS = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 _DAY_NS = 86_400 * _NS["s"]
 
-# Keeps the lowest n bytes of a word, for n from 0 to 8.
+# Masks that keep the lowest n bytes of a word, for n from 0 to 8.
 _LOW_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], dtype=np.uint64)
 
-# Strings of up to this number of words are hashed word by word, over all rows at a time.
+# Maximum length in words up to which strings are hashed word by word, over all rows at a time.
 _ROUNDS = 32
 
 
 class NullKeyError(ValueError):
-    """A key column holds a null. Callers turn it into an InputError with the record, which is one and
-    the same wherever the null is met: at the sender or the receiver, in whatever runtime."""
+    """A null in a key column. Callers convert it to an InputError with the record. That error is the
+    same wherever the null is detected: at the sender or the receiver, in any runtime."""
 
     def __init__(self, column: int, row: int) -> None:
         super().__init__(f"key column {column} is null in row {row}")
         self.column = column
-        """The position of the column among the key columns."""
+        """Position of the column among the key columns."""
         self.row = row
 
     def located_in(self, batch: Batch, keys: Sequence[str], keyed_at: Site | None) -> InputError:
-        """The error for the user: which column of which record of the batch, at the line of the
+        """Return the error for the user: the column, the record of the batch, and the line of the
         `key_by`."""
         key = keys[self.column]
         return InputError(
@@ -75,15 +75,16 @@ class NullKeyError(ValueError):
 
 
 def hash_keys(columns: Sequence[pa.Array]) -> Words:
-    """The hash of each row's key. Raises NullKeyError, and TypeError for a type that is no key."""
+    """Return the hash of each row's key. Raise NullKeyError, or TypeError for a type that cannot be a
+    key."""
     return _finish(premix(columns))
 
 
 def normalised(column: pa.Array) -> Words | pa.Array:
-    """A key column by value: words, or a large_binary array for texts and decimals.
+    """Normalise a key column by value: to words, or to a large_binary array for strings and decimals.
 
-    The words may share memory with the column: they are not to be written to. Two rows of a column
-    are the same key just when they are equal here. The column has no nulls.
+    The words may share memory with the column, so callers must not write to them. Two rows of a column
+    have the same key exactly if they are equal here. The column must have no nulls.
     """
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_uint64(kind):
@@ -93,7 +94,7 @@ def normalised(column: pa.Array) -> Words | pa.Array:
     if _is_text(kind):
         return column if pa.types.is_large_binary(kind) else _large_binary(column)
     if pa.types.is_floating(kind):
-        # Adding 0.0 makes 0.0 of -0.0 and leaves all else.
+        # Adding 0.0 turns -0.0 into 0.0 and changes nothing else.
         floats = column.to_numpy().astype(np.float64) + 0.0
         floats[np.isnan(floats)] = np.nan
         return floats.view(np.uint64)
@@ -119,7 +120,7 @@ def normalised(column: pa.Array) -> Words | pa.Array:
 
 
 def plain(column: pa.Array, position: int = 0) -> pa.Array:
-    """The column with dictionaries and run-ends decoded, its nulls refused by NullKeyError."""
+    """Return the column with dictionaries and run-ends decoded. Raise NullKeyError for a null."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -132,13 +133,14 @@ def plain(column: pa.Array, position: int = 0) -> pa.Array:
 
 
 def premix(columns: Sequence[pa.Array]) -> Words:
-    """The hashes before their last step, which leaves the 31 highest bits as they are. Fresh memory."""
+    """Return the hashes before their last step, in new memory. That step does not change the 31 highest
+    bits."""
     mixed = _column(plain(columns[0], 0))
     for position, column in enumerate(columns[1:], 1):
         right = _column(plain(column, position))
         _finish(right)
         _finish(mixed)
-        # Multiplying the left side keeps (a, b) apart from (b, a).
+        # Multiplying the left side makes (a, b) different from (b, a).
         mixed *= _MIX1
         mixed ^= right
         _mix(mixed, mixed)
@@ -155,14 +157,14 @@ def _column(column: pa.Array) -> Words:
 
 
 def _mix_one(word: int) -> int:
-    """`_mix` of one word."""
+    """Mix one word like `_mix`."""
     word = word + _INT_GAMMA & _WORD
     word = (word ^ word >> 30) * _INT_MIX1 & _WORD
     return (word ^ word >> 27) * _INT_MIX2 & _WORD
 
 
 def _mix(words: Words, out: Words) -> Words:
-    """splitmix64 of each word, but for its last step, which is `_finish`."""
+    """Apply splitmix64 to each word, except its last step, which is `_finish`."""
     np.add(words, _GAMMA, out=out)
     shifted = out >> _S30
     out ^= shifted
@@ -186,7 +188,7 @@ def _texts(column: pa.Array) -> Words:
     offsets = np.frombuffer(offset_buffer, dtype=np.int64)[column.offset : column.offset + rows + 1]
     first, end = int(offsets[0]), int(offsets[-1])
     starts, lengths = offsets[:-1] - first, np.diff(offsets)
-    # Every word is read as eight bytes, so the last one extends beyond the strings.
+    # Every word is read as eight bytes, so the last word extends beyond the strings.
     padded = np.zeros(end - first + 8, dtype=np.uint8)
     if end > first:
         padded[: end - first] = np.frombuffer(data, dtype=np.uint8, count=end - first, offset=first)
@@ -209,8 +211,8 @@ def _texts(column: pa.Array) -> Words:
 
 
 def _add_words(sums: Words, words_at: Words, starts: Offsets, lengths: Offsets) -> None:
-    """Add the words after the first to the sums, all at once: the work follows the bytes there are,
-    however long the longest text is."""
+    """Add the words after the first to the sums, all at once. The cost depends on the total number of
+    bytes, not on the length of the longest string."""
     rows = np.flatnonzero(lengths > 8)
     counts = (lengths[rows] - 1) >> 3
     firsts = np.cumsum(counts) - counts

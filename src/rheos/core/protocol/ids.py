@@ -1,4 +1,4 @@
-"""Typed ids. A value of one kind is never passed where another is meant."""
+"""Typed ids, so that a value of one kind is never passed for another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ JobId = NewType("JobId", str)
 
 
 def job_slug(name: str) -> JobId:
-    """The id of a job whose log is kept: made of its name, so it is the same at each start."""
+    """Return the id of a job whose log is kept. It derives from the name, so it is the same at each
+    start."""
     return JobId(re.sub(r"\W+", "-", name.lower()).strip("-") or "job")
 
 
@@ -17,24 +18,26 @@ JobKey = NewType("JobKey", str)
 """Identity of a job over all its drivers and attempts: its id and its checkpoint directory."""
 
 OperatorId = NewType("OperatorId", str)
-"""Stable over restarts and changed programs: the user's `uid`, or one made from the plan."""
+"""Identity of an operator, stable over restarts and program changes: the user's `uid`, or one derived
+from the plan."""
 
 ChainId = NewType("ChainId", int)
-"""The position of a chain in the plan's topological order."""
+"""Position of a chain in the plan's topological order."""
 
 Attempt = NewType("Attempt", int)
-"""Counts the executions of a job from 1. Every frame, file and acknowledgement carries it."""
+"""Number of an execution of a job, counting from 1. Every frame, file and acknowledgement carries
+it."""
 
 CheckpointId = NewType("CheckpointId", int)
-"""Counts the checkpoints of a job from 1, over all attempts; never used twice."""
+"""Number of a checkpoint of a job, counting from 1 over all attempts; never used twice."""
 
 Subtask = NewType("Subtask", int)
 KeyGroup = NewType("KeyGroup", int)
 
 
 class ChannelId(NamedTuple):
-    """One FIFO lane: an edge of the plan, from one subtask to another. A tuple: it is looked up several
-    times for each batch."""
+    """A FIFO channel: an edge of the plan, and its sending and receiving subtask. It is a tuple,
+    because each batch causes several look-ups."""
 
     edge: int
     sender: int

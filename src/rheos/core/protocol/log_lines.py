@@ -1,4 +1,4 @@
-"""Lines of Python's logging, as they travel from a worker to the driver."""
+"""Lines of Python's logging, in the form in which a worker sends them to the driver."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ class LogLine(msgspec.Struct, frozen=True):
     at_ms: int
     """Wall-clock time of the worker, ms since the epoch."""
     level: int
-    """As Python's logging has it: 20 is INFO."""
+    """Level of Python's logging: 20 is INFO."""
     logger: str
     message: str
     operator: str | None = None
-    """The id of the operator whose code said it; None where it is of none."""
+    """Id of the operator whose code logged the line; None for a line of no operator."""
     error: str = ""
-    """The traceback that came with it."""
+    """Traceback that was logged with the line."""

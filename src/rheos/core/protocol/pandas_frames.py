@@ -1,8 +1,8 @@
-"""Batches as frames of pandas and back, by the columns' types alone.
+"""Converts batches to pandas frames and back, by the types of the columns alone.
 
 The default conversion of pandas depends on the rows of a batch: integers become floats if one of them
-is null, and lose digits beyond 2**53. Here the dtype of a column follows from its
-type, whichever rows share the batch:
+is null, and lose digits beyond 2**53. Here the dtype of a column follows from its type, whatever rows
+the batch has:
 
 | column | dtype |
 |---|---|
@@ -30,9 +30,9 @@ from rheos.core.protocol.types import read_column
 
 
 def pandas_frame(batch: Batch) -> Any:
-    """Return the batch as a pandas.DataFrame. Raises InputError, with column and record, for a value
-    that pandas cannot hold."""
-    import pandas as pd  # It takes long to import, and few programs need it.
+    """Return the batch as a pandas.DataFrame. Raise InputError, with column and record, for a value
+    that pandas cannot represent."""
+    import pandas as pd  # Importing pandas takes long, and few programs need it.
 
     if not batch.num_columns:
         return pd.DataFrame(index=range(batch.num_rows))
@@ -80,10 +80,10 @@ def _nullable_dtype(kind: pa.DataType) -> Any:
 def table_of_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
     """Return the frame's columns as an Arrow table, without its index.
 
-    A value of an object column is converted like the result of a function per record. If the column is
-    not declared, its type is that of its values. By pandas' rule, NaN is a missing value in a column
-    that may be null, unless pandas' own Float64 distinguishes the two. In a column that is declared
-    without nulls, it is NaN.
+    A value of an object column is converted like a result of a function that is called per record. If
+    the column is not declared, its type follows from its values. By pandas' rule, NaN is a missing
+    value in a nullable column, unless pandas' own Float64 distinguishes the two. In a column that is
+    declared without nulls, it is NaN.
 
     Raises:
         TypeMismatch: A column cannot be converted. Arrow's own errors may be raised, too.

@@ -1,4 +1,5 @@
-"""Values that are nearly Python's own, as Python's own: what functions return and states are set to.
+"""Converts values of NumPy, pandas and subclasses to Python's own, in results of functions and in
+states.
 
 | value | becomes |
 |---|---|
@@ -7,8 +8,8 @@
 | an instance of a subclass, such as pandas.Timestamp | the same value in its base class |
 | NaT of NumPy or pandas, pandas.NA | None |
 
-A value that Python's own class does not hold, such as a pandas.Timestamp with nanoseconds, raises
-ValueError: it is never cut.
+If Python's own class cannot hold a value, such as a pandas.Timestamp with nanoseconds, the conversion
+raises ValueError. It never truncates.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ import numpy as np
 
 _OWN = frozenset((bool, int, float, str, bytes, datetime, date, time, timedelta, Decimal, type(None)))
 _MISSING = frozenset(("NaTType", "NAType"))
-"""The classes of pandas.NaT, which is a datetime to Python, and pandas.NA."""
+"""Class names of pandas.NaT, which is a datetime in Python, and of pandas.NA."""
 _FINER = "it has a higher resolution than microseconds"
 
 
 def plain_value(value: Any) -> Any:
-    """Return the value as Python's own; itself where it is of no class above. Raises ValueError."""
+    """Return the value as one of Python's own; unchanged if it is of no class in the table. Raise
+    ValueError."""
     while isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic):
@@ -44,8 +46,8 @@ def plain_value(value: Any) -> Any:
 
 
 def plain_inside(value: Any) -> Any:
-    """Return the value with all that lists and dicts in it hold as Python's own. Arrow, which infers a
-    type from values, would cut the nanoseconds of a pandas.Timestamp."""
+    """Convert all values inside lists and dicts to Python's own. Arrow, which infers a type from
+    values, would truncate the nanoseconds of a pandas.Timestamp."""
     if type(value) is list:
         return [plain_inside(each) for each in value]
     if type(value) is dict:
@@ -65,7 +67,7 @@ def _of_numpy(value: Any) -> Any:
     if isinstance(value, np.datetime64 | np.timedelta64):
         if np.isnat(value):
             return None
-        if isinstance(value.item(), int):  # Python has no object for it in its own unit.
+        if isinstance(value.item(), int):  # No Python object can represent it in its own unit.
             micros = value.astype(f"{value.dtype.kind}8[us]")
             if micros.astype(value.dtype) != value or isinstance(micros.item(), int):
                 raise ValueError(
@@ -104,8 +106,8 @@ def _time(value: Any) -> time:
     return time(*parts, tzinfo=value.tzinfo, fold=value.fold)
 
 
-# In an order in which a class comes before the one that it is derived from. The methods are those of
-# the base class: what a subclass makes of them does not count.
+# Each class comes before its own base classes. The methods are those of the base class: overrides in a
+# subclass are ignored.
 _PLAIN: tuple[tuple[type, Any], ...] = (
     (datetime, _datetime),
     (date, lambda value: date(value.year, value.month, value.day)),

@@ -1,4 +1,4 @@
-"""Batches as Polars frames, and what Polars gives as Arrow has it."""
+"""Converts batches to Polars frames, and Polars' results to Arrow."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _MANY_ROWS = 512
 def polars_frame(batch: Batch) -> pl.DataFrame:
     """Return the batch as a frame, equal to the result of `polars.from_arrow`, but faster.
 
-    `from_arrow` uses Polars' thread pool, for which a small batch waits longer than the work takes, and
-    is slow to make views of strings.
+    `from_arrow` uses Polars' thread pool. For a small batch, waiting for a thread takes longer than the
+    work. `from_arrow` is also slow at creating views of strings.
 
     Raises InputError, with the column, for a count of seconds that exceeds Polars' milliseconds.
     """
@@ -35,7 +35,8 @@ def polars_frame(batch: Batch) -> pl.DataFrame:
 
 
 def _in_milliseconds(batch: Batch) -> Batch:
-    """Polars makes milliseconds of seconds by itself, but wraps around where they do not fit."""
+    """Convert seconds to milliseconds with an error on overflow. Polars would convert them, too, but
+    wrap around."""
     refuse_times_outside(batch, MILLISECONDS, "Polars")
     columns = [
         _checked_duration(batch.column(at), field.name)
@@ -59,11 +60,12 @@ def _checked_duration(column: pa.Array, name: str) -> pa.Array:
 
 
 def arrow_column(column: pl.Series) -> pa.Array:
-    """The column as Arrow has it, in types that all know."""
+    """Return the column as Arrow data, in types that all Arrow implementations support."""
     return column.to_arrow(compat_level=pl.CompatLevel.oldest())
 
 
 def arrow_table(frame: pl.DataFrame) -> pa.Table:
-    """The frame as Arrow has it, in types that all know; each column in one piece. Polars converts
-    whole frames in its pool of threads: a small one waits longer for that than for the work."""
+    """Return the frame as Arrow data, in types that all Arrow implementations support; each column in
+    one chunk. Polars converts whole frames in its thread pool: for a small frame, that wait is longer
+    than the work."""
     return pa.Table.from_arrays([arrow_column(column) for column in frame.get_columns()], frame.columns)

@@ -1,6 +1,6 @@
 """The ports of the core: clock, store, I/O executor. The runtimes provide real and simulated ones.
 
-Nothing in `task`, `operators`, `state` or `checkpoint` reads a clock, a disk or a socket by itself.
+Nothing in `task`, `operators`, `state` or `checkpoint` accesses a clock, a disk or a socket directly.
 """
 
 from __future__ import annotations
@@ -20,15 +20,17 @@ class Clock(Protocol):
     """The only source of time."""
 
     def now_ms(self) -> int:
-        """Wall-clock time in ms since the epoch; may jump. For processing time and reports."""
+        """Return the wall-clock time in ms since the epoch. It may jump. For processing time and
+        reports."""
         ...
 
     def now_ns(self) -> int:
-        """Wall-clock time in ns since the epoch, for latency marks."""
+        """Return the wall-clock time in ns since the epoch, for latency marks."""
         ...
 
     def monotonic_us(self) -> int:
-        """Microseconds from an arbitrary start; never goes back. For timeouts and pacing."""
+        """Return microseconds since an arbitrary start. They never decrease. For timeouts and
+        pacing."""
         ...
 
 
@@ -37,50 +39,51 @@ class ThreadTime(NamedTuple):
 
     ran_us: int
     queued_us: int
-    """Time for which it was runnable while other threads ran."""
+    """Time for which the thread was runnable while other threads ran."""
 
 
 ThreadTimes = Callable[[], ThreadTime | None]
-"""Reads that of the thread that works; None where the system does not say it."""
+"""Reads the processor time of the current thread; None if the system does not report it."""
 
 
 class Store(Protocol):
     """Durable files under one root. Paths are relative, with forward slashes."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole file so that a reader sees all of it or nothing; replaces one."""
+        """Write a whole file atomically: readers see all of it or nothing. An existing file is
+        replaced."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file unless one exists; False where one does. Atomic over processes."""
+        """Write a whole file unless one exists; return False if one does. Atomic across processes."""
         ...
 
     def get(self, path: str) -> bytes:
-        """The whole file. Raises FileNotFoundError."""
+        """Return the content of the file. Raise FileNotFoundError if it does not exist."""
         ...
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
-        """Below the folder `prefix`, the files that no reader sees yet, not written to for `idle_s`:
-        their writers are at work, or were killed. A writer that is at work fails when its file is
-        deleted."""
+        """Return the files below the folder `prefix` that are not yet visible to readers and were not
+        written to for `idle_s`. Their writers are still working, or were killed. If the file of a
+        working writer is deleted, the writer fails."""
         ...
 
     def list(self, prefix: str) -> list[str]:
-        """The paths of all files below the folder `prefix`, sorted. May be empty."""
+        """Return the paths of all files below the folder `prefix`, sorted. There may be none."""
         ...
 
     def delete(self, path: str) -> None:
-        """Delete the file; no error where it does not exist."""
+        """Delete the file; do nothing if it does not exist."""
         ...
 
 
 class Completion(Protocol[T_co]):
-    """The result of work handed to the I/O executor. Polled, never waited for."""
+    """The result of work on the I/O executor. The mailbox polls it, and never waits for it."""
 
     def done(self) -> bool: ...
 
     def result(self) -> T_co:
-        """The value, or raises what the work raised. Called only once `done()`."""
+        """Return the value, or raise what the work raised. Only called after `done()`."""
         ...
 
 
@@ -90,7 +93,7 @@ class IoExecutor(Protocol):
     def submit(self, work: Callable[[], T]) -> Completion[T]: ...
 
     def wake(self) -> None:
-        """Wake the mailbox, as a completion does. For any thread."""
+        """Wake the mailbox, as a completion does. Any thread may call it."""
         ...
 
 
@@ -110,22 +113,22 @@ class Immediate(Generic[T]):
 class Transport(Protocol):
     """Moves elements between the subtasks of one attempt. Owned and used by the mailbox alone.
 
-    Each batch costs a credit. The receiver grants a channel some credits, and returns one when the
-    batch has been *processed*. Marks need no credit, but never overtake the batches before them."""
+    Each batch costs a credit. The receiver grants some credits to each channel, and returns one after
+    it has *processed* a batch. Marks need no credit, but never overtake the batches before them."""
 
     def credits(self, channel: ChannelId) -> int:
         """Return the number of batches that may be sent on the channel now."""
         ...
 
     def send(self, channel: ChannelId, batch: Batch) -> None:
-        """Send a batch; the caller has checked that there is credit."""
+        """Send a batch. The caller has checked that a credit is available."""
         ...
 
     def send_mark(self, channel: ChannelId, mark: Mark) -> None: ...
 
     def receive(self, max_elements: int) -> Sequence[tuple[ChannelId, Element]]:
-        """Return the elements that have arrived, FIFO per channel. Raises TransportError on a gap, or
-        if a peer sends an invalid frame. Frames of unauthenticated peers are dropped."""
+        """Return the elements that have arrived, FIFO per channel. Raise TransportError on a gap, or if
+        a peer sends an invalid frame. Frames of unauthenticated peers are dropped."""
         ...
 
     def strangers(self) -> int:
@@ -133,16 +136,16 @@ class Transport(Protocol):
         ...
 
     def release(self, channel: ChannelId) -> None:
-        """The receiver has processed one batch of the channel: its credit returns to the sender."""
+        """Return the credit for one processed batch of the channel to its sender."""
         ...
 
 
 class EventLoop(Protocol):
     """An asyncio event loop for one operator. All its coroutines run in one thread outside the mailbox,
-    or in virtual time. Called in the mailbox."""
+    or in virtual time. Its methods are called in the mailbox."""
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        """Start what `work` gives. Its completion wakes the mailbox."""
+        """Start the coroutine that `work` returns. Its completion wakes the mailbox."""
         ...
 
     def stack(self) -> list[FrameSummary]:
@@ -150,7 +153,7 @@ class EventLoop(Protocol):
         ...
 
     def close(self, last: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Cancel what is under way and runs `last`, waiting for a few seconds at the most."""
+        """Cancel all running coroutines, run `last`, and wait for a few seconds at most."""
         ...
 
 
@@ -158,5 +161,5 @@ class TaskIo(IoExecutor, Protocol):
     """The I/O of a task outside its mailbox."""
 
     def event_loop(self) -> EventLoop:
-        """A new one; who asks for it closes it."""
+        """Return a new event loop; the caller must close it."""
         ...

@@ -1,7 +1,7 @@
-"""Columns of times, dates and durations as Python's objects, exactly or not at all.
+"""Converts columns of times, dates and durations to Python's objects, exactly or with an error.
 
-Python's `datetime` and `date` hold the years 1 to 9999, and microseconds. A value that they do not
-hold raises Unreadable: neither is it cut, nor is it an integer, which is what numpy has for it.
+Python's `datetime` and `date` support the years 1 to 9999, and microseconds. Any other value raises
+Unreadable. It is never truncated, and never becomes an integer as in NumPy.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _YEARS_HINT = (
 
 
 class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
-    """A column holds a value that Python has no object for."""
+    """A value in a column that no Python object can represent."""
 
     def __init__(self, what: str, hint: str) -> None:
         super().__init__(what)
@@ -34,8 +34,8 @@ class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
 
 
 def datetimes(array: pa.Array) -> list[Any]:
-    """Return the timestamps as datetimes in the column's zone, or naive if it has none. If one has
-    nanoseconds, it becomes a pandas.Timestamp, a subclass of datetime that can represent them."""
+    """Return the timestamps as datetimes in the column's zone, or naive if it has none. A timestamp
+    with nanoseconds becomes a pandas.Timestamp, a subclass of datetime that can represent them."""
     kind = array.type
     if kind.unit == "ns":
         return _with_nanoseconds(array, pa.timestamp("us", kind.tz), datetimes)
@@ -44,7 +44,7 @@ def datetimes(array: pa.Array) -> list[Any]:
     if kind.tz != "UTC":
         return _in_zone(array)
     us = _in_microseconds(array, pa.timestamp("us", "UTC")).view(pa.int64()).fill_null(0).to_numpy()
-    # Decoding MessagePack is by far the fastest way to datetimes with a zone.
+    # Decoding MessagePack is by far the fastest way to create datetimes with a zone.
     times = np.empty(len(us), _MSGPACK_TIME)
     times["mark"] = b"\xc7\x0c\xff"
     times["s"] = us // 1_000_000
@@ -72,12 +72,13 @@ def dates(array: pa.Array) -> list[Any]:
 
 
 def durations(array: pa.Array) -> list[Any]:
-    """Return the durations as timedeltas. One with nanoseconds is a pandas.Timedelta, which is one."""
+    """Return the durations as timedeltas. A duration with nanoseconds becomes a pandas.Timedelta, a
+    subclass."""
     if array.type.unit == "ns":
         return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
     if pc.min(array.view(pa.int64())).as_py() == np.iinfo(np.int64).min:
-        raise _beyond("timedelta")  # To numpy it is no duration, but a missing one.
+        raise _beyond("timedelta")  # NumPy treats this value as missing, not as a duration.
     return _listed(array)
 
 
@@ -93,7 +94,8 @@ _decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
 def _with_nanoseconds(
     array: pa.Array, kind: pa.DataType, read: Callable[[pa.Array], list[Any]]
 ) -> list[Any]:
-    """Read a column in nanoseconds as one in microseconds, and by itself what that cannot hold."""
+    """Read a column in nanoseconds as one in microseconds, and separately the values that do not
+    fit."""
     try:
         return read(array.cast(kind))
     except pa.ArrowInvalid:
@@ -128,7 +130,7 @@ def _in_microseconds(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 _FEW_ROWS = 128
-"""Up to here looking at each object costs less than asking Arrow."""
+"""Number of rows up to which checking each object costs less than a call of Arrow."""
 
 
 def _within_python(array: pa.Array) -> list[Any]:
@@ -147,5 +149,5 @@ def _beyond(holder: str) -> Unreadable:
 
 
 def _listed(array: pa.Array) -> list[Any]:
-    """By numpy, which has Python's own types for these, and None for a null."""
+    """Convert by NumPy, which returns Python's own types for these, and None for a null."""
     return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())

@@ -1,4 +1,4 @@
-"""A reading of a metric, as a worker sends it to the driver, and the driver to clients."""
+"""A reading of a metric, as workers send it to the driver, and the driver to clients."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
 
     metric: str
     at: tuple[str, ...]
-    """A value for each label of the metric's scope, in order. A worker leaves out its subtask, which is
-    the last label."""
+    """Values of the labels of the metric's scope, in order. A worker omits its subtask, which is the
+    last label."""
     value: int | float | Accumulated
     per_s: float | None = None
-    """Growth of a counter per second, between the last two reports. The driver computes it."""
+    """Increase of a counter per second between the last two reports. The driver computes it."""

@@ -1,8 +1,8 @@
 """Creates instances of the user's dataclasses from the values of their fields.
 
-A frozen dataclass sets each field through `object.__setattr__`, as its own `__setattr__` refuses. So
-creating one takes three times as long as creating one that is not frozen. If its `__init__` only sets
-the fields, they are set directly: the instance is the same.
+A frozen dataclass sets each field through `object.__setattr__`, because its own `__setattr__` refuses.
+Creating one therefore takes three times as long as creating one that is not frozen. If its `__init__`
+only sets the fields, Rheos sets them directly; the resulting instance is the same.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ Maker = Callable[..., Any]
 
 @lru_cache(maxsize=256)
 def maker_of(record: type) -> Maker:
-    """Make the dataclass from the values of the fields that it is made from, in their order."""
+    """Return a function that creates the dataclass from the values of its `__init__` fields, in
+    order."""
     fields = [field for field in dataclasses.fields(record) if field.init]
     names = [field.name for field in fields]
     if _only_sets(record, names):
@@ -39,16 +40,16 @@ def maker_of(record: type) -> Maker:
 
 
 def _only_sets(record: type, names: Sequence[str]) -> bool:
-    """Whether it is a frozen dataclass whose `__init__` sets these fields and does nothing else, and
-    nothing else has a say in how it is made."""
+    """Return whether this is a frozen dataclass whose `__init__` only sets these fields, and whose
+    creation nothing else affects."""
     params: Any = record.__dict__.get("__dataclass_params__")
     if params is None or not params.frozen or not params.init:
         return False
     init: Any = record.__dict__["__init__"]
     code = init.__code__
     return (
-        code.co_filename == "<string>"  # It was made, and not written.
-        and code.co_argcount + code.co_kwonlyargcount == len(names) + 1  # No InitVar.
+        code.co_filename == "<string>"  # The `__init__` is generated, not written by the user.
+        and code.co_argcount + code.co_kwonlyargcount == len(names) + 1  # It has no InitVar.
         and len(names) == len(dataclasses.fields(record))
         and not hasattr(record, "__post_init__")
         and inspect.getattr_static(record, "__new__") is object.__dict__["__new__"]
@@ -59,7 +60,7 @@ def _only_sets(record: type, names: Sequence[str]) -> bool:
 def _function(
     lines: Sequence[str], names: Sequence[str], record: type, scope: Mapping[str, Any] | None = None
 ) -> Maker:
-    """A function of these lines, whose parameters are `v0`, `v1` and so on."""
+    """Return a function with this body, whose parameters are `v0`, `v1` and so on."""
     known = {"new": object.__new__, "record": record, **(scope or {})}
     values = ", ".join(f"v{n}" for n in range(len(names)))
     exec("\n    ".join([f"def make({values}):", *lines]), known)

@@ -1,9 +1,9 @@
-"""The envelope of files that are read back: JSON with a format version and a checksum.
+"""The format of files that Rheos reads back: JSON with a format version and a checksum.
 
     {"format": 2, "crc32": 3735928559, "entry": {...}}
 
-The checksum covers the bytes of the part that follows it, so nothing is decoded that was changed since
-it was written. That part also has the file's own identity.
+The checksum covers the bytes of the part that follows it, so content that changed since it was written
+is never decoded. That part also contains the file's own identity.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import msgspec
 from rheos.core.errors import CheckpointError, UnrestorableError
 
 MAX_BYTES = 512 * 1024 * 1024
-"""A longer file is not decoded."""
+"""Maximum size of a file that is decoded."""
 
 T = TypeVar("T")
 
@@ -29,21 +29,22 @@ _number_decoder: msgspec.json.Decoder[int] = msgspec.json.Decoder(int)
 
 @dataclass(frozen=True, slots=True)
 class Sealed:
-    """One kind of file, and how errors name the one at hand."""
+    """One kind of file, and how errors refer to the file."""
 
     what: str
-    """Such as "the log entry job/log/0000000001.json"."""
+    """The file for people, such as "the log entry job/log/0000000001.json"."""
     key: str
-    """Name of the part with the content."""
+    """Name of the JSON field with the content."""
     newest: int
-    """The formats from 1 to this one are read."""
+    """Newest supported format. All formats from 1 to this one can be read."""
     if_damaged: str
-    """The hint where the file is not as it was written."""
+    """Hint for a file that has changed since it was written."""
     if_later: str
-    """The hint where a later version has written it."""
+    """Hint for a file that a later version has written."""
 
     def seal(self, body: bytes, format: int) -> bytes:
-        """Raise CheckpointError where it would be too long to be read back."""
+        """Return the file with the content `body`. Raise CheckpointError if it would be too long to be
+        read back."""
         data = msgspec.json.encode(
             {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
         )
@@ -56,7 +57,7 @@ class Sealed:
         return data
 
     def open(self, data: bytes) -> tuple[int, bytes]:
-        """Return the format and the content of a sealed file. Raises UnrestorableError, with the file's
+        """Return the format and the content of a sealed file. Raise UnrestorableError, with the file's
         name, if it is damaged or of a later format."""
         if len(data) > MAX_BYTES:
             raise self.damaged(f"it has {len(data)} bytes, but the maximum is {MAX_BYTES}")
@@ -82,7 +83,7 @@ class Sealed:
         return format, body
 
     def decoded(self, body: bytes, decoder: msgspec.json.Decoder[T]) -> T:
-        """Raise UnrestorableError, naming the file."""
+        """Decode the content. Raise UnrestorableError, with the file's name, if that fails."""
         try:
             return decoder.decode(body)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:

@@ -2,9 +2,9 @@
 
     retain: int = setting(2, "Number of completed checkpoints to keep.")
 
-The field has the name, the type and the default. All that offers or shows settings reads the
-declaration: `rh.Environment`, files of settings, options of the command, the settings that a job shows,
-and the page of settings.
+The field has the name, the type and the default. Everything that accepts or shows settings reads the
+declaration: `rh.Environment`, settings files, command-line options, the settings of a job, and the page
+of settings.
 """
 
 from __future__ import annotations
@@ -18,33 +18,33 @@ Kind = TypeVar("Kind", bound=type)
 
 @dataclass(frozen=True)
 class Setting:
-    """One setting, as it is declared."""
+    """The declaration of one setting."""
 
     help: str
-    """The first sentence is the help of its option; all of it is in the docs."""
+    """Help text. Its first sentence is the help of the option; the docs show all of it."""
     section: str = ""
-    """Section of the page of settings that begins with it."""
+    """Title of the section of the page of settings that begins with this setting."""
     option: str | None = None
-    """Option of the command that sets it."""
+    """Command-line option that sets it."""
     metavar: str | None = None
-    """The value in the help of the option."""
+    """Placeholder of the value in the option's help."""
     variable: str | None = None
     """Environment variable that sets the option."""
     choices: tuple[str, ...] = ()
     least: int = 1
-    """Smallest valid whole number; for a duration, in ms."""
+    """Smallest valid integer; for a duration, in ms."""
     fixed: bool = False
-    """Whether a job must keep it when it is restarted: stored state depends on it."""
+    """Whether a job must keep the value when it is restarted, because stored state depends on it."""
     secret: bool = False
-    """Whether it is a URL of which only the host is shown."""
+    """Whether it is a URL of which only the host may be shown."""
     group: type | None = None
-    """Class that declares its parts, if it is a group of settings."""
+    """Class that declares the parts, if it is a group of settings."""
     name: str = ""
     """Name of the field; for a part of a group, "group.part"."""
     type: str = ""
-    """Type of the field, as it is written, without None."""
+    """Type of the field as written in the source, without None."""
     optional: bool = False
-    """Whether None is a value."""
+    """Whether None is a valid value."""
     default: Any = None
 
 
@@ -53,7 +53,7 @@ def setting(default: Any, help: str, **more: Any) -> Any:
 
     Args:
         default: default value; `dict` for an empty mapping.
-        help: what it sets; see `Setting`, which also lists `more`.
+        help: what the setting does; see `Setting`, which also lists `more`.
     """
     declared = Setting(help, default=default, **more)
     value = {"default_factory": dict} if default is dict else {"default": default}
@@ -61,7 +61,7 @@ def setting(default: Any, help: str, **more: Any) -> Any:
 
 
 def settings_of(declaring: type, prefix: str = "", section: str = "") -> Mapping[str, Setting]:
-    """Return the settings of a dataclass by name; a group is followed by its parts."""
+    """Return the settings of a dataclass by name; the parts of a group follow it."""
     found: dict[str, Setting] = {}
     for each in fields(declaring):
         declared, name, written = each.metadata["setting"], prefix + each.name, str(each.type)
@@ -79,7 +79,7 @@ def settings_of(declaring: type, prefix: str = "", section: str = "") -> Mapping
 
 
 def documented(declaring: Kind) -> Kind:
-    """Add the help of its settings to the docstring of a dataclass."""
+    """Append the help of its settings to the docstring of a dataclass."""
     lines = (f"    {name}: {each.help}" for name, each in settings_of(declaring).items())
     declaring.__doc__ = "\n".join([f"{declaring.__doc__}", "", "Args:", *lines])
     return declaring

@@ -1,6 +1,6 @@
-"""Rows and values as people read them in errors, whatever they hold.
+"""Rows and values as strings for people, for errors about any row.
 
-An error about a row must not fail on the row itself: a time beyond Python's years, or one in
+An error about a row must not fail because of the row itself. A time beyond Python's years, or one in
 nanoseconds, is shown as Arrow writes it.
 """
 

@@ -8,14 +8,14 @@ from typing import TypeAlias
 from rheos.core.errors import ProgramError
 
 Size: TypeAlias = int
-"""Number of bytes; files and commands write "512MB"."""
+"""Number of bytes; files and command lines may write "512MB"."""
 
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
 def size_bytes(value: str | int) -> int:
-    """A size ("512MB", "2g", a number of bytes) in bytes. Raises ProgramError.
+    """Return a size ("512MB", "2g", a number of bytes) in bytes. Raise ProgramError if it is invalid.
 
     A MB is 1024 KB, as in Spark and Flink.
     """

@@ -1,4 +1,4 @@
-"""The parts of a checkpoint: state as operators return it, and handles as the log keeps them."""
+"""The parts of a checkpoint: state as operators return it, and handles as the log stores them."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ import pyarrow as pa
 from rheos.core.protocol.ids import OperatorId
 
 IN_FLIGHT = "in-flight "
-"""Prefix of the names of states that hold rows between operators. They belong to the engine: operators
-neither write nor read them, and savepoints do not have them."""
+"""Prefix of the names of states that contain rows between operators. They belong to the engine:
+operators do not access them, and savepoints do not contain them."""
 
 IN_FLIGHT_INPUT = IN_FLIGHT + "input "
-"""Prefix of a name that ends in the port. KEYED states, too, belong to the subtask that was to receive
+"""Prefix of a name that ends in the port. KEYED states also belong to the subtask that was to receive
 the rows."""
 
 IN_FLIGHT_OUTPUT = IN_FLIGHT + "output "
 """Prefix of a name that ends in the port. The *sending* subtask writes the state. So the rows of KEYED
-states are of any key group, not only of this subtask's. The rows of BROADCAST states are copies for any
-subtask, whose number is in the column RECEIVER."""
+states may be of any key group, not only of this subtask's. The rows of BROADCAST states are copies for
+any subtask; the column RECEIVER has its number."""
 
 RECEIVER = "receiver"
-"""uint16."""
+"""Column (uint16) with the number of the receiving subtask."""
 
 
 class StateKind(Enum):
-    """How a part of state is distributed to the subtasks of a restored job."""
+    """Rule that distributes a part of state to the subtasks of a restored job."""
 
     KEYED = "keyed"
-    """Rows carry `key_group` (uint16); each subtask gets the rows of its own groups."""
+    """Rows have a column `key_group` (uint16); each subtask gets the rows of its own groups."""
 
     LIST = "list"
-    """Rows are dealt out over the subtasks of the operator, round robin."""
+    """The rows are distributed round-robin to the subtasks of the operator."""
 
     UNION = "union"
-    """Each subtask gets the rows of all."""
+    """Each subtask gets the rows of all subtasks."""
 
     BROADCAST = "broadcast"
-    """All subtasks hold the same rows, and each gets those of one of them: of the old subtask of its
-    own number, modulo how many there were."""
+    """All subtasks hold the same rows. Each gets the rows of one old subtask: the one with its own
+    number, modulo the old number of subtasks."""
 
 
 class PartMode(Enum):
@@ -51,25 +51,25 @@ class PartMode(Enum):
     """The part is the whole state."""
 
     DELTA = "delta"
-    """The part holds what changed since the part before it. KEYED only; its rows are upserts by
-    (key_group, key, namespace), and a null value deletes. Columnar states say themselves what
-    their deltas are; they apply in order, to the rows of their own key groups."""
+    """The part contains the changes since the previous part. KEYED only. Its rows are upserts by
+    (key_group, key, namespace), and a null value deletes. Columnar states define their own deltas,
+    which apply in order to the rows of their own key groups."""
 
     FILE = "file"
     """One file of a set that together is the whole state of a subtask, such as the table files of
-    RocksDB. Files are immutable and known by name: a checkpoint writes only those that no
-    checkpoint before it has written."""
+    RocksDB. Files are immutable and identified by name: a checkpoint writes only files that no earlier
+    checkpoint has written."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotPart:
     """One piece of an operator's state, frozen in the synchronous part of a checkpoint.
 
-    `write` is called on the I/O executor, while processing goes on: it may read only what the
-    synchronous part froze. It may be called again, by a savepoint at the same barrier, and from
-    another thread. A KEYED table has the column `key_group`, sorted by (key_group, key, namespace).
-    State too large for one table comes as several, which follow each other in that order (those of
-    columnar state in any); each becomes a file.
+    The I/O executor calls `write` while processing continues, so it may read only what the synchronous
+    part froze. A savepoint at the same barrier may call it again, from another thread. A KEYED table
+    has the column `key_group`, sorted by (key_group, key, namespace). A state that is too large for one
+    table consists of several, each of which becomes a file. They follow each other in that order;
+    tables of columnar state may be in any order.
     """
 
     state: str
@@ -77,24 +77,25 @@ class SnapshotPart:
     write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
     unchanged: bool = False
-    """Whether this DELTA has no rows and need not be written: the earlier parts are complete."""
+    """Whether this DELTA has no rows and need not be written, because the earlier parts are
+    complete."""
 
 
 @dataclass(frozen=True, slots=True)
 class SnapshotFile:
-    """One file of a state that is kept as a set of files (PartMode.FILE). KEYED.
+    """One file of a state that is stored as a set of files (PartMode.FILE). KEYED.
 
-    A file of a name that the attempt has written before is not read again.
+    If the attempt has already written a file of this name, it does not read the file again.
     """
 
     state: str
     name: str
     read: Callable[[], bytes]
-    """Called on the I/O executor, once at the most."""
+    """Returns the content. Called on the I/O executor, at most once."""
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """The location of a written part. The log keeps it; small parts are stored in it."""
+    """The location of a written part. The log stores it, and also stores small parts in it."""
 
     operator: OperatorId
     subtask: int
@@ -108,7 +109,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
     path: str = ""
     inline: bytes = b""
     file: str = ""
-    """The name within its set, where the mode is FILE."""
+    """Name within its set if the mode is FILE."""
 
     @staticmethod
     def of(
@@ -124,7 +125,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
         file: str = "",
         inline: bool = False,
     ) -> StateHandle:
-        """Return the handle of a file with this content: at `path`, or in the handle itself."""
+        """Return the handle of a file with this content, stored at `path` or in the handle itself."""
         return StateHandle(
             operator=operator,
             subtask=subtask,
@@ -142,28 +143,29 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RestoredFiles:
-    """The files of one old subtask's state, for a new one that takes all or some of its key groups."""
+    """Files of one old subtask's state, for a new subtask that takes over all or some of its key
+    groups."""
 
     groups: range
-    """The key groups that the new subtask takes; the files may hold others, too."""
+    """Key groups that the new subtask takes over; the files may contain others, too."""
     whole: bool
-    """Whether these are all that the old subtask had."""
+    """Whether these are all key groups of the old subtask."""
     files: Mapping[str, Callable[[], bytes]]
-    """By name, what reads them. Raises CheckpointError, naming the file."""
+    """Functions that read the files, by name. They raise CheckpointError with the file's name."""
 
 
 class RestoredState(Iterable[pa.Table]):
-    """One state of a restored operator.
+    """A state of a restored operator.
 
-    Iterating reads and decodes the tables, one by one, in the order in which they apply; each time
-    again, so that a large state is never whole in memory. A state that was kept as files has them in
-    `files` instead; to iterate over it raises CheckpointError, as its tables are in a form that only
-    the backend knows that wrote it.
+    Iterating reads and decodes the tables one by one, in the order in which they apply. Each iteration
+    reads them anew, so a large state is never in memory as a whole. A state that was stored as files
+    has them in `files` instead. Iterating over it raises CheckpointError, because only the backend that
+    wrote the files can read them.
     """
 
     files: Sequence[RestoredFiles] = ()
     kind: StateKind | None = None
-    """How it was distributed; None if that is unknown."""
+    """Rule by which it was distributed; None if that is unknown."""
 
 
 @dataclass(slots=True)
@@ -172,8 +174,8 @@ class Snapshot:
 
     parts: list[SnapshotPart] = field(default_factory=list)
     files: list[SnapshotFile] = field(default_factory=list)
-    """The whole set of each state that is kept as files."""
+    """Complete set of files of each state that is stored as files."""
     release: Callable[[], None] | None = None
-    """Called once, on the I/O executor, when all files of the snapshot are read or given up."""
+    """Called once, on the I/O executor, after all files of the snapshot are read or abandoned."""
     committables: list[bytes] = field(default_factory=list)
     """Staged output of a two-phase sink, to be committed once the checkpoint is in the log."""

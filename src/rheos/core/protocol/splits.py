@@ -5,16 +5,17 @@ from __future__ import annotations
 import msgspec
 
 LISTING_TRIES = 5
-"""As many listings of a source's splits may fail in a row while a job runs; then the attempt does."""
+"""Number of consecutive failed listings of a source's splits, while a job runs, after which the attempt
+fails."""
 
 
 class Split(msgspec.Struct, frozen=True):
     """One independently readable, replayable piece of a source.
 
-    `id` is unique in the source and stable over restarts; `payload` is the connector's own.
+    `id` is unique in the source and stable over restarts. Only the connector interprets `payload`.
     """
 
     id: str
     payload: bytes = b""
     phase: int = 0
-    """It is opened only when all splits of lower phases are read to their ends, in all subtasks."""
+    """Phase of the split. It is opened only after all subtasks have read all splits of lower phases."""

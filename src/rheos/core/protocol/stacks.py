@@ -1,4 +1,4 @@
-"""Samples of a thread's stack, folded: what a flame graph is drawn of."""
+"""Samples of a thread's stack in folded form, the input of flame graphs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class StackProfile(msgspec.Struct, frozen=True, kw_only=True):
     `;`."""
 
     def folded(self) -> str:
-        """A line for each stack, as flamegraph.pl and speedscope read them."""
+        """Return one line per stack, in the format of flamegraph.pl and speedscope."""
         return "".join(f"{stack} {count}\n" for stack, count in sorted(self.stacks.items()))
 
 
 def profile_problem(profile: StackProfile) -> str | None:
-    """Why it cannot be what a subtask has seen; None where it may be."""
+    """Return why the profile cannot be a subtask's real samples; None if it is plausible."""
     if len(profile.stacks) > MOST_STACKS + 1:
         return f"it has {len(profile.stacks):,} stacks"
     if any(not 0 < len(stack) <= MOST_CHARACTERS for stack in profile.stacks):

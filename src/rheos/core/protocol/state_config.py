@@ -14,20 +14,21 @@ _NO_LIMIT = 2**62
 
 
 class Backend(Enum):
-    """The store of a running job's state. Savepoints do not depend on the backend."""
+    """Storage of a running job's state. Savepoints do not depend on the backend."""
 
     MEMORY = "memory"
-    """Python objects and arrays: the fastest, as long as the state fits."""
+    """Python objects and arrays: the fastest, as long as the state fits in memory."""
 
     ROCKSDB = "rocksdb"
-    """On the worker's local disk, with a cache in memory: state may be many times the budget."""
+    """Files on the worker's local disk, with a cache in memory: state may be many times larger than
+    memory."""
 
 
 class NewAggregates(Enum):
-    """Result of a new aggregate for windows that have rows from before the program changed."""
+    """Result of a new aggregate for windows that already had rows before the program changed."""
 
     NULL = "null"
-    """Null: these windows cannot know its value."""
+    """Null: the aggregate's value is unknown for these windows."""
 
     SINCE = "since"
     """The value of the rows since the change."""
@@ -36,9 +37,8 @@ class NewAggregates(Enum):
 @documented
 @dataclass(frozen=True)
 class StateConfig:
-    """Configuration of state. Example:
-    `rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB, memory_bytes=1 << 30))`. The string
-    "rocksdb" is short for a configuration with all defaults."""
+    """Configuration of state. Example: `rh.Environment(state=rh.StateConfig(rh.StateBackend.ROCKSDB,
+    memory_bytes=1 << 30))`. The string "rocksdb" is short for a configuration with all defaults."""
 
     backend: Backend = setting(
         Backend.MEMORY,
@@ -71,7 +71,7 @@ class StateConfig:
 
     @property
     def limits(self) -> StateConfig:
-        """The limits of each key alone, with all else as it is by default."""
+        """Return a configuration with the same limits per key, and defaults for everything else."""
         return StateConfig(rows_per_key=self.rows_per_key, matches_per_key=self.matches_per_key)
 
     def without_limits(self) -> StateConfig:
@@ -80,8 +80,8 @@ class StateConfig:
 
     @staticmethod
     def of(given: object) -> StateConfig:
-        """Return a configuration for a configuration or for the name of a backend, with all defaults. A
-        configuration's own backend may be a name, too. Raises ConfigurationError."""
+        """Return a configuration for the given configuration, or for the name of a backend with all
+        defaults. A configuration's own backend may be a name, too. Raise ConfigurationError."""
         config = given if isinstance(given, StateConfig) else StateConfig()
         backend: object = config.backend if config is given else given
         try:

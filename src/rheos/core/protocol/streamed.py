@@ -1,8 +1,9 @@
-"""Frames of the exchange on a connection that carries bytes: between two processes of one machine.
+"""Frames of the exchange on a byte connection between two processes of one machine.
 
-A connection starts with the sender's identity (`Hello`). Its frames follow. The prefix of each has the
-length and the place of the payload: after the header, or in memory whose descriptor comes with the
-frame. The other end only sends credits, which all have one size. Nothing here reads a socket.
+A connection starts with the sender's identity (`Hello`). Its frames follow. The prefix of each frame
+has the length and the place of the payload: after the header, or in shared memory whose descriptor is
+sent with the frame. The receiver only sends credits, which all have the same size. Nothing here reads a
+socket.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ _HEAD_BYTES = _PREFIX.size + wire.HEADER_BYTES
 
 
 class Lies(IntEnum):
-    """The place of a frame's payload."""
+    """Place of a frame's payload."""
 
     NOWHERE = 0
     BEHIND = 1
-    """It follows the header."""
+    """After the header."""
     IN_MEMORY = 2
-    """In a file in memory, whose descriptor came with the frame."""
+    """In a file in memory, whose descriptor is sent with the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,11 @@ class Frame(NamedTuple):
     header: bytes
     payload: bytes | None
     in_memory_bytes: int
-    """Size of a payload in shared memory; 0 if it is not there."""
+    """Size of a payload in shared memory; 0 if the payload is elsewhere."""
 
 
 class FrameCutter:
-    """Cuts the bytes of a connection into frames. What it keeps is less than one frame."""
+    """Cuts the bytes of a connection into frames. It buffers less than one frame."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
@@ -92,7 +93,7 @@ class FrameCutter:
         return frames
 
     def _whole(self, rest: bytearray) -> bool:
-        """Whether a frame is whole: else nothing is copied."""
+        """Return whether the buffer contains a whole frame. If not, nothing is copied."""
         if len(rest) < _HEAD_BYTES:
             return False
         size, lies = _PREFIX.unpack_from(rest)

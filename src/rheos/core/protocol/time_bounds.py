@@ -1,8 +1,9 @@
-"""Years that a representation of time supports, and the times of a column outside of them.
+"""Years that each representation of time supports, and checks for times outside of them.
 
-Arrow counts time in integers, whose range is far wider than that of the forms that times are converted
-to. Converters treat other times differently: numpy returns an integer, Arrow writes the string
-`<value out of range>`, Polars panics. So every conversion of times checks these bounds first.
+Arrow counts time in integers, whose range is far wider than the ranges of the formats to which times
+are converted. Converters treat times outside of those differently: NumPy returns an integer, Arrow
+writes the string `<value out of range>`, Polars panics. So every conversion of times checks these
+bounds first.
 """
 
 from __future__ import annotations
@@ -21,27 +22,27 @@ from rheos.core.protocol.shown_rows import shown_record, shown_value
 
 
 class Years(NamedTuple):
-    """The first and the last year that a form of a time holds, both included."""
+    """The first and the last year that a representation supports, both included."""
 
     first: int
     last: int
 
 
 PYTHON = Years(1, 9999)
-"""`datetime.datetime` and `datetime.date`."""
+"""Years of `datetime.datetime` and `datetime.date`."""
 ARROW_TEXT = Years(-32_767, 32_767)
-"""Arrow's cast to a string, and its CSV writer."""
+"""Years of Arrow's cast to a string, and of its CSV writer."""
 POLARS_TEXT = Years(-262_143, 262_142)
-"""Polars' strings of times, also in JSON."""
+"""Years of Polars' strings of times, also in JSON."""
 MILLISECONDS = Years(-292_000_000, 292_000_000)
-"""A count of milliseconds, which Polars and Parquet have in place of one of seconds."""
+"""Years of a count of milliseconds, to which Polars and Parquet convert counts of seconds."""
 
 _PER_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 _INT64 = np.iinfo(np.int64)
 
 
 def has_times_outside(array: pa.Array, years: Years) -> bool:
-    """Return whether any timestamp or date in the array, nested ones too, is outside the years."""
+    """Return whether any timestamp or date in the array, nested ones included, is outside the years."""
     for leaf in times_in(array):
         bounds = _bounds(leaf.type, years)
         if bounds is None or not len(leaf):
@@ -55,12 +56,12 @@ def has_times_outside(array: pa.Array, years: Years) -> bool:
 
 
 def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
-    """Raise InputError, naming the column and the record, if a time is outside the years.
+    """Raise InputError, with the column and the record, if a time is outside the years.
 
     Args:
         rows: the rows that are about to be converted.
-        years: what the form can hold.
-        form: the form, for the error: "JSON".
+        years: range that the target format supports.
+        form: name of the target format in the error: "JSON".
     """
     for name in _with_times(rows.schema):
         column = rows.column(name)
@@ -76,7 +77,8 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
 
 
 def first_row(column: pa.Array, wrong: Callable[[pa.Array], bool]) -> int:
-    """Return the first row that `wrong` is true of, by halves. It must be true of the whole column."""
+    """Return the first row for which `wrong` is true, by binary search. It must be true for the whole
+    column."""
     begin, end = 0, len(column)
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -101,7 +103,7 @@ def _has_times(kind: pa.DataType) -> bool:
 
 
 def times_in(array: pa.Array) -> Iterator[pa.Array]:
-    """Yield the timestamps and dates in the array, nested ones too, without what nulls hide."""
+    """Yield the timestamps and dates in the array, nested ones included, except values under nulls."""
     kind, t = array.type, pa.types
     if t.is_timestamp(kind) or t.is_date(kind):
         yield array
@@ -127,7 +129,8 @@ def times_in(array: pa.Array) -> Iterator[pa.Array]:
 
 @lru_cache(maxsize=256)
 def _bounds(kind: pa.DataType, years: Years) -> tuple[int, int] | None:
-    """Return the least and the greatest integer of the type within the years; None if all are."""
+    """Return the least and the greatest integer of the type within the years; None if all integers
+    are."""
     limits: np.iinfo[Any]
     first = int(np.datetime64(f"{years.first:05d}-01-01", "D").astype(np.int64))
     end = int(np.datetime64(f"{years.last + 1:05d}-01-01", "D").astype(np.int64))

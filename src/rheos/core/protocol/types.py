@@ -1,4 +1,4 @@
-"""Maps Python's types to Arrow's, and records to batches and back.
+"""Maps Python types to Arrow types, and records to batches and back.
 
 | annotation | Arrow |
 |---|---|
@@ -64,7 +64,7 @@ _HINT = (
 
 
 def arrow_type(annotation: Any) -> pa.DataType:
-    """Return the Arrow type of an annotation. Raises SchemaError, which lists the possible types."""
+    """Return the Arrow type of an annotation. Raise SchemaError, which lists the supported types."""
     declared = declared_decimal(annotation)
     if declared is not None:
         return declared
@@ -91,7 +91,7 @@ def arrow_type(annotation: Any) -> pa.DataType:
 
 @lru_cache(maxsize=256)
 def schema_of(record: type) -> pa.Schema:
-    """The columns of a dataclass, in its order. Raises SchemaError."""
+    """Return the columns of a dataclass, in its order. Raise SchemaError if a type is not supported."""
     if not dataclasses.is_dataclass(record):
         raise SchemaError(
             f"{_shown(record)} is not a dataclass",
@@ -127,7 +127,7 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None), datetime, date, time, ti
 
 
 def is_immutable(annotation: Any) -> bool:
-    """Whether a value of the type can change only by being replaced."""
+    """Return whether a value of the type can change only by being replaced."""
     if typing.get_origin(annotation) is typing.Annotated:
         return is_immutable(typing.get_args(annotation)[0])
     if annotation in _IMMUTABLE:
@@ -152,18 +152,18 @@ def is_immutable(annotation: Any) -> bool:
 
 
 class Row:
-    """Base of the types of named rows. Columns are attributes, and also available by name in brackets.
+    """Base class of named rows. Columns are attributes, and are also available by name in brackets.
 
     Brackets are for columns whose names are not identifiers.
     """
 
     __slots__ = ()
     columns_: ClassVar[tuple[str, ...]]
-    """The columns' own names, in the order of the values."""
+    """Original names of the columns, in the order of the values."""
 
 
 def row_type(schema: pa.Schema) -> type[Any]:
-    """The type of the light named rows of a stream whose records have no dataclass."""
+    """Return the class of lightweight named rows for a stream whose records have no dataclass."""
     return _row_type(tuple(visible(schema).names))
 
 
@@ -189,16 +189,16 @@ def _restored_row(names: tuple[str, ...], values: tuple[Any, ...]) -> Any:
     return _row_type(names)._make(values)
 
 
-# State holds pickles of rows by this name (`core.moved_names`), and keeps doing so.
+# State contains pickles of rows under this name (`core.moved_names`), and must continue to do so.
 _restored_row.__module__ = "rheos.protocol.types"
 
 
 def rows_of(batch: Batch, record: type | None) -> list[Any]:
-    """Return the batch's rows without hidden columns: instances of the dataclass, or light named rows.
+    """Return the batch's rows without hidden columns, as instances of the dataclass or as named rows.
 
-    Raises SchemaError where the dataclass has a field that the batch has not; InputError, with column
-    and record, for a value that Python has no object for; and UserFunctionError, with the record, where
-    the dataclass refuses its values.
+    Raise SchemaError if the batch lacks a field of the dataclass. Raise InputError, with column and
+    record, for a value that no Python object can represent. Raise UserFunctionError, with the record,
+    if the dataclass refuses its values.
     """
     if record is None:
         shown = strip_hidden(batch)
@@ -227,8 +227,8 @@ def _columns_reader(batch: Batch) -> Callable[[str], list[Any]]:
 
 
 def read_column(batch: Batch, name: str, read: Reader = columns_to_python) -> list[Any]:
-    """Return a column's values as Python objects. Raises InputError, with column and record, for one
-    that Python has no object for."""
+    """Return a column's values as Python objects. Raise InputError, with column and record, for a value
+    that no Python object can represent."""
     column = batch.column(name)
     try:
         return read(column)
@@ -254,7 +254,7 @@ def _unreadable(
     if isinstance(error, Unreadable):
         what = f"{place}, which cannot be passed to a function: {error}"
         return InputError(what, record=record, hint=error.hint)
-    # A nested dataclass of the user checks its fields.
+    # A nested dataclass of the user may check its fields.
     what = f"{place}, which cannot be converted to a record: {type(error).__name__}: {error}"
     return UserFunctionError(what, record=record, hint=_RECORD_HINT)
 
@@ -287,16 +287,16 @@ Values = Callable[[Any], tuple[Any, ...]]
 
 
 class RecordCollector:
-    """Takes records apart into the visible columns of `schema`, one by one as they come.
+    """Collects records, one by one, into the visible columns of `schema`.
 
-    A record may be changed once it is added, without effect. Records are instances of `record`; or,
-    where it is None, named rows, dicts, plain tuples in the order of the columns, or objects with the
+    A later change of an added record has no effect. Records are instances of `record`. If `record` is
+    None, they are named rows, dicts, plain tuples in the order of the columns, or objects with the
     columns as attributes.
     """
 
     add: Callable[[Any], None]
-    """Adds a record. Raises AttributeError, KeyError or TypeError if it is of another kind; then
-    nothing more may be added, and `mismatch` returns the reason."""
+    """Adds a record. Raises AttributeError, KeyError or TypeError for a record of another kind. After
+    that, nothing more may be added, and `mismatch` returns the reason."""
 
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
         self._fields, self._names = _layout(schema)
@@ -317,7 +317,8 @@ class RecordCollector:
         return len(self._columns[0]) if self._columns else 0
 
     def batch(self, start: int = 0, stop: int | None = None) -> Batch:
-        """The records from `start` to `stop`. Raises TypeMismatch, whose index counts from `start`."""
+        """Return the records from `start` to `stop` as a batch. Raise TypeMismatch, whose index counts
+        from `start`."""
         columns = self._columns
         if start or (stop is not None and stop < len(self)):
             columns = [column[start:stop] for column in columns]
@@ -328,7 +329,7 @@ class RecordCollector:
             column.clear()
 
     def values(self, record: Any) -> tuple[Any, ...]:
-        """The values of a record of any kind; raises as `add` does."""
+        """Return the values of a record of any supported kind. Raise the same errors as `add`."""
         cls = record.__class__
         getter = self._getters.get(cls)
         if getter is None:
@@ -345,7 +346,7 @@ class RecordCollector:
     def _adder_of(
         self, record: type, copies: Mapping[int, Callable[[Any], Any]]
     ) -> Callable[[Any], None]:
-        # Written out, this is several times as fast as a loop over the columns.
+        # Generated code without a loop is several times as fast as a loop over the columns.
         lines = ["def add(record):", "    if record.__class__ is not cls: check(record)"]
         scope: dict[str, Any] = {"cls": record, "check": self._check_class}
         for place, name in enumerate(self._names):
@@ -396,9 +397,10 @@ class RecordCollector:
 
 
 def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
-    """A batch of the visible columns of `schema`; see RecordCollector for what the rows may be.
+    """Return a batch of the visible columns of `schema`. RecordCollector lists the supported kinds of
+    rows.
 
-    Raises TypeMismatch, which names the row, the field and what was expected.
+    Raise TypeMismatch, which names the row, the field and the expected type.
     """
     fields, names = _layout(schema)
     if record is not None and set(map(type, rows)) == {record}:
@@ -433,7 +435,7 @@ def _several(getter: Callable[..., Callable[[Any], Any]], *names: str) -> Values
 
 
 def _is_deep(kind: pa.DataType) -> bool:
-    """Whether a value of the nested type can hold what can itself be changed."""
+    """Return whether a value of the nested type can contain mutable values."""
     return any(pa.types.is_nested(kind.field(i).type) for i in range(kind.num_fields)) or bool(
         pa.types.is_struct(kind)
     )

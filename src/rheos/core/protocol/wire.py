@@ -1,4 +1,4 @@
-"""The data frames between subtasks of different processes. A frame is a header and a payload.
+"""Data frames between subtasks of different processes. A frame is a header and a payload.
 
 The header starts with a token that the job's subtasks share. The attempt, the channel and the frame's
 number on the channel follow. The reader compares the token before anything else. Batches are sent as
@@ -36,7 +36,8 @@ _CHAIN_BITS = 16
 HEADER_BYTES = _HEADER.size
 CREDIT_BYTES = _CREDIT.size
 MAX_FRAME_BYTES = 1 << 30
-"""A batch that is larger is not sent: the receiver's socket would end the connection."""
+"""Maximum size of a frame. A larger batch is not sent, as the receiver's socket would close the
+connection."""
 
 
 class FrameKind(IntEnum):
@@ -47,16 +48,17 @@ class FrameKind(IntEnum):
     ACTIVE = 5
     END = 6
     SAVEPOINT = 7
-    """The barrier of a savepoint."""
+    """Barrier of a savepoint."""
     LAP = 8
-    """The mark of a loop that has had rows since the previous mark."""
+    """Mark of a loop in which rows returned since the previous mark."""
     QUIET_LAP = 9
     LATENCY = 10
 
 
 class Header(NamedTuple):
-    """`value` is the timestamp of a watermark, the checkpoint of a barrier, or the number of a lap; of
-    a latency marker it is when it was born and, in the last 16 bits, the chain of its source."""
+    """Header of a frame. `value` is the timestamp of a watermark, the checkpoint of a barrier, or the
+    number of an iteration mark. For a latency mark it is the time when it was sent and, in the last 16
+    bits, the chain of its source."""
 
     kind: FrameKind
     attempt: int
@@ -98,7 +100,7 @@ _KINDS = {int(kind): kind for kind in FrameKind}
 
 
 def check_version(version: int) -> None:
-    """Raise TransportError where a peer speaks another."""
+    """Raise TransportError if a peer uses another version."""
     if version != WIRE_VERSION:
         raise TransportError(
             f"a peer uses version {version} of the protocol, but this worker {WIRE_VERSION}",
@@ -155,7 +157,7 @@ def encode_batch(batch: Batch) -> pa.Buffer:
 
 
 class BatchDecoder:
-    """Reads the batches of one schema."""
+    """Decodes the batches of one schema."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema
@@ -165,11 +167,11 @@ class BatchDecoder:
             self._layout = pa.schema([field.with_type(_layout(field.type)) for field in schema])
 
     def decode(self, payload: memoryview | pa.Buffer) -> Batch:
-        """Zero-copy: the batch refers to the payload. Raises TransportError where it is no batch of the
-        schema, or its offsets lead out of it.
+        """Decode a batch that refers to the payload without a copy. Raise TransportError if it is not a
+        batch of the schema, or its offsets are outside of it.
 
-        Values are not looked at: what a program may have in its rows, as bytes that are no UTF-8, goes
-        to other subtasks as it goes to its own.
+        Values are not validated. A program may have strings that are invalid UTF-8, and these must
+        reach other subtasks just as they reach its own.
         """
         try:
             buffer = pa.py_buffer(payload)
@@ -215,7 +217,7 @@ def encode_credit(token: bytes, attempt: Attempt, edge: int, count: int) -> byte
 
 
 def decode_credit(frame: bytes) -> tuple[int, int, int]:
-    """(attempt, edge, count), of a frame that has the job's token. Raises TransportError."""
+    """Return (attempt, edge, count) of a frame that has the job's token. Raise TransportError."""
     if len(frame) != _CREDIT.size:
         raise TransportError(f"a peer's credit has {len(frame)} bytes, not {_CREDIT.size}")
     _, attempt, edge, count = _CREDIT.unpack(frame)

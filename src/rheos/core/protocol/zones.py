@@ -1,4 +1,4 @@
-"""Time zones of columns. Expressions, which Polars evaluates, know those of the IANA database alone."""
+"""Time zones of columns. Polars evaluates expressions, and supports only zones of the IANA database."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def is_known(zone: str) -> bool:
 
 
 def unknown_zone(kind: pa.DataType) -> str | None:
-    """Return a zone in the type, nested types too, that cannot be used in expressions."""
+    """Return a zone in the type, nested types included, that cannot be used in expressions."""
     if pa.types.is_timestamp(kind):
         return None if kind.tz is None or is_known(kind.tz) else str(kind.tz)
     if pa.types.is_nested(kind):
@@ -36,8 +36,8 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 def without_fixed_offsets(rows: Rows) -> Rows:
-    """Return the rows with times in UTC where their zone is a fixed offset, such as `+05:30`: the
-    zone of Python's `timezone(timedelta(hours=5.5))`. The instants are the same."""
+    """Return the rows with their times in UTC if the zone is a fixed offset, such as `+05:30`: the zone
+    of Python's `timezone(timedelta(hours=5.5))`. The instants do not change."""
     schema = pa.schema([field.with_type(_in_utc(field.type)) for field in rows.schema])
     return rows if schema.equals(rows.schema) else rows.cast(schema)
 
