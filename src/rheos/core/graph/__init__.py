@@ -1,4 +1,4 @@
-"""The logical graph: frozen nodes and descriptors, before any placement.
+"""The logical graph: frozen nodes and descriptors, before the planner places them.
 
 `nodes` has the graph and its nodes, `types` the types of streams, `validate` the checks over the
 whole graph. Descriptors declare what users configure: `windows`, `triggers`, `evictors`, `state`,

@@ -42,21 +42,22 @@ class AggregateFunction(Generic[A]):
         raise NotImplementedError
 
     def add(self, record: Any, accumulator: A) -> A:
-        """The accumulator with a record more."""
+        """Add a record, and return the accumulator."""
         raise NotImplementedError
 
     def get_result(self, accumulator: A) -> Any:
-        """The record that is given for it. The accumulator may be added to later."""
+        """Return the result for the accumulator, a record. More records may be added to the accumulator
+        later."""
         raise NotImplementedError
 
     def merge(self, a: A, b: A) -> A:
-        """Return the accumulator of the records of both. Needed for windows that merge, as sessions
-        do."""
+        """Return an accumulator of the records of both. Merging windows, such as sessions, need it."""
         raise NotImplementedError
 
 
 class ReducingFunction(AggregateFunction[Any]):
-    """Combines records two by two: the accumulator is the combined record, None before the first."""
+    """Combines records pairwise: the accumulator is the combined record, None before the first
+    record."""
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         self._fn = fn

@@ -1,4 +1,4 @@
-"""Keyed functions of whole batches, and what these are handed: keys, state and timers as arrays."""
+"""Keyed functions of whole batches, with keys, state and timers as arrays."""
 
 from __future__ import annotations
 
@@ -16,54 +16,55 @@ from rheos.core.graph.nodes import MAIN
 T = TypeVar("T")
 
 Rows: TypeAlias = npt.NDArray[np.intp]
-"""Positions in a batch."""
+"""Positions of rows in a batch."""
 Which: TypeAlias = npt.NDArray[np.bool_] | npt.NDArray[np.integer[Any]] | slice
-"""Some rows: a mask, or positions."""
+"""Selection of rows: a mask, or positions."""
 
 
 class Groups(NamedTuple):
-    """The rows of a batch, brought together by key. `rows` are their positions: those of a key follow
-    each other, in the order of arrival. `starts` says where in `rows` each key begins."""
+    """The rows of a batch, grouped by key. `rows` has the positions of the rows, key after key, each in
+    the order of arrival. `starts` has the position in `rows` at which each key begins."""
 
     rows: Rows
     starts: Rows
 
 
 class BatchKeys(Protocol):
-    """The key of each row. It is what state is read and written at: `state.seen[keys]`."""
+    """The key of each row, with which state is read and written: `state.seen[keys]`."""
 
     @property
     def timestamps(self) -> npt.NDArray[np.int64]:
-        """The event time of each row, or the time of each timer, in ms since the epoch. Raises
-        StateAccessError where the stream has no event time."""
+        """Return the event time of each row, or the time of each timer, in ms since the epoch. Raise
+        StateAccessError if the stream has no event time."""
         ...
 
     def __len__(self) -> int: ...
 
     def __getitem__(self, rows: Which) -> Self:
-        """The keys of some of the rows."""
+        """Return the keys of the selected rows."""
         ...
 
     def rounds(self) -> Iterator[Rows]:
-        """Positions of rows, in rounds: in each round every key comes once at the most, and its rows
-        come in the order of arrival from round to round. There are as many rounds as the most frequent
-        key has rows."""
+        """Yield positions of rows in rounds. Each round has every key at most once, and the rows of a
+        key are in the order of arrival from round to round. The most frequent key determines the number
+        of rounds."""
         ...
 
     def groups(self) -> Groups:
-        """The rows by key."""
+        """Return the rows grouped by key."""
         ...
 
     def frame(self) -> pl.DataFrame:
-        """The key columns, by row."""
+        """Return the key columns, one row per row of the batch."""
         ...
 
 
 class BatchColumn(Protocol):
-    """One declared state of many keys. Where a key comes several times, the last of what is written
-    counts, and `seen[keys] += 1` adds one: take rounds, or groups.
+    """One declared state of many keys. If a key occurs several times, only the last write counts, and
+    `seen[keys] += 1` adds just one: use `rounds` or `groups`.
 
-    With a time to live each row is a call at its own time: what is gone by then is not set."""
+    With a time to live, each row accesses state at its own time: values that have expired by then are
+    not set."""
 
     def __getitem__(self, keys: BatchKeys) -> npt.NDArray[Any]:
         """Return the values, or the default for keys without one: int64, float64, bool, or objects for
@@ -71,28 +72,28 @@ class BatchColumn(Protocol):
         ...
 
     def __setitem__(self, keys: BatchKeys, values: Any) -> None:
-        """Set the values: an array of as many, or one for all."""
+        """Set the values: an array with one value per key, or a single value for all."""
         ...
 
     def is_set(self, keys: BatchKeys) -> npt.NDArray[np.bool_]: ...
 
     def clear(self, keys: BatchKeys) -> None:
-        """Forget the values: they are the default again."""
+        """Reset the values to the default."""
         ...
 
 
 class BatchTimers(Protocol):
-    """Timers of many keys. Times are ms since the epoch: an array of as many, or one for all.
-    Registering one twice keeps one."""
+    """Timers of many keys. Times are ms since the epoch: an array with one time per key, or a single
+    time for all. Registering the same timer twice keeps one."""
 
     def register(self, keys: BatchKeys, timestamps_ms: Any) -> None:
-        """Has `on_timers` called once the watermark has passed these times (event time)."""
+        """Call `on_timers` once the watermark has passed these times (event time)."""
         ...
 
     def delete(self, keys: BatchKeys, timestamps_ms: Any) -> None: ...
 
     def register_processing(self, keys: BatchKeys, timestamps_ms: Any) -> None:
-        """Has `on_timers` called once the wall clock has passed these times."""
+        """Call `on_timers` once the wall clock has passed these times."""
         ...
 
     def delete_processing(self, keys: BatchKeys, timestamps_ms: Any) -> None: ...
@@ -105,12 +106,12 @@ class BatchState(Protocol):
 
     @property
     def watermark(self) -> int:
-        """The watermark before the first row, in ms since the epoch."""
+        """Return the watermark before the first row, in ms since the epoch."""
         ...
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
     def __getattr__(self, name: str) -> BatchColumn: ...
@@ -121,9 +122,9 @@ class Emit(Generic[T]):
     """Output rows: a Polars frame, an Arrow batch or table, or columns by name. `T` is the dataclass of
     their columns, for annotations such as `Iterator[rh.Emit[Alert]]`.
 
-    `rows` has, for each output row, the number of the input row (or timer) that it originates from,
-    which determines its event time. Without `rows`, there must be one output row for each row of the
-    batch, in its order; on a stream without event time, any number."""
+    For each output row, `rows` has the number of the input row (or timer) that it originates from; this
+    determines its event time. Without `rows`, there must be one output row for each row of the batch,
+    in the same order. On a stream without event time, any number of rows is allowed."""
 
     columns: pl.DataFrame | pa.RecordBatch | pa.Table | Mapping[str, Any]
     rows: npt.NDArray[np.integer[Any]] | None = None
@@ -134,10 +135,9 @@ class KeyedBatchFunction:
     """A function over batches of records, which reads and writes the state of all their keys as arrays.
 
     State is declared as class attributes: `ValueState` of int, float, bool or str, with a default, and
-    with a time to live if it is to expire.
-    Outputs are yielded (or returned in an iterable) as `Emit`; side outputs are declared in
-    `side_outputs` as tag to dataclass. How rows are cut into batches is not for the function to rely
-    on.
+    with a time to live if it is to expire. Outputs are yielded (or returned in an iterable) as `Emit`.
+    Side outputs are declared in `side_outputs` as tag to dataclass. The function must not depend on how
+    rows are divided into batches.
     """
 
     side_outputs: ClassVar[dict[str, type]] = {}
@@ -146,21 +146,21 @@ class KeyedBatchFunction:
     `pyarrow.RecordBatch`."""
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each subtask, before any batch: `def open(self, ctx: rh.RuntimeContext)`, or
-        `def open(self)`."""
+        """Prepare the function. Called once in each subtask, before any batch: `def open(self, ctx:
+        rh.RuntimeContext)`, or `def open(self)`."""
 
     def process_batch(
         self, keys: BatchKeys, batch: Any, state: BatchState
     ) -> Iterable[Emit[Any]] | None:
-        """Called for every batch, which comes in the function's `form`. No timer that was registered
-        before is due before its rows."""
+        """Process a batch, which has the function's `form`. No timer that was registered before is due
+        before its rows."""
         raise NotImplementedError
 
     def on_timers(
         self, keys: BatchKeys, timestamps: npt.NDArray[np.int64], state: BatchState
     ) -> Iterable[Emit[Any]] | None:
-        """Called when timers are due, with the key and the time of each, in the order of time."""
+        """Handle due timers. They are passed in the order of time, with their keys."""
         return None
 
     def close(self) -> None:
-        """Called once, at the end."""
+        """Release resources. Called once, at the end."""

@@ -1,4 +1,4 @@
-"""Windows by a calendar: which lengths and zones a program may ask for, and how they are stored.
+"""Calendar windows: which lengths and zones a program may use, and how they are stored.
 
 The arithmetic is in `operators/window/calendar.py`.
 """
@@ -23,35 +23,37 @@ HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 WEEK_MS = 7 * DAY_MS
 MONDAY_MS = -3 * DAY_MS
-"""The Monday of the week that holds 1970-01-01, from which weeks are counted."""
+"""Monday of the week that contains 1970-01-01, from which weeks are counted."""
 
 _LONGEST_MONTH_DAYS = 31
 
 
 def is_calendar(zone: str | None, *lengths: Duration) -> bool:
-    """Return whether windows of these lengths follow a calendar: they name a zone, or have months."""
+    """Return whether windows of these lengths follow a calendar: they have a zone, or lengths in
+    months."""
     return zone is not None or any(map(has_months, lengths))
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarCut:
-    """The calendar by which windows are cut. Windows end at every step of the local clock."""
+    """The calendar that determines the bounds of windows. A window ends at every step of the local
+    clock."""
 
     every: CalendarLength
     """Length of a step."""
     size: CalendarLength
-    """Length of a window, or of the longest window where they grow."""
+    """Length of a window. If windows grow, length of the longest."""
     grows: bool
     """Whether windows begin together and grow by `every`, as cumulating windows do."""
     zone: str
     offset_ms: int
-    """Distance that all starts are moved by on the local clock."""
+    """Offset of all starts on the local clock."""
 
     @classmethod
     def written(
         cls, every: Duration, size: Duration, grows: bool, zone: str | None, offset: Duration
     ) -> CalendarCut:
-        """Return the cut that a user wrote. Raises ProgramError for invalid lengths."""
+        """Return the calendar that a user declared. Raise ProgramError for invalid lengths."""
         return cls(
             calendar_length(every),
             calendar_length(size),
@@ -62,7 +64,7 @@ class CalendarCut:
 
     @classmethod
     def stored(cls, cut: Mapping[str, int | str]) -> CalendarCut:
-        """Return the cut that `cut` made."""
+        """Return the calendar from the stored form that `cut` returns."""
         grows = "within" in cut
         size = str(cut["within" if grows else "size"])
         return cls(
@@ -75,7 +77,7 @@ class CalendarCut:
 
     @property
     def cut(self) -> Mapping[str, int | str]:
-        """The same as stored state has it: an int is in ms."""
+        """Return the calendar in the form in which state stores it: an int is in ms."""
         return {
             "every": str(self.every),
             "within" if self.grows else "size": str(self.size),
@@ -85,14 +87,15 @@ class CalendarCut:
 
     @property
     def most_steps(self) -> int:
-        """The largest number of windows that a row is in."""
+        """Return the maximum number of windows that contain a row."""
         if self.every.months:
             return -(-self.size.months // self.every.months)
         size_ms = self.size.ms or self.size.months * _LONGEST_MONTH_DAYS * DAY_MS
         return -(-size_ms // self.every.ms)
 
     def check(self, window: object) -> None:
-        """Raise ProgramError if no such windows exist. `window` is what the user wrote."""
+        """Raise ProgramError if such windows are impossible. `window` is the user's description, for
+        the error."""
         _check_zone(self.zone)
         for length in (self.every, self.size):
             _check_length(length, window)
@@ -122,7 +125,8 @@ class CalendarCut:
 
 
 def anchor_ms(length: CalendarLength) -> int:
-    """Return the local time from which lengths are counted: weeks from a Monday, others from 1970."""
+    """Return the local time from which windows are counted: a Monday for weeks, 1970 for other
+    lengths."""
     return MONDAY_MS if length.ms and length.ms % WEEK_MS == 0 else 0
 
 

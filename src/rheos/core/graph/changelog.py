@@ -9,12 +9,12 @@ Each change is a row. Its column `op` is the kind of change:
 | `update_after` | is the new version of the row |
 | `delete` | no longer exists |
 
-If a table is truncated, the changelog has one row for that. `operators/changelog/emptied` replaces the
-`truncate` by the deletions of all rows before any other operator reads the changes.
+If a table is truncated, the changelog has one row for that. `operators/changelog/emptied` replaces that
+`truncate` row by deletions of all earlier rows before any other operator reads the changes.
 
-A stream that `retracts` emits each replaced row before the row that replaces it, and each deleted row
-whole, so sums can retract it. A stream of *upserts* does not: a row replaces the one with its key,
-whatever that was, and only the key of a deleted row is reliable.
+A stream that `retracts` emits each replaced row before its replacement, and each deleted row with all
+columns, so that sums can retract it. A stream of *upserts* does not: a row replaces any earlier row
+with its key, and a deleted row has reliable values only in its key columns.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ UPDATE_AFTER = "update_after"
 DELETE = "delete"
 
 TRUNCATE = "truncate"
-"""The table is emptied. Only before `emptied`, as are the marks that follow."""
+"""The table is truncated. This kind and the next ones occur only upstream of `emptied`."""
 MESSAGE = "message"
-"""It concerns no row."""
+"""A message that concerns no row."""
 TOMBSTONE = "null"
 """A record without a value. Debezium sends one to Kafka after the deletion of a key."""
 REJECTED = "rejected:"
@@ -41,23 +41,23 @@ SPELLINGS = {
     UPDATE_BEFORE: UPDATE_BEFORE,
     UPDATE_AFTER: UPDATE_AFTER,
     DELETE: DELETE,
-    # The names of `rh.postgres.changes`.
+    # Names used by `rh.postgres.changes`.
     "snapshot": INSERT,
     "update": UPDATE_AFTER,
-    # Debezium's.
+    # Names used by Debezium.
     "r": INSERT,
     "c": INSERT,
     "u": UPDATE_AFTER,
     "d": DELETE,
-    # Flink's.
+    # Names used by Flink.
     "+I": INSERT,
     "-U": UPDATE_BEFORE,
     "+U": UPDATE_AFTER,
     "-D": DELETE,
 }
-"""The kinds of changes by the names that other systems use."""
+"""Kinds of changes by the names that other systems use."""
 OF_TABLES = {TRUNCATE: TRUNCATE, "t": TRUNCATE, "m": MESSAGE, TOMBSTONE: TOMBSTONE}
-"""The same of what is no change of one row: `rh.postgres.changes`, and Debezium."""
+"""Kinds that are not changes of one row, by the names used by `rh.postgres.changes` and Debezium."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Changes:
     """The kind of a changelog: its key, and whether it retracts."""
 
     key: tuple[str, ...]
-    """The columns that identify a row of the table. One subtask emits all changes of a row, in their
-    order. None if only all columns together identify a row, and several rows may be equal; then the
-    stream retracts."""
+    """Columns that identify a row of the table. One subtask emits all changes of a row, in order. None
+    if only all columns together identify a row, and several rows may be equal; then the stream
+    retracts."""
     retracts: bool
-    """Whether what a row was is given, before what it became."""
+    """Whether the stream emits the old version of a row before the new one."""
     filtered: bool = field(default=False, compare=False)
-    """Whether rows were dropped by more than their key: of a change, what the row was may then be given
-    without what it became."""
+    """Whether a filter on other columns than the key has dropped rows. Then the old version of a row
+    may be present without the new one."""
 
     def describe(self) -> str:
         kind = "changes with retractions" if self.retracts else "upserts"

@@ -1,6 +1,6 @@
-"""`rh.compiled`: marks a keyed function to be compiled, and keeps its source code for that.
+"""`rh.compiled`: marks a keyed function for compilation, and stores its source code for that.
 
-The source is read where the class is defined, as a worker may not have the file.
+The source is read where the class is defined, because a worker may not have the file.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _MARK = "__rheos_compiled__"
 
 @dataclass(frozen=True)
 class MethodText:
-    """A method as it is written."""
+    """Source of a method."""
 
     file: str
     first_line: int
     text: str
 
     def tree(self) -> ast.FunctionDef:
-        """Its syntax; the lines are those of the file."""
+        """Return the syntax tree, with the line numbers of the file."""
         parsed = ast.parse(self.text)
         ast.increment_lineno(parsed, self.first_line - 1)
         found = parsed.body[0]
@@ -41,11 +41,11 @@ class MethodText:
 
 @dataclass(frozen=True)
 class Compiled:
-    """Source and options of a class that is to be compiled."""
+    """Source and options of a class that is marked for compilation."""
 
     fallback: Fallback
     methods: Mapping[str, MethodText]
-    """`process_element`, and `on_timer` where the class has one."""
+    """Source of `process_element`, and of `on_timer` if the class has one."""
 
 
 @overload
@@ -56,7 +56,7 @@ def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
     """Compile a keyed function of plain scalar Python to machine code.
 
     It emits the same rows as the interpreted function. If it cannot be compiled, passing it to
-    `process` raises a ProgramError at the line that is the reason; with `fallback="interpret"` the
+    `process` raises a ProgramError at the line that prevents it. With `fallback="interpret"` the
     function is interpreted instead. Needs the extra `rheos[compiled]`.
 
     ```python
@@ -77,7 +77,7 @@ def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
 
 
 def compiled_class(cls: Any, fallback: Fallback) -> Any:
-    """The class, marked."""
+    """Mark the class and return it."""
     if not (isinstance(cls, type) and issubclass(cls, KeyedProcessFunction)):
         raise ProgramError(
             f"rh.compiled takes a class derived from rh.KeyedProcessFunction, not {cls!r}",

@@ -1,7 +1,6 @@
-"""The classes users derive functions of two streams from, those of streams without a key, and the
-contexts these are handed.
+"""Base classes for functions of two streams and of streams without a key, and their contexts.
 
-All are open and closed as a KeyedProcessFunction is, and say their outputs as it does.
+They are opened and closed, and declare their outputs, like a KeyedProcessFunction.
 """
 
 from __future__ import annotations
@@ -16,17 +15,16 @@ class ProcessContext(Protocol):
     """The context of methods that are called for a row without a key."""
 
     timestamp: int
-    """The event timestamp of the record, in ms since the epoch. None where its stream has no event
-    time."""
+    """Event timestamp of the record, in ms since the epoch; None if its stream has no event time."""
 
     @property
     def watermark(self) -> int:
-        """The watermark before the record, in ms since the epoch."""
+        """Return the watermark before the record, in ms since the epoch."""
         ...
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
     def output(self, tag: str, record: Any) -> None:
@@ -40,11 +38,11 @@ class RunningFunction:
     side_outputs: ClassVar[dict[str, type]] = {}
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
-        `def open(self)`."""
+        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
+        rh.RuntimeContext)`, or `def open(self)`."""
 
     def close(self) -> None:
-        """Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class ProcessFunction(RunningFunction):
@@ -52,7 +50,7 @@ class ProcessFunction(RunningFunction):
     (`OperatorListState`, `OperatorUnionState`)."""
 
     def process_element(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record."""
+        """Process a record. Called for every record."""
         raise NotImplementedError
 
 
@@ -60,26 +58,26 @@ class ProcessFunction(RunningFunction):
 
 
 class CoMapFunction(RunningFunction):
-    """Makes one record of each record of two connected streams."""
+    """Converts each record of two connected streams to one output record."""
 
     def map1(self, record: Any) -> Any:
-        """Called for every record of the first stream."""
+        """Convert a record of the first stream. Called for each of them."""
         raise NotImplementedError
 
     def map2(self, record: Any) -> Any:
-        """Called for every record of the second stream."""
+        """Convert a record of the second stream. Called for each of them."""
         raise NotImplementedError
 
 
 class CoFlatMapFunction(RunningFunction):
-    """Makes any number of records of each record of two connected streams."""
+    """Converts each record of two connected streams to any number of output records."""
 
     def flat_map1(self, record: Any) -> Iterable[Any] | None:
-        """Called for every record of the first stream."""
+        """Convert a record of the first stream. Called for each of them."""
         raise NotImplementedError
 
     def flat_map2(self, record: Any) -> Iterable[Any] | None:
-        """Called for every record of the second stream."""
+        """Convert a record of the second stream. Called for each of them."""
         raise NotImplementedError
 
 
@@ -87,28 +85,28 @@ class CoProcessFunction(RunningFunction):
     """A function over two connected streams without a key, with side outputs and operator state."""
 
     def process_element1(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record of the first stream."""
+        """Process a record of the first stream. Called for each of them."""
         raise NotImplementedError
 
     def process_element2(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record of the second stream."""
+        """Process a record of the second stream. Called for each of them."""
         raise NotImplementedError
 
 
 class KeyedCoProcessFunction(RunningFunction):
-    """A function over two streams that are connected by key. Its declared state and its timers are
-    those of the key, whichever stream a record is of."""
+    """A function over two streams that are connected by key. Records of both streams share the declared
+    state and the timers of their key."""
 
     def process_element1(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for every record of the first stream."""
+        """Process a record of the first stream. Called for each of them."""
         raise NotImplementedError
 
     def process_element2(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for every record of the second stream."""
+        """Process a record of the second stream. Called for each of them."""
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called when a timer of the key is due."""
+        """Handle a timer of the key that is due."""
         return None
 
 
@@ -116,31 +114,31 @@ class KeyedCoProcessFunction(RunningFunction):
 
 
 class BroadcastProcessFunction(RunningFunction):
-    """A function over a stream, and over a broadcast one whose records every subtask gets. What it
-    keeps of these is `BroadcastState`."""
+    """A function over a stream and a broadcast stream, whose records every subtask receives. It stores
+    data of broadcast records in `BroadcastState`."""
 
     def process_element(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record of the stream. Broadcast state can only be read here."""
+        """Process a record of the stream. Broadcast state is read-only here."""
         raise NotImplementedError
 
     def process_broadcast_element(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record of the broadcast stream, in every subtask. It is to do the same to
-        broadcast state everywhere; what it emits, every subtask emits."""
+        """Process a record of the broadcast stream. Called in every subtask. It must change broadcast
+        state identically everywhere. Every subtask emits the output."""
         raise NotImplementedError
 
 
 class KeyedBroadcastProcessFunction(RunningFunction):
-    """A function over a keyed stream, with state and timers, and over a broadcast one."""
+    """A function over a keyed stream, with state and timers, and a broadcast stream."""
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for every record of the keyed stream. Broadcast state can only be read here."""
+        """Process a record of the keyed stream. Broadcast state is read-only here."""
         raise NotImplementedError
 
     def process_broadcast_element(self, record: Any, ctx: ProcessContext) -> Iterable[Any] | None:
-        """Called for every record of the broadcast stream, in every subtask. There is no key here, so
-        neither state by key nor timers."""
+        """Process a record of the broadcast stream. Called in every subtask. Keyed state and timers are
+        not available, as there is no key here."""
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called when a timer of the key is due. Broadcast state can only be read here."""
+        """Handle a timer of the key that is due. Broadcast state is read-only here."""
         return None

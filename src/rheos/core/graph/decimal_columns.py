@@ -1,8 +1,8 @@
-"""Decimal columns computed exactly, as whole numbers.
+"""Exact computation of decimal columns as integers.
 
-A decimal is a whole number of units, `10 ** -scale` each. Columns of them are NumPy arrays: of 64-bit
-integers as long as no result of a step can exceed 64 bits, which the largest magnitude of the batch
-tells; beyond that of Python's integers, which have no bound. The same formulas serve both.
+A decimal is an integer number of units, each `10 ** -scale`. Columns of units are NumPy arrays. If the
+largest magnitudes of the batch show that the result of a step fits in 64 bits, they are 64-bit
+integers. Otherwise they are Python's unbounded integers. The same formulas serve both.
 
 Halves are rounded away from zero.
 """
@@ -23,19 +23,19 @@ from rheos.core.protocol.polars_frames import arrow_column
 Array: TypeAlias = npt.NDArray[Any]
 
 _BEYOND: Final = 1 << 63
-"""The smallest magnitude that 64 bits do not hold."""
+"""Smallest magnitude that does not fit in 64 bits."""
 
 
 @dataclass(frozen=True)
 class WholeUnits:
-    """A column of whole numbers. Arithmetic on it never overflows."""
+    """A column of integers. Arithmetic on it never overflows."""
 
     values: Array
     most: int
-    """A bound of their magnitudes."""
+    """Upper bound of the magnitudes."""
 
     def _within(self, most: int) -> Array:
-        """Return the values, in a form that holds results up to `most`."""
+        """Return the values in a type that can hold results up to `most`."""
         if most < _BEYOND or self.values.dtype == object:
             return self.values
         return self.values.astype(object)
@@ -78,7 +78,7 @@ class WholeUnits:
         return WholeUnits(np.where(values < 0, -made, made), self.most // unit)
 
     def divided(self, by: WholeUnits, *, half_up: bool) -> WholeUnits:
-        """Return the quotients by numbers that are not 0: rounded, or without their fractions."""
+        """Return the quotients by nonzero numbers: rounded, or truncated."""
         most = 2 * (self.most + by.most)
         values, divisors = self._within(most), by._within(most)
         one, other = np.abs(values), np.abs(divisors)
@@ -86,7 +86,7 @@ class WholeUnits:
         return WholeUnits(np.where((values < 0) != (divisors < 0), -made, made), self.most + 1)
 
     def remainders(self, by: WholeUnits) -> WholeUnits:
-        """Return what divisions by numbers that are not 0 leave, with the sign of what is divided."""
+        """Return the remainders of divisions by nonzero numbers, with the sign of the dividend."""
         most = max(self.most, by.most)
         values, divisors = self._within(most), by._within(most)
         made = np.abs(values) % np.abs(divisors)
@@ -98,11 +98,11 @@ class WholeUnits:
         return WholeUnits(self._within(max(self.most, unit)) // unit, self.most // unit + 1)
 
     def negated(self) -> WholeUnits:
-        """Return the numbers with the other sign."""
+        """Return the negated numbers."""
         return WholeUnits(-self._within(self.most), self.most)
 
     def fits(self, digits: int) -> Array | None:
-        """Return a mask of the numbers with at most `digits` digits; None if all have."""
+        """Return a mask of the numbers with at most `digits` digits; None if all fit."""
         bound = 10**digits
         if self.most < bound:
             return None
@@ -112,16 +112,16 @@ class WholeUnits:
 
 @dataclass(frozen=True)
 class DecimalColumn:
-    """A column of decimals or integers, taken apart."""
+    """A column of decimals or integers, as units and a mask."""
 
     units: WholeUnits
     scale: int
     valid: Array | None
-    """Mask of the rows that have a value; None if all have."""
+    """Mask of the rows that have a value; None if all rows have one."""
 
 
 def column_of(series: pl.Series) -> DecimalColumn:
-    """Take a column of decimals or integers apart. What is null counts as 0."""
+    """Convert a column of decimals or integers. Nulls become 0 and are masked."""
     valid = None if not series.null_count() else series.is_not_null().to_numpy()
     kind = series.dtype
     if kind == pl.Null:
@@ -157,8 +157,8 @@ def both_valid(one: Array | None, other: Array | None) -> Array | None:
 
 
 def decimals_of(units: WholeUnits, valid: Array | None, kind: pl.Decimal) -> pl.Series:
-    """Return a column of type `kind` with these unscaled values, none of which may have more digits
-    than the precision of `kind`."""
+    """Return a column of type `kind` with these unscaled values. No value may have more digits than the
+    precision of `kind`."""
     values = units.values if valid is None else np.where(valid, units.values, 0)
     none = None if valid is None else ~np.broadcast_to(valid, values.shape)
     array = Units.of_whole(values).decimals(pa.decimal128(kind.precision, kind.scale), none)

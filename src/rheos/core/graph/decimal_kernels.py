@@ -1,7 +1,7 @@
-"""Operations on decimal columns, as Polars calls them: from series to a series.
+"""Operations on decimal columns in the form in which Polars calls them: from series to a series.
 
-If a value does not fit the result's type, a strict operation raises `ComputeError`; the value is null
-otherwise. What is divided by 0 is null in both.
+If a value does not fit the result's type, a strict operation raises `ComputeError`; otherwise the value
+becomes null. A division by 0 is null in both cases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rheos.core.graph.decimal_columns import (
 )
 
 _EXACT: Final = Context(prec=800, rounding=ROUND_HALF_UP)
-"""Enough digits for any float and any text that fits a decimal."""
+"""Context with enough digits for any float, and for any string that fits a decimal."""
 _NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,9})?", re.ASCII)
 
 
@@ -35,7 +35,8 @@ class DecimalArithmetic:
     """A sum, a difference, a product, a quotient or a remainder."""
 
     op: str
-    """As Polars calls it: "Plus" ..., or "FloorDivide" for a quotient without its fraction."""
+    """Polars' name of the operator: "Plus" ..., or "FloorDivide" for a quotient without its
+    fraction."""
     kind: pl.Decimal
     strict: bool
 
@@ -69,7 +70,7 @@ class DecimalArithmetic:
 
 @dataclass(frozen=True)
 class WholeDecimals:
-    """The next whole numbers, below or above."""
+    """The nearest integers, rounded down or up."""
 
     kind: pl.Decimal
     above: bool
@@ -98,7 +99,7 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], Any]]] = {
 
 @dataclass(frozen=True)
 class DecimalComparison:
-    """A comparison of decimals that no common type holds."""
+    """A comparison of decimals for which no common type exists."""
 
     op: str
 
@@ -131,7 +132,7 @@ class ToDecimal:
         if not (series.dtype.is_float() or series.dtype == pl.String):
             column = column_of(series)
             return _fitted(column.units, column.scale, column.valid, self.kind, self.strict)
-        # A float means the shortest decimal that reads back as it.
+        # A float stands for the shortest decimal that is read back as the same float.
         texts = map(repr, series.cast(pl.Float64).to_list()) if series.dtype.is_float() else series
         units = [self._units(text) for text in texts]
         missing = np.array([unit is None for unit in units], dtype=bool)
@@ -163,7 +164,7 @@ class ToInteger:
     kind: pl.DataType
     strict: bool
     wraps: bool
-    """Whether a number beyond the type keeps its lowest bits."""
+    """Whether a number that does not fit the type keeps its lowest bits."""
 
     def __call__(self, columns: Sequence[pl.Series]) -> pl.Series:
         column = column_of(columns[0])
@@ -191,7 +192,7 @@ class ToFloat:
         column = column_of(columns[0])
         values = column.units.values
         if column.units.most < 1 << 53 and column.scale <= 22:
-            # Both are floats without an error, so that their quotient is the nearest one.
+            # Both are exact as floats, so their quotient is the nearest float.
             made = values.astype(np.float64) / float(10**column.scale)
         else:
             made = (values.astype(object) / 10**column.scale).astype(np.float64)
@@ -206,7 +207,7 @@ def _at(column: DecimalColumn, scale: int) -> WholeUnits:
 def _fitted(
     units: WholeUnits, scale: int, valid: Array | None, kind: pl.Decimal, strict: bool
 ) -> pl.Series:
-    """Return units of `scale` as decimals of `kind`."""
+    """Convert units of `scale` to decimals of `kind`."""
     if scale > kind.scale:
         made = units.rounded(scale - kind.scale)
     else:
@@ -221,7 +222,7 @@ def _fitted(
 def _refuse(
     units: WholeUnits, scale: int, valid: Array | None, fits: Array, name: str, strict: bool
 ) -> None:
-    """Raise for the first value that is there and does not fit, if `strict`."""
+    """Raise an error for the first valid value that does not fit, if `strict`."""
     wrong = ~fits if valid is None else ~fits & valid
     if strict and wrong.any():
         at = int(np.argmax(wrong))

@@ -8,9 +8,9 @@
 | a // b | those of a, plus the scale of b | 0 |
 | a % b | the smaller operand's | the larger |
 
-A type has at most 38 digits. If a result needs more, its scale shrinks, down to 6 digits after the
-point. Integers are decimals of scale 0: of as many digits as a constant has, and as the widest value of
-a column's type has.
+A type has at most 38 digits. If a result needs more, its scale is reduced, down to 6 digits after the
+point. Integers are decimals of scale 0. A constant has as many digits as it needs, and a column as many
+as the widest value of its type.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ from typing import Final
 import polars as pl
 
 MOST_DIGITS: Final = 38
-"""Digits of the widest decimal."""
+"""Number of digits of the widest decimal."""
 LEAST_SCALE: Final = 6
-"""Digits after the point that a computed decimal keeps, if it would have more than 38 in all."""
+"""Number of digits after the point that a computed decimal keeps, if it would have more than 38 in
+all."""
 
 _INTEGER_DIGITS: Final[dict[type[pl.DataType], int]] = {
     pl.Int8: 3,
@@ -58,7 +59,7 @@ def whole_digits(kind: pl.Decimal) -> int:
 
 
 def adjusted(digits: int, scale: int) -> pl.Decimal:
-    """Return the type of a computed value; if it has too many digits, the scale is reduced."""
+    """Return the type of a computed value, with a reduced scale if it has too many digits."""
     if digits <= MOST_DIGITS:
         return pl.Decimal(digits, scale)
     whole = digits - scale
@@ -72,7 +73,8 @@ def of_sum(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
 
 
 def is_wider(kind: pl.Decimal, one: pl.Decimal, other: pl.Decimal) -> bool:
-    """Return whether a type has a digit more before the point than both, and no digit less after it."""
+    """Return whether a type has at least one digit more before the point than both, and no digit less
+    after it."""
     whole = max(whole_digits(one), whole_digits(other))
     return kind.scale >= max(one.scale, other.scale) and whole_digits(kind) > whole
 
@@ -100,12 +102,12 @@ def of_remainder(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
 
 
 def of_whole(kind: pl.Decimal) -> pl.Decimal:
-    """Return the type of the next whole number, below or above."""
+    """Return the type of the nearest integer, rounded down or up."""
     return pl.Decimal(min(whole_digits(kind) + 1, MOST_DIGITS), 0)
 
 
 def common(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
-    """Return the type in which values of both are one column.
+    """Return the type of a single column for values of both types.
 
     If both together need more than 38 digits, digits after the point are dropped first.
     """
@@ -117,6 +119,6 @@ def common(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
 
 
 def holds_both(one: pl.Decimal, other: pl.Decimal) -> bool:
-    """Return whether every value of either type is one of their common type."""
+    """Return whether every value of either type fits their common type."""
     whole = max(whole_digits(one), whole_digits(other))
     return whole + max(one.scale, other.scale) <= MOST_DIGITS

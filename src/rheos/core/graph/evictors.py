@@ -45,11 +45,11 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
     """Return an evictor that keeps the records whose number is near that of the last record.
 
     As in Flink, the bound is exclusive: a record whose number differs by exactly `threshold` is
-    dropped. If `threshold` is 0, so is the last record itself.
+    dropped. If `threshold` is 0, this applies to the last record itself.
 
     Args:
         of: function that returns the number of a record.
-        threshold: difference from which on a record is dropped.
+        threshold: difference at which a record is dropped.
         after: whether records are dropped after the result is computed, instead of before.
 
     Raises:
@@ -65,7 +65,7 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
 
 
 class _KeepingEvictor(Evictor):
-    """Says what stays; before the result, or after it."""
+    """Drops all other records than those it selects, before or after the result is computed."""
 
     def __init__(self, after: bool) -> None:
         self.after = after
@@ -117,7 +117,7 @@ class DeltaEvictor(_KeepingEvictor):
         if not elements:
             return elements
         last = float(self.of(elements[-1].record))
-        # A difference that is NaN reaches no threshold, so the record stays, as in Flink.
+        # NaN is never at or beyond the threshold, so the record is kept, as in Flink.
         return [e for e in elements if not abs(float(self.of(e.record)) - last) >= self.threshold]
 
     def __str__(self) -> str:

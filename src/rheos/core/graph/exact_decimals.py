@@ -1,13 +1,13 @@
-"""Expressions whose decimals are computed exactly, with Spark's result types.
+"""Exact computation of decimals in expressions, with Spark's result types.
 
-Polars computes decimals by rules of its own: `0.0000001 / 0.0000001` is 0 for columns of 18 digits
-after the point, products of wide decimals fail, and halves are rounded to even. So before an expression
-is typed or evaluated, each operation in it that yields or compares decimals is replaced by one of ours
-(`decimal_kernels`). The types of results are those of `decimal_types`. Floats that are divided by a
-constant are divided by ours, too (`float_division`). Other expressions are returned as they are.
+Polars computes decimals by its own rules: `0.0000001 / 0.0000001` is 0 for columns of 18 digits after
+the point, products of wide decimals fail, and halves are rounded to even. So before an expression is
+typed or evaluated, Rheos replaces each operation that yields or compares decimals (`decimal_kernels`).
+`decimal_types` determines the types of the results. Divisions of floats by a constant are replaced, too
+(`float_division`). Other expressions are returned unchanged.
 
-A program's plan has the expressions as the user wrote them; this is done where they are typed and where
-they run.
+A program's plan keeps the user's expressions; they are replaced where they are typed and where they
+run.
 """
 
 from __future__ import annotations
@@ -54,18 +54,19 @@ _RESULTS: Final[dict[str, Callable[[pl.Decimal, pl.Decimal], pl.Decimal]]] = {
 }
 _COMPARISONS: Final = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq", "EqValidity", "NotEqValidity")
 _OF_ONE_TYPE: Final = ("Coalesce", "FillNull", "MaxHorizontal", "MinHorizontal")
-"""Functions whose arguments become one type."""
+"""Functions that convert their arguments to one type."""
 _OF_SEVERAL: Final = (
     *("Coalesce", "MaxHorizontal", "MinHorizontal", "SumHorizontal", "MeanHorizontal", "AsStruct"),
     *("AllHorizontal", "AnyHorizontal", "ConcatHorizontal", "Format", "Concat"),
 )
-"""Functions for which a selector among the arguments expands to several arguments."""
+"""Functions for which a selector in an argument expands to several arguments."""
 
 
 def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
     """Return the expressions with exact decimals. `frame` has the columns, and needs no rows.
 
-    One that selects several columns becomes one expression for each, if it computes with decimals.
+    If an expression selects several columns and computes with decimals, it becomes one expression per
+    column.
     """
     given = list(exprs)
     try:
@@ -77,7 +78,7 @@ def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
 
 
 def exact_one(expr: pl.Expr, frame: pl.LazyFrame) -> pl.Expr:
-    """Return an expression that has one output with exact decimals."""
+    """Return an expression with exact decimals and one output."""
     made = exact([expr], frame)
     return made[0] if len(made) == 1 else expr
 
@@ -96,7 +97,7 @@ def _exact(expr: pl.Expr, frame: pl.LazyFrame, of_columns: bool) -> list[pl.Expr
             made.append(expression_of(part.tree))
             changed |= scope.changed
     except (*FAILURES, ValueError):
-        # The expression is wrong, which Polars says where it is typed.
+        # The expression is invalid. Polars reports that when the expression is typed.
         return [expr]
     except RecursionError:
         raise ProgramError(
@@ -116,14 +117,14 @@ def _is_affected(expr: pl.Expr) -> bool:
 
 
 class ExactExpression:
-    """An expression with one output, which gets exact decimals with the first frame."""
+    """An expression with one output. Its first frame determines how it computes decimals exactly."""
 
     def __init__(self, expr: pl.Expr) -> None:
         self._expr = expr
         self._made: pl.Expr | None = None
 
     def values(self, frame: pl.DataFrame) -> pl.Series:
-        """Return the expression's values. All frames have the same columns."""
+        """Return the expression's values. All frames must have the same columns."""
         if self._made is None:
             self._made = exact_one(self._expr, pl.LazyFrame(schema=frame.schema))
         return frame.select(self._made).to_series()
@@ -175,7 +176,7 @@ def _combined(
 
 
 def _takes_several(function: Tree) -> bool:
-    """Return whether it is one of `_OF_SEVERAL`, with or without options and the name of its kind."""
+    """Return whether this is one of `_OF_SEVERAL`, with or without options and the name of its kind."""
     match function:
         case str():
             return function in _OF_SEVERAL
@@ -198,12 +199,13 @@ class _Part:
 
     @cached_property
     def kind(self) -> pl.DataType | None:
-        """The type; None if Polars does not know it."""
+        """Return the type; None if Polars cannot determine it."""
         return self._ask(self.tree)
 
     @cached_property
     def decimal(self) -> pl.Decimal | None:
-        """The decimal type that holds the values; None unless they are decimals or integers."""
+        """Return the decimal type that can hold the values; None unless they are decimals or
+        integers."""
         match self.tree:
             case {"Literal": {"Dyn": {"Int": value}} | {"Scalar": value}} if (
                 whole := _integer(value)
@@ -213,7 +215,7 @@ class _Part:
 
     @property
     def column(self) -> pl.Decimal | None:
-        """The decimal type of a column; a constant has that of its own type."""
+        """Return the decimal type for a column of the values; a constant has its own narrower type."""
         return None if self.kind is None else decimal_types.as_decimal(self.kind)
 
     @property
@@ -233,14 +235,14 @@ def _integer(value: Tree) -> int | None:
 
 
 class _Scope:
-    """Rewrites the parts that read the columns of one frame."""
+    """Rewrites the parts of expressions that read the columns of one frame."""
 
     def __init__(
         self, frame: pl.LazyFrame, as_columns: Callable[[Tree], Tree] = lambda tree: tree
     ) -> None:
         self._frame = frame
         self._as_columns = as_columns
-        """Turns elements of a list, and fields, within a tree into columns of the frame."""
+        """Replaces list elements and struct fields in a tree by columns of the frame."""
         self.changed = False
 
     def _ask(self, tree: Tree) -> pl.DataType | None:
@@ -248,12 +250,12 @@ class _Scope:
         return kinds[0] if len(kinds) == 1 else None
 
     def part(self, tree: Tree, *, strict: bool = True) -> _Part:
-        """Return the part with exact decimals."""
+        """Return the part rewritten with exact decimals."""
         match tree:
             case {
                 "Literal": {"Scalar": {"Decimal": [int(units), decimal_types.MOST_DIGITS, int(scale)]}}
             }:
-                # Polars types a constant with the most digits; we use only its own.
+                # Polars types a constant with the maximum number of digits; here it gets only its own.
                 kind = decimal_types.of_constant(units, scale)
                 assert kind is not None
                 self.changed = True
@@ -328,7 +330,7 @@ class _Scope:
             if divides and made.kind is not None and made.kind.is_float():
                 return self._call(FloatDivision(op, made.kind), [one, other], made.kind)
             return made
-        # NULL has the type of what it meets.
+        # NULL takes the type of the other operand.
         first = one.decimal if one.kind != pl.Null else other.decimal
         second = other.decimal if other.kind != pl.Null else first
         if first is None or second is None:
@@ -348,19 +350,19 @@ class _Scope:
         return _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
 
     def _plain_sum(self, one: _Part, op: str, other: _Part, kind: pl.Decimal) -> _Part:
-        """Return a sum whose type has all digits: Polars computes it exactly, and at once."""
+        """Return a sum whose type has room for all digits: Polars computes it exactly, and fast."""
         left, right = (self._widened(each, kind) for each in (one, other))
         made = _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
         return self._known(self._widened(made, kind), kind)
 
     def _nearest_float(self, part: _Part, beside: _Part) -> _Part:
-        """Return decimals next to floats as floats."""
+        """Convert decimals to floats if the other operand is a float."""
         if not part.is_decimal or beside.kind is None or not beside.kind.is_float():
             return part
         return self._call(ToFloat(pl.Float64()), [part], pl.Float64())
 
     def _widened(self, part: _Part, to: pl.Decimal) -> Tree:
-        """Return values that all have their place in a wider type, which Polars finds for them."""
+        """Cast values to a wider type by Polars, which is exact because all of them fit."""
         if part.kind == to:
             return part.tree
         self.changed = True
@@ -374,7 +376,7 @@ class _Scope:
         to, strict = self._ask(tree), options == "Strict"
         match to:
             case pl.Decimal() if value.kind == to:
-                # The cast of a constant determines its number of digits.
+                # The cast must see the constant's own number of digits.
                 return self._known(plain, to) if "Literal" in value.tree else value
             case pl.Decimal():
                 from_ = value.column
@@ -438,7 +440,7 @@ class _Scope:
         return self._known({"Function": {"input": filled, "function": "FillNull"}}, kind)
 
     def _of_one_type(self, parts: Sequence[_Part]) -> list[Tree]:
-        """Return decimals and integers as one type; anything else as it is."""
+        """Cast decimals and integers to one type; return anything else unchanged."""
         kinds = [each.decimal for each in parts if each.kind != pl.Null]
         if not any(each.is_decimal for each in parts) or None in kinds:
             return [each.tree for each in parts]

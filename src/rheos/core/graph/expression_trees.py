@@ -1,13 +1,13 @@
 """Polars' expressions as trees that can be inspected.
 
-`Expr.meta` describes only the outermost call of an expression. Its arguments are visible only in the
-form in which Polars serialises it, which is private to Polars:
+`Expr.meta` describes only the outermost call of an expression. Its arguments are visible only in
+Polars' serialised form, which is a private format:
 
     col("x") / 3    {"BinaryExpr": {"left": {"Column": "x"}, "op": "TrueDivide",
                                     "right": {"Literal": {"Dyn": {"Int": 3}}}}}
 
 A test covers each form that this module and its users read
-(`tests/core/graph/test_expression_trees.py`), so a new version of Polars cannot change one unnoticed.
+(`tests/core/graph/test_expression_trees.py`), so that a change in a new version of Polars is detected.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ Tree: TypeAlias = Any
 """A part of an expression: a dict with one key, or the string "Element" or "Len"."""
 
 _MOST_AWAY: Final = 8
-"""Maximum distance, in floats, between a number and the float that Polars reads."""
+"""Maximum distance, counted in floats, between a number and the float that Polars reads for it."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
-"""Errors that Polars raises for a wrong expression, or by a defect of its own."""
+"""Errors that Polars raises for an invalid expression, or because of a defect of its own."""
 
 ARITHMETIC = (
     "Plus",
@@ -44,7 +44,7 @@ ARITHMETIC = (
     "TruncDivide",
     "Modulus",
 )
-"""The operators of `{"BinaryExpr": {"op": ...}}` that compute."""
+"""Arithmetic operators of `{"BinaryExpr": {"op": ...}}`."""
 
 _PYTHON = (
     *("AnonymousFunction", "PipeWithDtype"),
@@ -55,10 +55,10 @@ _SOURCES = ("Column", "Selector", "Field")
 
 
 def tree_of(expr: pl.Expr) -> Tree | None:
-    """Return the expression's tree. None if it calls a Python function, which cannot be read as a tree,
-    other than Rheos' own row functions.
+    """Return the expression's tree. Return None if it calls a Python function other than a row function
+    of Rheos, because such a call cannot be read as a tree.
 
-    JSON has no infinities and no NaN: of such a literal the value is missing (None).
+    JSON has neither infinities nor NaN: the value of such a literal is missing (None).
     """
     try:
         tree = json.loads(expr.meta.serialize(format="json"))
@@ -68,7 +68,8 @@ def tree_of(expr: pl.Expr) -> Tree | None:
 
 
 def expression_of(tree: Tree) -> pl.Expr:
-    """Return the expression, of the same types. An infinite literal, or NaN, is 0. Raises FAILURES."""
+    """Return the expression, with the same types. A literal that is infinite or NaN becomes 0. Raise
+    FAILURES."""
     numbers: list[str] = []
 
     def placed(value: float | None) -> str:
@@ -80,7 +81,8 @@ def expression_of(tree: Tree) -> pl.Expr:
 
 
 def is_whole(tree: Tree) -> bool:
-    """Return whether `expression_of` restores the tree's expression: JSON has every literal of it."""
+    """Return whether `expression_of` restores the expression exactly: JSON can represent all of its
+    literals."""
     return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
 
 
@@ -95,11 +97,11 @@ def _read(form: str) -> pl.Expr:
 
 @lru_cache(1024)
 def _written(value: float | None) -> str:
-    """Return the digits by which Polars reads `value`.
+    """Return digits that Polars reads as exactly `value`.
 
-    Polars' reader of JSON takes the digits for a float, and multiplies it by a power of ten. So it may
-    read another float nearby. Other digits, also more of them, lead to this one: always from 1e-5 to
-    1e22, and nearly always beyond. Raises ComputeError if none do.
+    Polars' JSON reader multiplies the digits, as a float, by a power of ten, so it may read a nearby
+    float instead. Other digits, possibly more of them, are then read as the right float: always from
+    1e-5 to 1e22, and nearly always outside that range. Raise ComputeError if none are.
     """
     for digits in _spellings(value or 0.0):
         literal = f'{{"Literal":{{"Scalar":{{"Float64":{digits}}}}}}}'
@@ -109,7 +111,7 @@ def _written(value: float | None) -> str:
 
 
 def _spellings(value: float) -> Iterator[str]:
-    """Yield ways to write a number or one nearby, the usual one first."""
+    """Yield spellings of a number and of numbers near it, the usual one first."""
     yield repr(value)
     exact, sign = Decimal(abs(value)), "-" if value < 0 else ""
     for digits in (17, 18, 19, 16, 15):
@@ -122,7 +124,7 @@ def _spellings(value: float) -> Iterator[str]:
 
 
 def subtrees(tree: Tree) -> Iterator[Tree]:
-    """The tree and all that is within, down to literals."""
+    """Yield the tree and all parts within it, down to literals."""
     yield tree
     if isinstance(tree, dict) and "Literal" not in tree:
         for branch in tree.values():
@@ -133,7 +135,7 @@ def subtrees(tree: Tree) -> Iterator[Tree]:
 
 
 def is_constant(tree: Tree) -> bool:
-    """Whether it is made of literals alone."""
+    """Return whether the tree consists of literals alone."""
     return not any(
         part in ("Element", "Len")
         or (isinstance(part, dict) and any(name in part for name in _SOURCES))
@@ -142,9 +144,10 @@ def is_constant(tree: Tree) -> bool:
 
 
 def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.LazyFrame]]:
-    """Every part of the tree, with a frame that has the columns that it reads.
+    """Yield every part of the tree, with a frame that has the columns that the part reads.
 
-    Elements of lists are the column "" of a frame of their own; fields of a struct are taken from it.
+    Elements of a list are the column "" of a separate frame. Fields of a struct are read from the
+    struct.
     """
     yield tree, frame
     match tree:
@@ -168,7 +171,8 @@ def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.Lazy
 
 
 def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
-    """The types of the values: several where it selects columns, none where they are not known."""
+    """Return the types of the outputs: several if the tree selects columns, none if they are
+    unknown."""
     try:
         return frame.select(expression_of(tree)).collect_schema().dtypes()
     except FAILURES:
@@ -176,7 +180,7 @@ def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
 
 
 def computes(expr: pl.Expr) -> bool:
-    """Whether something in it is computed of several values, one of which may be a constant."""
+    """Return whether a part of the expression computes with several values; constants count, too."""
     tree = tree_of(expr)
     return tree is None or any(map(_computes, subtrees(tree)))
 
@@ -184,7 +188,7 @@ def computes(expr: pl.Expr) -> bool:
 def computes_on_elements(expr: pl.Expr, frame: pl.LazyFrame) -> bool:
     """Return whether an expression combines elements of lists with other values.
 
-    Polars concatenates the elements of all rows.
+    Polars evaluates such expressions on the concatenated elements of all rows.
     """
     tree = tree_of(expr)
     for part, columns in typed_parts(tree, frame):
@@ -231,7 +235,7 @@ def _with_floats(
 
 
 def elements_named(tree: Tree) -> Tree:
-    """Return the tree with the element of a list as the column ""."""
+    """Return the tree with the list element replaced by the column ""."""
     match tree:
         case "Element":
             return {"Column": ""}
@@ -249,7 +253,7 @@ def elements_named(tree: Tree) -> Tree:
 
 
 def fields_taken(tree: Tree, struct: Tree) -> Tree:
-    """Return the tree with the fields of a struct taken from it."""
+    """Return the tree with struct fields replaced by reads from the struct."""
     match tree:
         case {"Literal": _}:
             return tree
@@ -265,7 +269,7 @@ def fields_taken(tree: Tree, struct: Tree) -> Tree:
 
 
 def with_columns_named(expr: pl.Expr, names: Mapping[str, str]) -> pl.Expr | None:
-    """Return an expression that reads columns of other names; None if it cannot be made.
+    """Return the expression with its columns renamed; None if that is impossible.
 
     Args:
         expr: the expression.
@@ -274,7 +278,7 @@ def with_columns_named(expr: pl.Expr, names: Mapping[str, str]) -> pl.Expr | Non
     if all(name == new for name, new in names.items()):
         return expr
     tree = tree_of(expr)
-    # A tree does not hold every literal.
+    # A tree cannot represent every literal.
     if tree is None or not expression_of(tree).meta.eq(expr):
         return None
     return expression_of(_with_names(tree, names))

@@ -1,7 +1,7 @@
 """Division of floats by a constant.
 
-Polars multiplies by the reciprocal of a constant, so that `0.3 / 0.1` has another last digit than for
-a column of divisors. Expressions get this instead (`exact_decimals`), which divides.
+Polars multiplies by the reciprocal of a constant, so the last digit of `0.3 / 0.1` differs from that
+for a column of divisors. `exact_decimals` replaces such divisions by this one, which really divides.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import numpy.typing as npt
 import polars as pl
 
 DIVISIONS: Final = ("TrueDivide", "Divide", "FloorDivide", "Modulus")
-"""The operations, as Polars calls them."""
+"""Polars' names of the operations."""
 
 
 @dataclass(frozen=True)
 class FloatDivision:
-    """A quotient, a quotient rounded down, or what that leaves. Both columns become floats first."""
+    """A quotient, a quotient rounded down, or a remainder. Both columns are cast to floats first."""
 
     op: str
     kind: pl.DataType

@@ -1,4 +1,4 @@
-"""The classes users derive their functions from, and the contexts these are handed."""
+"""Base classes for users' functions, and the contexts that are passed to them."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class RichFunction:
     """
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
-        `def open(self)`."""
+        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
+        rh.RuntimeContext)`, or `def open(self)`."""
 
     def __call__(self, record: Any) -> Any:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Called once, at the end; also of an attempt that fails."""
+        """Release resources. Called once at the end, also if the attempt fails."""
 
 
 class AsyncFunction:
@@ -53,19 +53,19 @@ class AsyncFunction:
     """
 
     def open(self, *args: Any, **kwargs: Any) -> Any:
-        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
-        `def open(self)`; either may be `async`."""
+        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
+        rh.RuntimeContext)`, or `def open(self)`; either may be `async`."""
 
     async def invoke(self, record: Any) -> Any:
         """Called for each record; many calls are under way at a time."""
         raise NotImplementedError
 
     def close(self) -> Any:
-        """Called once, at the end; also of an attempt that fails."""
+        """Release resources. Called once at the end, also if the attempt fails."""
 
 
 class Timers(Protocol):
-    """The timers of the current key. Registering one twice keeps one."""
+    """Timers of the current key. Registering the same timer twice keeps one."""
 
     def register(self, timestamp_ms: int) -> None:
         """Call `on_timer` once the watermark has passed `timestamp_ms` (event time)."""
@@ -84,23 +84,23 @@ class KeyedContext(Protocol):
     """The context of `process_element` and `on_timer`."""
 
     key: Any
-    """The current key: a value, or a tuple where the stream is keyed by several columns."""
+    """The current key: a value, or a tuple if the stream is keyed by several columns."""
 
     timestamp: int
-    """The event timestamp of the record or of the timer, in ms since the epoch. None for a record where
-    the stream has no event time."""
+    """Event timestamp of the record or timer, in ms since the epoch; None for a record of a stream
+    without event time."""
 
     timers: Timers
 
     @property
     def watermark(self) -> int:
-        """The watermark before the record, in ms since the epoch; for a timer, the one that made it
-        due."""
+        """Return the watermark before the record, in ms since the epoch; for a timer, the watermark
+        that made it due."""
         ...
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
     def output(self, tag: str, record: Any) -> None:
@@ -120,23 +120,23 @@ class KeyedProcessFunction:
     side_outputs: ClassVar[dict[str, type]] = {}
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Called once in each subtask, before any record: `def open(self, ctx: rh.RuntimeContext)`, or
-        `def open(self)`."""
+        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
+        rh.RuntimeContext)`, or `def open(self)`."""
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called for every record."""
+        """Process a record. Called for every record."""
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Called when a timer of the key is due."""
+        """Handle a timer of the key that is due."""
         return None
 
     def close(self) -> None:
-        """Called once, at the end."""
+        """Release resources. Called once, at the end."""
 
 
 class TimeWindow(NamedTuple):
-    """A window [start_ms, end_ms)."""
+    """A window: start_ms is inclusive, end_ms exclusive."""
 
     start_ms: int
     end_ms: int
@@ -146,17 +146,18 @@ class WindowContext(Protocol):
     """The context of `WindowFunction.process`."""
 
     key: Any
-    """The key's value, or a tuple of the values where there are several key columns."""
+    """Value of the key, or a tuple of values if there are several key columns."""
     window: TimeWindow
 
 
 class CoGroupFunction:
-    """A function over all records of two streams that have the same key, and are in one window; those
-    of each stream sorted by event time."""
+    """A function over all records of two streams with the same key and window. The records of each
+    stream are sorted by event time."""
 
     def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Called once for each key and window that has a record of either stream; one of the lists may
-        be empty. What it gives are records of the output type, each at the end of the window."""
+        """Return records of the output type for one key and window. Called once for each that has a
+        record of either stream; one of the lists may be empty. The event time of each output record is
+        the end of the window."""
         raise NotImplementedError
 
 
@@ -164,7 +165,8 @@ class WindowFunction:
     """A function over all records of a key and window, sorted by event time."""
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Return records of the output type. Each has the last time of the window as its event time.
+        """Return records of the output type. Each has the last timestamp of the window as its event
+        time.
 
         Called when a window fires, with at least one record; after an aggregate, with its result as the
         only record.

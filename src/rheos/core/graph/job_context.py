@@ -1,4 +1,4 @@
-"""The context of all functions of a job: its name, its parameters, its files."""
+"""Job-wide context for all functions: the job's name, parameters and files."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ class JobContext:
     name: str = "job"
     parameters: Parameters = field(default_factory=Parameters)
     files: Mapping[str, str] = field(default_factory=dict)
-    """By name, the path of a file or a folder: the driver's as the plan is made, and the worker's own
-    where the context is handed to functions."""
+    """Paths of files and folders by name. They are the driver's while the plan is made, and the
+    worker's own when functions receive the context."""

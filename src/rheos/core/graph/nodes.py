@@ -1,4 +1,4 @@
-"""The logical graph: what the user wrote, as frozen nodes. Running logic is built from the specs.
+"""The logical graph: the program as frozen nodes. Workers build running operators from their specs.
 
 A `Node` is one operator with its place in the program; its `spec` describes the operator. Nodes refer
 to their inputs, so a program is the set of its sinks' ancestors."""
@@ -19,10 +19,10 @@ from rheos.core.graph.row_distribution import Dealt
 from rheos.core.graph.windows import Watermark
 
 Order: TypeAlias = Literal["arrival", "event_time"]
-"""In which order a keyed function is called for the rows of a key."""
+"""Order in which a keyed function is called for the rows of a key."""
 
 MAIN = ""
-"""The tag of an operator's main output."""
+"""Tag of an operator's main output."""
 
 
 @dataclass(frozen=True)
@@ -30,97 +30,101 @@ class StreamType:
     """The properties of a stream that are known when the program is built."""
 
     schema: pa.Schema
-    """The visible columns."""
+    """Visible columns."""
     event_time: bool
-    """Whether its batches carry `__ts`."""
+    """Whether its batches have the column `__ts`."""
     record: type | None = None
-    """The dataclass of its records, where the user named one."""
+    """Dataclass of its records, if the user named one."""
     time_column: str | None = None
-    """The column with its event time; None if no column has it."""
+    """Column with the event time; None if no column has it."""
     time_changed: str | None = None
-    """The place at which that column received other values, and its name; None if it did not."""
+    """Place where that column received other values, and its name; None if that did not happen."""
     changes: Changes | None = None
-    """Whether its rows are changes of a table, and of which kind."""
+    """Kind of changelog; None if its rows are not changes of a table."""
 
 
 @dataclass(frozen=True)
 class Input:
-    """One input of a node: an output of another, and which of its rows go to which subtask.
+    """One input of a node: an output of another node, and the distribution of its rows to subtasks.
 
-    Each row goes to the owner of its key where there are `keys`, to all subtasks where it is
-    `broadcast`, where `dealt` says, and else to any one. Every input of a node is a port of its
-    operator, and may be dealt out in another way than the others.
+    With `keys`, each row goes to the owner of its key. With `broadcast`, it goes to all subtasks.
+    Otherwise `dealt` decides; without it, any subtask may get the row. Every input of a node is a port
+    of its operator, with a distribution of its own.
     """
 
     node: int
     tag: str = MAIN
     keys: tuple[str, ...] = ()
     keyed_at: Site | None = None
-    """The line of its `key_by`."""
+    """Line of the `key_by` in the user's program."""
     one_key: bool = False
-    """All rows have the same key: they are those of a whole stream."""
+    """Whether all rows have the same key, because they are the rows of a whole stream."""
     broadcast: bool = False
     dealt: Dealt | None = None
-    """The distribution that the program specifies; None if the planner decides."""
+    """Distribution that the program specifies; None if the planner decides."""
     feedback: bool = False
-    """Whether its rows return through a loop whose head is this node: their producer is downstream."""
+    """Whether its rows return through a loop whose head is this node. Then the producer is
+    downstream."""
 
 
 class Spec(ABC):
     """Description of one operator, as the graph and the API need it.
 
-    Every operator derives from `operators.contract.OperatorSpec`, which adds how it is built and how it
-    is described. This base exists because the graph knows no operators.
+    Every operator derives from `operators.contract.OperatorSpec`, which adds how it is built and
+    described. This base exists because the graph must not depend on operators.
     """
 
     begins_chain: ClassVar[bool] = False
-    """Whether it is the head of a chain, as an asynchronous operator has to be."""
+    """Whether it must be the head of a chain, as an asynchronous operator must."""
     any_order: ClassVar[bool] = False
-    """With several keyed ports: whether it uses the times of rows, and not which of two ports received
-    one first. In batch it receives a key's rows port by port, in large batches, and not in turns."""
+    """With several keyed ports: whether the result depends on the times of rows, but not on the order
+    of arrival between ports. A batch job then sends a key's rows port by port, in large batches,
+    without alternating."""
     is_union: ClassVar[bool] = False
-    """Whether the planner removes the node: its readers read all of its inputs."""
+    """Whether the planner removes the node, so that its downstream nodes read all of its inputs."""
     keeps_changes: ClassVar[bool] = False
     """Whether its output is the same kind of changelog as its input."""
     keeps_splits: ClassVar[bool] = False
-    """Whether its rows still follow each other as in the splits of its source, so that they may receive
-    another event time."""
+    """Whether its rows are still in the order of the splits of its source, so that they may get another
+    event time."""
     side_outputs_hint: ClassVar[str | None] = None
-    """How a program gets a side output of it, for an error; None: by default it has none."""
+    """How a program gets a side output from it, for an error; None: it has none by default."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Prefix of the operator's id. It never changes: restored state is found by it."""
+        """Return the prefix of the operator's id. It never changes, because restored state is found by
+        the id."""
 
     @property
     def takes_changes(self) -> bool:
-        """Whether its inputs may be changelogs (`graph.changes`). Other inputs are plain rows."""
+        """Return whether its inputs may be changelogs (`graph.changes`). If not, they must be plain
+        rows."""
         return False
 
     @property
     def reads_from(self) -> Source | None:
-        """The source whose rows it reads; None for an operator with inputs."""
+        """Return the source that it reads; None for an operator with inputs."""
         return None
 
     @property
     def writes_to(self) -> Sink | None:
-        """The sink that it writes; None for every other operator."""
+        """Return the sink that it writes to; None for every other operator."""
         return None
 
     @property
     def stamps(self) -> Watermark | None:
-        """The strategy by which it gives rows an event time; None if they keep theirs."""
+        """Return the strategy by which it assigns event time; None if rows keep their event time."""
         return None
 
     def looks_at(self, column: str) -> bool | None:
-        """Return whether it reads a hidden column of its inputs; None if it does not, and passes it on
+        """Return whether it reads a hidden column of its inputs; None if it only passes the column on
         to its outputs."""
         return None
 
     def keeping(self, column: str) -> Spec | None:
-        """Return the same operator, which checks that its function does not change that column of its
-        input. None if it passes no rows on that its function could have changed."""
+        """Return the same operator with a check that its function does not change that column of its
+        input. Return None if it emits no rows that its function could have changed."""
         return None
 
     def reading_side_output(self, tag: str) -> Spec:
@@ -128,11 +132,11 @@ class Spec(ABC):
         return self
 
     def check_bounded(self) -> None:
-        """Raise ProgramError if a batch job, which has all rows at once, cannot run it. Called when a
-        batch job is planned."""
+        """Raise ProgramError if a batch job, which has all rows at once, cannot run the operator.
+        Called when a batch job is planned."""
 
     def summary(self) -> str:
-        """Return what it does, on one line."""
+        """Return a description of the operator on one line."""
         return ""
 
 
@@ -140,8 +144,8 @@ class Spec(ABC):
 class Node:
     """One operator of the program.
 
-    `outputs` maps tags to stream types; MAIN is there unless it is a sink. `id` is its number in the
-    order of writing.
+    `outputs` maps tags to stream types; it contains MAIN unless the node is a sink. `id` is its number
+    in the order of creation.
     """
 
     id: int
@@ -152,16 +156,17 @@ class Node:
     inputs: tuple[Input, ...]
     outputs: Mapping[str, StreamType]
     parallelism: int | None = None
-    """In how many subtasks it has rows at the most; None: in all."""
+    """Maximum number of subtasks that receive rows; None: all."""
     begins_chain: bool = False
-    """It joins no chain, though it could."""
+    """Whether it starts a new chain, though it could join one."""
     ends_chain: bool = False
-    """Nor does any other join its own."""
+    """Whether no other operator may join its chain."""
 
 
 @dataclass(frozen=True)
 class Graph:
-    """A whole program. `nodes` is in the order of writing, which is topological but for feedback."""
+    """A whole program. `nodes` is in the order of creation, which is topological except for
+    feedback."""
 
     nodes: tuple[Node, ...]
 

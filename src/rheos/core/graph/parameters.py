@@ -1,4 +1,4 @@
-"""The parameters of a job: what it is given from outside, by name, read as the type that is wanted."""
+"""Parameters of a job: named values from outside, which methods read as the wanted type."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 
 class Parameters(Mapping[str, Any]):
-    """Values by name. Values of a command line are strings, so methods read them as the wanted type:
+    """Values by name. Values from a command line are strings, so methods convert them to the wanted
+    type:
 
     ```python
     env = rh.Environment(parameters={"threshold": 10, "region": "eu"})
@@ -31,7 +32,7 @@ class Parameters(Mapping[str, Any]):
     env.parameters.text("region", default="us")
     ```
 
-    A parameter that is missing, or cannot be read as this type, raises ConfigurationError.
+    A parameter that is missing, or cannot be converted to the type, raises ConfigurationError.
     """
 
     def __init__(self, values: Mapping[str, Any] = MappingProxyType({})) -> None:
@@ -40,7 +41,7 @@ class Parameters(Mapping[str, Any]):
                 raise ProgramError(f"the name of a parameter must be a non-empty string, not {name!r}")
         self._values = dict(values)
         self.over: Mapping[str, Any] = {}
-        """Values of the command line that override the program's own."""
+        """Values from the command line, which override the program's own."""
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
@@ -55,7 +56,7 @@ class Parameters(Mapping[str, Any]):
         return self._values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the unconverted value, or `default` if there is none."""
+        """Return the unconverted value; `default` if the parameter is missing."""
         return self._values.get(name, default)
 
     def __contains__(self, name: object) -> _Bool:
@@ -68,11 +69,11 @@ class Parameters(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        """Their names: the values may be secrets."""
+        """Return the names only: the values may be secrets."""
         return f"Parameters({', '.join(self._values)})"
 
     def merged(self, others: Mapping[str, Any]) -> Parameters:
-        """With others, which win."""
+        """Return these parameters with others, which take precedence."""
         merged = Parameters({**self._values, **others})
         merged.over = dict(others)
         return merged
@@ -82,7 +83,8 @@ class Parameters(Mapping[str, Any]):
     @overload
     def text(self, name: str, default: T) -> str | T: ...
     def text(self, name: str, default: Any = _MISSING) -> Any:
-        """The value as text. Without `default`, a missing one raises ConfigurationError."""
+        """Return the value as a string. Without `default`, a missing parameter raises
+        ConfigurationError."""
         return self._read(name, default, "a string", _text)
 
     @overload
@@ -90,7 +92,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def int(self, name: str, default: T) -> _Int | T: ...
     def int(self, name: str, default: Any = _MISSING) -> Any:
-        """The value as a whole number: 5, "5". Anything else raises ConfigurationError."""
+        """Return the value as an integer: 5, "5". Anything else raises ConfigurationError."""
         return self._read(name, default, "an integer", _whole)
 
     @overload
@@ -98,7 +100,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def float(self, name: str, default: T) -> _Float | T: ...
     def float(self, name: str, default: Any = _MISSING) -> Any:
-        """The value as a number: 0.5, "0.5". Anything else raises ConfigurationError."""
+        """Return the value as a float: 0.5, "0.5". Anything else raises ConfigurationError."""
         return self._read(name, default, "a number", _number)
 
     @overload
@@ -106,7 +108,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def bool(self, name: str, default: T) -> _Bool | T: ...
     def bool(self, name: str, default: Any = _MISSING) -> Any:
-        """The value as true or false. Anything else raises ConfigurationError."""
+        """Return the value as a bool. Anything else raises ConfigurationError."""
         return self._read(name, default, "true or false", _truth)
 
     @overload
@@ -114,7 +116,7 @@ class Parameters(Mapping[str, Any]):
     @overload
     def duration_ms(self, name: str, default: T) -> _Int | T: ...
     def duration_ms(self, name: str, default: Any = _MISSING) -> Any:
-        """The value, a duration such as "5s", in ms. Anything else raises ConfigurationError."""
+        """Return the value, a duration such as "5s", in ms. Anything else raises ConfigurationError."""
         return self._read(name, default, 'a duration, such as "5s"', duration_ms)
 
     @overload
@@ -122,7 +124,8 @@ class Parameters(Mapping[str, Any]):
     @overload
     def size_bytes(self, name: str, default: T) -> _Int | T: ...
     def size_bytes(self, name: str, default: Any = _MISSING) -> Any:
-        """The value, a size such as "64MiB", in bytes. Anything else raises ConfigurationError."""
+        """Return the value, a size such as "64MiB", in bytes. Anything else raises
+        ConfigurationError."""
         return self._read(name, default, 'a size, such as "64MB"', size_bytes)
 
     def _read(self, name: str, default: Any, kind: str, read: Callable[[Any], Any]) -> Any:

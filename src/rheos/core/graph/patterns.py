@@ -2,8 +2,8 @@
 
 A pattern is a sequence of parts. A `PatternStep` matches rows that satisfy its condition, a `Group`
 rows that match its own pattern, and a `Choice` rows that match one of several patterns. An `Absence`
-forbids rows. A part's contiguity describes how it follows the part before it. `rheos.api.patterns`
-writes patterns; `operators/pattern/automaton.py` compiles them."""
+forbids rows. A part's contiguity describes how it follows the previous part. `rheos.api.patterns`
+builds patterns; `operators/pattern/automaton.py` compiles them."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ from rheos.core.errors import Site
 
 
 class Contiguity(Enum):
-    """The rows that may be between a matched row and the next one."""
+    """Rows that are allowed between a matched row and the next one."""
 
     NEXT = "next"
-    """None."""
+    """No rows."""
     FOLLOWED_BY = "followed by"
-    """Such as the next step does not take."""
+    """Rows that do not match the next step."""
     FOLLOWED_BY_ANY = "followed by any"
-    """Any, also those that the next step could have taken: it takes each of them, one by one."""
+    """Any rows, even those that match the next step. Each row that matches it starts an alternative
+    match."""
 
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """A condition in Python."""
+    """A condition written in Python."""
 
     call: Callable[..., Any]
     record: type | None
-    """Class of the rows that it receives; None for light named rows."""
+    """Class of the rows that it receives; None for lightweight named rows."""
     sees_earlier: bool
-    """Whether it is given the rows that the match has taken before, too."""
+    """Whether it also receives the earlier rows of the match."""
     site: Site
 
 
 @dataclass(frozen=True, eq=False)
 class Condition:
-    """Holds where all of its parts do; without any, for every row. Null is false."""
+    """A conjunction of conditions; without any, it is true for every row. Null counts as false."""
 
     exprs: tuple[pl.Expr, ...] = ()
     functions: tuple[Function, ...] = ()
@@ -59,7 +60,7 @@ class Condition:
         )
 
     def __bool__(self) -> bool:
-        """Whether it asks for anything."""
+        """Return whether there is any condition."""
         return bool(self.exprs or self.functions)
 
     def __str__(self) -> str:
@@ -73,21 +74,21 @@ class Quantifier:
 
     at_least: int = 1
     at_most: int | None = 1
-    """None: as often as there are rows for it."""
+    """Maximum number of repetitions; None: no limit."""
     inner: Contiguity = Contiguity.FOLLOWED_BY
-    """From one time to the next."""
+    """Contiguity between one repetition and the next."""
     greedy: bool = False
     """Whether the following parts match no row that this part could match."""
     optional: bool = False
-    """It may also be left out."""
+    """Whether the part may be left out."""
     reluctant: bool = False
     """Whether fewer repetitions are preferred to more, in a `preferring` pattern."""
     until: Condition | None = None
-    """From the first such row on it takes no more."""
+    """Condition of a row that ends the repetition: this row and later ones no longer match the part."""
 
     @property
     def repeats(self) -> bool:
-        """Whether it may be taken several times."""
+        """Return whether the part may match several times."""
         return self.at_most != 1
 
     def __str__(self) -> str:
@@ -115,7 +116,7 @@ class Quantifier:
 
 @dataclass(frozen=True, eq=False)
 class PatternStep:
-    """Matches rows, which the match has under the step's name."""
+    """Matches rows. The match contains them under the step's name."""
 
     name: str
     site: Site
@@ -123,14 +124,14 @@ class PatternStep:
     condition: Condition
     quantifier: Quantifier
     shown: bool = True
-    """Whether a match of a `preferring` pattern shows the step's rows. A step that is used at several
+    """Whether a match of a `preferring` pattern shows the step's rows. A step that is used in several
     places has a value for each."""
 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """One of several parts, the first of them rather than the others. Each takes a row at least. Of
-    patterns that are `preferring`."""
+    """One of several alternatives; earlier ones are preferred. Each matches at least one row. Only in
+    `preferring` patterns."""
 
     parts: tuple[Part, ...]
     site: Site
@@ -144,7 +145,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """A pattern that is a part of another one. How its first step follows is the group's to say."""
+    """A pattern that is part of another one. The group's contiguity applies to its first step."""
 
     parts: tuple[Part, ...]
     site: Site
@@ -171,25 +172,25 @@ Part: TypeAlias = PatternStep | Group | Choice | Absence
 
 
 class Skip(Enum):
-    """The other matches that a match excludes, by the row at which they begin."""
+    """Rule that excludes other matches after a match, depending on the row at which they begin."""
 
     NO_SKIP = "no skip"
-    """None."""
+    """Excludes no matches."""
     TO_NEXT = "skip to next"
-    """Matches that begin at its first row."""
+    """Excludes matches that begin at its first row."""
     PAST_LAST_EVENT = "skip past last event"
-    """Matches that begin at its last row, or before."""
+    """Excludes matches that begin at its last row, or earlier."""
     TO_FIRST = "skip to first"
-    """Matches that begin before the first row of one of its steps."""
+    """Excludes matches that begin before the first row of a given step."""
     TO_LAST = "skip to last"
-    """Matches that begin before the last row of one of its steps."""
+    """Excludes matches that begin before the last row of a given step."""
 
 
 @dataclass(frozen=True)
 class AfterMatch:
     skip: Skip = Skip.NO_SKIP
     step: str | None = None
-    """The step of TO_FIRST and TO_LAST."""
+    """The step for TO_FIRST and TO_LAST."""
 
     def __str__(self) -> str:
         return self.skip.value if self.step is None else f"{self.skip.value} {self.step!r}"
@@ -197,10 +198,10 @@ class AfterMatch:
 
 @dataclass(frozen=True)
 class Previous:
-    """A column of a row that came before, of the same key."""
+    """A column of an earlier row of the same key."""
 
     name: str
-    """By which expressions of conditions know it."""
+    """Name of the column in conditions."""
     column: str
     back: int
     """Number of rows to go back; 1 is the previous row."""
@@ -212,15 +213,15 @@ class PatternTree:
 
     parts: tuple[Part, ...]
     within_ms: int | None
-    """From the first row of a match to its last, less than this. None: however long it takes."""
+    """Upper bound, exclusive, of the time from a match's first row to its last. None: no limit."""
     after_match: AfterMatch
     preferring: bool = False
     """Whether only one of the matches that begin at a row is emitted, the one that a regular expression
-    would find: parts repeat as often as possible, or as rarely if they are reluctant. Rows follow each
-    other directly, and the pattern has neither absences nor `until`."""
+    would find: parts repeat as often as possible, or as rarely as possible if they are reluctant. Rows
+    follow each other directly, and the pattern has no absences and no `until`."""
     previous: tuple[Previous, ...] = ()
-    """Columns of earlier rows that conditions read. Only in a preferring pattern, and for steps that
-    have that many rows of the match before them in every match."""
+    """Columns of earlier rows that conditions read. Only in a preferring pattern, and only for steps
+    before which every match has at least that many rows."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]
@@ -232,7 +233,7 @@ class PatternTree:
         return self._kind() + _text(self.parts, conditions=False)
 
     def repeated(self) -> list[bool]:
-        """By step: whether it may take several rows, itself or with its group."""
+        """Return for each step whether it may match several rows, by itself or through its group."""
         return [*_repeated(self.parts, False)]
 
     def _kind(self) -> str:
@@ -240,7 +241,7 @@ class PatternTree:
 
 
 def steps(parts: Sequence[Part]) -> Iterator[PatternStep]:
-    """All steps, in the order of writing."""
+    """Yield all steps, in the order of the program."""
     for part in parts:
         match part:
             case PatternStep():

@@ -1,6 +1,6 @@
 """Polars expressions as aggregates: expressions that have one value for all rows of a window.
 
-Expressions whose result differs from run to run are refused here: random ones, and those without a
+This module refuses expressions whose result differs from run to run: random ones, and those without a
 defined order. Expressions that Polars cannot type are refused once the columns are known
 (`Expression.result_type`).
 """
@@ -21,8 +21,8 @@ from rheos.core.graph.types import empty_frame
 
 
 def reducing(expr: pl.Expr) -> Agg:
-    """The aggregate that it is. Raises ProgramError where it does not reduce, calls Python, or gives
-    something else each time."""
+    """Return the aggregate for an expression. Raise ProgramError if the expression does not reduce,
+    calls Python, or is not deterministic."""
     spelled = _spelled(expr)
     tree = tree_of(expr)
     if tree is None:
@@ -47,7 +47,8 @@ def reducing(expr: pl.Expr) -> Agg:
 
 
 def with_exact_decimals(agg: Agg, schema: pa.Schema) -> Agg:
-    """Return an expression over rows of `schema` with exact decimals; other aggregates as they are."""
+    """Return an expression over rows of `schema` with exact decimals; return other aggregates
+    unchanged."""
     if not isinstance(agg, Expression):
         return agg
     made = exact_one(agg.expr, empty_frame(schema).lazy())

@@ -1,4 +1,4 @@
-"""A program in words: its operators in the order of writing."""
+"""Describes a program in words: its operators in the order of the program."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _spell_input(port: Input, graph: Graph) -> str:
 
 
 def spell_watermark(watermark: Watermark) -> str:
-    """Return how event time is read, and how far it may be out of order, on one line."""
+    """Return how event time is read, and its maximum disorder, on one line."""
     if watermark.on is None:
         return f"event time: {watermark.read_from}"
     unit = watermark.unit or watermark.format
@@ -77,16 +77,16 @@ def spell_watermark(watermark: Watermark) -> str:
 
 
 def spell_expression(expr: pl.Expr) -> str:
-    """An expression on one line, of a bounded length."""
+    """Return an expression on one line of bounded length."""
     text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
     return text if len(text) <= 120 else text[:119] + "…"
 
 
 def spell_record(record: type | None) -> str:
-    """Return the name of the records that a function takes."""
+    """Return the class name of a function's records."""
     return "named rows" if record is None else record.__name__
 
 
 def spell_aggregates(aggregates: Mapping[str, Agg]) -> str:
-    """Return aggregates by the names of their columns, on one line."""
+    """Return the aggregates with the names of their columns, on one line."""
     return ", ".join(f"{name}={agg}" for name, agg in aggregates.items())

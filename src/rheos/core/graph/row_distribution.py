@@ -1,4 +1,4 @@
-"""Distributions of rows over the subtasks of the next operator that the program specifies itself."""
+"""Distributions of rows to the subtasks of the next operator that a program can request."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rheos.core.errors import Site
 
 
 class RowDistribution(Enum):
-    """Ways that look at no row."""
+    """Distributions that do not depend on the rows."""
 
     FORWARD = "forward"
-    """Subtask i to subtask i."""
+    """From subtask i to subtask i."""
 
     REBALANCE = "rebalance"
-    """Batches in turn to all subtasks."""
+    """Batches go to all subtasks in turn."""
 
     RESCALE = "rescale"
-    """Batches in turn to a part of the subtasks: each sender has its own receivers, or shares one."""
+    """Batches go in turn to some of the subtasks: each sender has its own receivers, or shares one."""
 
     GLOBAL = "global"
-    """Everything to the first subtask, so who reads it has no other."""
+    """Everything goes to the first subtask; other subtasks of the reader get no rows."""
 
 
 @dataclass(frozen=True)
 class PartitionBy:
-    """Each row to the subtask of the number that the program computes for it.
+    """Sends each row to the subtask whose number the program computes.
 
-    `to` is an expression, or makes one of the number of subtasks; where there are columns (`on`), it is
-    a function of their values (one, or a tuple) and the number of subtasks.
+    Without `on`, `to` is an expression, or a function of the number of subtasks that returns one. With
+    columns `on`, it is a function of their values (one, or a tuple) and the number of subtasks.
     """
 
     to: pl.Expr | Callable[..., Any]
@@ -43,7 +43,7 @@ class PartitionBy:
     site: Site
 
     def expression(self, subtasks: int) -> pl.Expr | None:
-        """The number of a row's subtask; None where a function is called for it."""
+        """Return the expression of a row's subtask number; None if a function computes it."""
         if self.on:
             return None
         expr: pl.Expr = self.to if isinstance(self.to, pl.Expr) else self.to(subtasks)

@@ -1,11 +1,11 @@
-"""Functions of Rheos within expressions, for operations that Polars lacks.
+"""Python functions of Rheos in Polars expressions, for operations that Polars lacks.
 
     of_columns(remainder, [pl.col("x"), pl.col("y")], pl.Float64())
 
-Other Python functions within an expression are refused: Rheos cannot know that they use one row only,
-and cannot read them as a tree. A row function receives whole columns and returns one of the same
-length, in which each value depends only on the values of its row. It is a function of a module, or a
-`functools.partial` of one, so every process serialises an expression that calls it in the same way.
+Rheos refuses other Python functions in an expression: it cannot know whether they use one row only, and
+cannot read them as a tree. A row function receives whole columns and returns one of the same length, in
+which each value depends only on its own row. It is a function of a module, or a `functools.partial` of
+one, so every process serialises expressions with it in the same way.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import polars as pl
 
 @dataclass(frozen=True)
 class RowFunction:
-    """A function of columns, as expressions hold it."""
+    """A function of columns, in the form that expressions contain."""
 
     compute: Callable[[Sequence[pl.Series]], pl.Series]
 
@@ -28,13 +28,14 @@ class RowFunction:
 
 
 _NAME: Final = f"{RowFunction.__module__}".encode()
-"""Bytes in the serialised form of every row function: Polars pickles it, by the name of its module."""
+"""Bytes that the serialised form of every row function contains: Polars pickles it with the name of its
+module."""
 
 
 def of_columns(
     compute: Callable[[Sequence[pl.Series]], pl.Series], inputs: Sequence[pl.Expr], returns: pl.DataType
 ) -> pl.Expr:
-    """Return the function of these columns as an expression."""
+    """Return an expression that applies the function to these columns."""
     return pl.map_batches(inputs, RowFunction(compute), return_dtype=returns, is_elementwise=True)
 
 

@@ -1,13 +1,13 @@
-"""State as the user declares it: class attributes of a function.
+"""Declarations of state: class attributes of the user's functions.
 
     class Count(rh.KeyedProcessFunction):
         seen = rh.ValueState(int, default=0)
 
-On the worker the runtime binds each declaration to a handle (`operators`/`state`), as an attribute of
-the function's own instance, which hides the declaration. Using the declaration itself is an error:
-there is no key.
+On the worker, the runtime binds each declaration to a handle (`operators`/`state`). The handle is an
+attribute of the function's own instance, and hides the declaration. Using the declaration itself is an
+error, because there is no key.
 
-Most state is by key. Operator state and broadcast state are not: they are of a subtask.
+Most state is keyed. Operator state and broadcast state belong to a subtask instead.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ Time: TypeAlias = Literal["event_time", "processing_time"]
 class TimeToLive:
     """Time that state lives after its last update: `TimeToLive("1h")`. Older state is never visible.
 
-    `time` is event time or processing time. An update is a write, and with
-    `renewed_on="read_and_write"` also a read. Each element of a list and each entry of a map has its
-    own time."""
+    `time` is event time or processing time. A write is an update; with `renewed_on="read_and_write"`,
+    so is a read. Each element of a list and each entry of a map has its own time."""
 
     duration: Duration
     time: Time = "event_time"
     renewed_on: Literal["write", "read_and_write"] = "write"
 
     def check(self) -> None:
-        """Raise ProgramError where there is no such time."""
+        """Raise ProgramError if the time to live is invalid."""
         if self.ms <= 0:
             raise ProgramError(f"a time to live must be greater than 0: {self!r}", hint='write "1h"')
         for name, given, known in (
@@ -58,12 +57,12 @@ class TimeToLive:
 
     @property
     def ms(self) -> int:
-        """Raise ProgramError where it is no duration."""
+        """Return the duration in ms. Raise ProgramError if it is invalid."""
         return duration_ms(self.duration)
 
 
 class StateDeclaration:
-    """A named piece of state, by default one for each key. Its name is that of the class attribute."""
+    """A named piece of state, by default one per key. Its name is that of the class attribute."""
 
     kind: ClassVar[str]
     name: str = ""
@@ -88,10 +87,10 @@ class StateDeclaration:
         self.name = name
 
     def __set__(self, function: object, value: object) -> None:
-        """Refuse an assignment to the attribute: it would not be stored. (Without a `__get__`, reading
-        the bound handle is as fast as reading any attribute.)"""
+        """Refuse an assignment to the attribute, because its value would not be stored. (Without a
+        `__get__`, reading the bound handle is as fast as reading any attribute.)"""
         if value is self:
-            return  # The default of a dataclass's field.
+            return  # The default of a dataclass field.
         raise StateAccessError(
             f"{self.name!r} is a declared state, and an assignment to it would not be stored",
             site=call_site(),
@@ -123,16 +122,18 @@ class StateDeclaration:
 
 
 class ValueState(StateDeclaration, Generic[T]):
-    """One value per key. `value` reads (the default where nothing was set) and writes; `clear()`.
+    """One value per key. `value` reads the value (or the default if none was set) and writes it;
+    `clear()` removes it.
 
-    It is declared in the class of a function, and used in its methods, for the key of the row or timer
-    that they are called for; anywhere else StateAccessError is raised.
+    It is declared in the class of a function and used in its methods. There it belongs to the key of
+    the current row or timer. Anywhere else it raises StateAccessError.
 
     Args:
-        type: of the values. It is stored by this type, and a later program is held against it.
-        default: what is read where nothing was set; None unless said.
-        ttl: how long a value lives after it was written, such as "1h", or an rh.TimeToLive; without
-            it, until it is cleared.
+        type: type of the values. State is stored as this type, and the types of later versions of the
+            program are checked against it.
+        default: value to read if none was set; None by default.
+        ttl: time after a write for which a value lives, such as "1h", or an rh.TimeToLive. By default
+            it lives until it is cleared.
     """
 
     kind = "value"
@@ -147,7 +148,7 @@ class ValueState(StateDeclaration, Generic[T]):
 
     @property
     def value(self) -> T:
-        """The value of the key; the default where nothing was set, or what was set has expired."""
+        """Return the value of the key; the default if none was set, or if it has expired."""
         self._no_key()
 
     @value.setter
@@ -155,7 +156,7 @@ class ValueState(StateDeclaration, Generic[T]):
         self._no_key()
 
     def clear(self) -> None:
-        """Back to the default; nothing of the key stays in state."""
+        """Reset to the default. Nothing is stored for the key any more."""
         self._no_key()
 
 
@@ -185,8 +186,8 @@ class MapState(StateDeclaration, Generic[K, V]):
 
 
 class ReducingState(StateDeclaration, Generic[T]):
-    """One value per key, that what is added is combined into: `add(value)`, `value` (None where nothing
-    was added), `clear()`. `reduce` makes one value of two."""
+    """One value per key, into which `reduce` combines added values two at a time: `add(value)`, `value`
+    (None if nothing was added), `clear()`."""
 
     kind = "reducing"
     _written_by = "write self.{name}.add(...)"
@@ -211,8 +212,8 @@ class ReducingState(StateDeclaration, Generic[T]):
 
 
 class AggregatingState(StateDeclaration, Generic[A]):
-    """One accumulator per key, that what is added goes into: `add(record)`, `value` (the result of the
-    accumulator; None where nothing was added), `clear()`."""
+    """One accumulator per key, to which records are added: `add(record)`, `value` (the result of the
+    accumulator; None if nothing was added), `clear()`."""
 
     kind = "aggregating"
     _written_by = "write self.{name}.add(...)"
@@ -245,15 +246,15 @@ def _accumulator_type(function: Any) -> Any:
 
 
 class UnkeyedStateDeclaration(StateDeclaration):
-    """State of a subtask, and not of a key."""
+    """State of a subtask instead of a key."""
 
     _used_in = "a running function"
     _use_it_in = "use it in open() and in methods that are called for rows; not in __init__"
 
 
 class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
-    """A list of each subtask: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`.
-    When a job is restored at another parallelism, the elements of all are dealt out, one by one."""
+    """A list per subtask: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`. When a
+    job is restored at another parallelism, the elements of all subtasks are distributed one by one."""
 
     kind = "operator list"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -263,8 +264,9 @@ class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
 
 
 class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
-    """A list of each subtask, as OperatorListState. When a job is restored, each subtask gets the
-    elements of all: `replace` what is not its own, or the list grows with every restore."""
+    """A list per subtask, like OperatorListState. When a job is restored, each subtask gets the
+    elements of all: `replace` the elements that do not belong to it, or the list grows with every
+    restore."""
 
     kind = "operator union"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -286,12 +288,12 @@ class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
 
 
 def bind(function: object, attribute: str, handle: object) -> None:
-    """Give the function's own instance the handle, which hides the declaration."""
+    """Set the handle on the function's own instance, where it hides the declaration."""
     vars(function)[attribute] = handle
 
 
 def declarations(function: object) -> dict[str, StateDeclaration]:
-    """The state that a function's class declares, by name, bases first."""
+    """Return the state that a function's class declares, by name, bases first."""
     return {
         name: value
         for cls in reversed(type(function).__mro__)

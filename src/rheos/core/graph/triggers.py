@@ -27,9 +27,11 @@ CONTINUE = TriggerResult.CONTINUE
 
 
 def event_time(early: Trigger | None = None, late: Trigger | None = None) -> Trigger:
-    """Fire when the watermark passes the end of the window, and again for each record after that.
+    """Return a trigger that fires when the watermark passes the end of the window, and then again for
+    each record.
 
-    Before the end `early` may fire, too; after it `late` does, in the place of each record.
+    `early` may fire before the end as well. After the end, `late` decides instead of firing for each
+    record.
 
     ```python
     rh.triggers.event_time(
@@ -41,25 +43,25 @@ def event_time(early: Trigger | None = None, late: Trigger | None = None) -> Tri
 
 
 def processing_time() -> Trigger:
-    """Fire when the wall clock passes the end of the window."""
+    """Return a trigger that fires when the wall clock passes the end of the window."""
     return ProcessingTimeTrigger()
 
 
 def count(n: int) -> Trigger:
-    """Fire with every n-th record of the window."""
+    """Return a trigger that fires with every n-th record of the window."""
     if not isinstance(n, int) or n < 1:
         raise ProgramError(f"count({n!r}) must take an integer of at least 1", site=call_site())
     return CountTrigger(n)
 
 
 def continuous_event_time(every: Duration) -> Trigger:
-    """Fire when the watermark passes a multiple of `every` since the epoch, and at the end of the
-    window."""
+    """Return a trigger that fires when the watermark passes a multiple of `every` since the epoch, and
+    at the end of the window."""
     return ContinuousEventTimeTrigger(_interval(every))
 
 
 def continuous_processing_time(every: Duration) -> Trigger:
-    """Fire when the wall clock passes a multiple of `every` since the epoch."""
+    """Return a trigger that fires when the wall clock passes a multiple of `every` since the epoch."""
     return ContinuousProcessingTimeTrigger(_interval(every))
 
 
@@ -81,7 +83,7 @@ def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
 
 
 def purging(trigger: Trigger) -> Trigger:
-    """Fire when `trigger` does; what the window held is dropped each time."""
+    """Return a trigger that fires when `trigger` does, and then drops the window's content."""
     inner = _trigger(trigger, "trigger")
     if inner is None:
         raise ProgramError("purging() takes a trigger", site=call_site())
@@ -89,7 +91,7 @@ def purging(trigger: Trigger) -> Trigger:
 
 
 def never() -> Trigger:
-    """Do not fire."""
+    """Return a trigger that does not fire."""
     return NeverTrigger()
 
 

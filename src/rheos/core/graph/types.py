@@ -1,8 +1,8 @@
-"""The column types of streams, and their way from Polars.
+"""Column types of streams, and their conversion from Polars types.
 
-Arrow has several types for one thing: `string`, `large_string` and `string_view` are all texts. A
-stream keeps one of them, the *canonical* one, so that streams which say the same are of the same
-type, and operators agree on what they are handed.
+Arrow has several types for the same data: `string`, `large_string` and `string_view` are all strings. A
+stream uses one of them, the *canonical* one. So streams with the same content have the same type, and
+operators know which types they receive.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def canonical(kind: pa.DataType) -> pa.DataType:
 
 
 def key_type(kind: pa.DataType) -> str:
-    """Return the type as which keys of this type are compared.
+    """Return the type in which keys of this type are compared.
 
     Two columns can be the same key if these types are equal. Keys are compared by value: the width of a
     number does not matter (state/key_groups.py).
@@ -69,12 +69,12 @@ def _canonical_field(field: pa.Field) -> pa.Field:
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a stream of such rows. Metadata is dropped."""
+    """Return the schema of a stream of such rows. Metadata is dropped."""
     return pa.schema([_canonical_field(field) for field in schema])
 
 
 def empty_frame(schema: pa.Schema) -> pl.DataFrame:
-    """A Polars frame without rows, to type expressions by. Raises SchemaError."""
+    """Return a Polars frame without rows, for typing expressions. Raise SchemaError."""
     try:
         frame = pl.from_arrow(schema.empty_table())
     except (pl.exceptions.PolarsError, pa.ArrowException, TypeError, ValueError) as error:
@@ -87,7 +87,8 @@ def empty_frame(schema: pa.Schema) -> pl.DataFrame:
 
 
 def from_polars(schema: pl.Schema) -> pa.Schema:
-    """The canonical Arrow schema of a Polars one; every column may hold nulls. Raises SchemaError."""
+    """Return the canonical Arrow schema of a Polars schema; every column is nullable. Raise
+    SchemaError."""
     for name, kind in schema.items():
         if kind in (pl.Null, pl.Object, pl.Unknown):
             raise SchemaError(
@@ -108,7 +109,7 @@ def _from_polars(name: str, kind: pl.DataType) -> pa.DataType:
 
 
 def describe(schema: pa.Schema) -> str:
-    """A schema on one line: "user: string, n: int64"."""
+    """Return a schema on one line: "user: string, n: int64"."""
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
 
 
@@ -118,7 +119,7 @@ def without(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
 
 
 def columns_read(exprs: Iterable[pl.Expr], columns: Collection[str]) -> frozenset[str]:
-    """The columns that the expressions read: all, where they choose by pattern or type."""
+    """Return the columns that the expressions read; all columns if they select by pattern or type."""
     read: set[str] = set()
     for expr in exprs:
         roots = expr.meta.root_names()

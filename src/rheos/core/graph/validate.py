@@ -1,6 +1,6 @@
-"""Checks of a program while it is being written: pure functions that raise ProgramErrors.
+"""Checks of a program while it is built: pure functions that raise ProgramError.
 
-They do not know the place in the user's code; the caller adds it.
+The caller adds the place in the user's code to the error.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from rheos.core.protocol.zones import unknown_zone
 
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
-    """The error for a column that is not there, with the ones that come close."""
+    """Return the error for a missing column, with similar names."""
     close = difflib.get_close_matches(name, schema.names, n=3, cutoff=0.6)
     listed = ", ".join(schema.names) or "none"
     hint = f"the columns here are {listed}"
@@ -36,14 +36,14 @@ def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError
 
 
 def _is_pattern(name: str) -> bool:
-    """Return whether expressions take a name for something else than the column, or the field, of that
-    name: for all of them, for those that match a regular expression, or for another, as Polars ends
-    names at a NUL."""
+    """Return whether an expression would not take the name as that of a single column or field: Polars
+    may read it as all columns, as a regular expression, or as a shorter name, because it ends names at
+    a NUL."""
     return name == "*" or "\0" in name or (name.startswith("^") and name.endswith("$"))
 
 
 def _names_within(type_: pa.DataType) -> Iterator[str]:
-    """The names of fields at any depth."""
+    """Yield the names of fields at any depth."""
     for field in [type_.field(i) for i in range(type_.num_fields)]:
         if pa.types.is_struct(type_):
             yield field.name
@@ -51,8 +51,8 @@ def _names_within(type_: pa.DataType) -> Iterator[str]:
 
 
 def check_columns(schema: pa.Schema) -> None:
-    """Column names are unique, and none is of the hidden kind or a pattern; the zones of times are
-    known."""
+    """Check that column names are unique, that none is reserved for hidden columns or a pattern, and
+    that the zones of times are known."""
     for field in schema:
         zone = unknown_zone(field.type)
         if zone is not None:
@@ -84,7 +84,7 @@ def check_columns(schema: pa.Schema) -> None:
 
 
 def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
-    """The event-time column is there and can say a time; the durations make sense."""
+    """Check that the event-time column exists and can hold times, and that the durations are valid."""
     if watermark.on is None:
         return
     if watermark.on not in schema.names:
@@ -111,7 +111,8 @@ def check_watermark(schema: pa.Schema, watermark: Watermark) -> None:
 
 
 def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
-    """Every input is dealt out in one way, and those that are keyed have the same key."""
+    """Check that every input has only one kind of distribution, and that all keyed inputs have the same
+    key types."""
     keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
     for input in inputs:
         ways = bool(input.keys), input.broadcast, input.dealt is not None
@@ -166,7 +167,7 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
 
 
 def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
-    """There are keys, each once, and each is a column."""
+    """Check that there is at least one key, that none repeats, and that each is a column."""
     if not columns:
         raise ProgramError("key_by() needs a column", hint='write key_by("user")')
     for column in columns:
@@ -182,7 +183,7 @@ def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
 
 
 def check_event_time(type: StreamType, what: str) -> None:
-    """The stream has event time, which `what` needs."""
+    """Check that the stream has event time, which `what` needs."""
     if not type.event_time:
         raise ProgramError(
             f"{what} needs event time, but this stream has no event time",
@@ -199,7 +200,7 @@ def check_event_time(type: StreamType, what: str) -> None:
 
 
 def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
-    """The rows are still those of a source's splits, one after the other, and may be given another
+    """Check that the rows are still in the order of a source's splits, so that they may get another
     event time."""
     while True:
         at = node(port.node)
@@ -234,7 +235,7 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
 
 
 def lateness_ms(duration: Duration) -> int:
-    """An allowed lateness in ms, which is not negative."""
+    """Return an allowed lateness in ms. Raise ProgramError if it is negative."""
     lateness = duration_ms(duration)
     if lateness < 0:
         raise ProgramError(f"the allowed lateness must not be negative: {duration!r}")
@@ -242,7 +243,7 @@ def lateness_ms(duration: Duration) -> int:
 
 
 def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str, Agg]:
-    """There are some, and each is one."""
+    """Check that there is at least one aggregate, and that each is valid. Return them."""
     if not aggregates:
         raise ProgramError("no aggregate was passed", hint=f"write {example}")
     checked: dict[str, Agg] = {}
@@ -262,7 +263,7 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
 
 
 def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[pa.Field]:
-    """The columns of the results. Raises SchemaError for unknown columns and wrong types."""
+    """Return the columns of the results. Raise SchemaError for unknown columns and wrong types."""
     for agg in aggregates.values():
         for column in agg.columns:
             if column not in schema.names and not column.startswith(HIDDEN_PREFIX):
@@ -275,7 +276,7 @@ def aggregate_fields(aggregates: Mapping[str, Agg], schema: pa.Schema) -> list[p
 
 
 def check_running(aggregates: Mapping[str, Agg]) -> None:
-    """Each can be kept up to date row by row."""
+    """Check that each aggregate can be updated row by row."""
     for name, agg in aggregates.items():
         if not agg.can_run():
             raise ProgramError(
@@ -289,7 +290,7 @@ def check_running(aggregates: Mapping[str, Agg]) -> None:
 
 
 def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
-    """All have the same columns, in the same order, and all or none have event time."""
+    """Check that all have the same columns, in the same order, and that all or none have event time."""
     (first, of_first), *others = types
     for name, other in others:
         difference = _difference(first, of_first.schema, name, other.schema)
@@ -331,7 +332,7 @@ def _difference(first: str, a: pa.Schema, second: str, b: pa.Schema) -> str | No
 
 
 def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
-    """No other operator of the program has the uid."""
+    """Check that no other operator of the program has the uid."""
     if not uid or not isinstance(uid, str):
         raise ProgramError(f"a uid must be a non-empty string, not {uid!r}")
     for other in nodes:
@@ -343,7 +344,7 @@ def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
 
 
 def check_width(node: Node | None, parallelism: int) -> int:
-    """The parallelism of one operator."""
+    """Return the valid parallelism of one operator."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise ProgramError(f"parallelism must be an integer of at least 1, not {parallelism!r}")
     if node is not None and node.spec.is_union:
@@ -355,7 +356,7 @@ def check_width(node: Node | None, parallelism: int) -> int:
 
 
 def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None:
-    """1 <= parallelism <= max_parallelism <= most."""
+    """Check that 1 <= parallelism <= max_parallelism <= most."""
     for name, value in (("parallelism", parallelism), ("max_parallelism", max_parallelism)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise ProgramError(f"{name} must be a whole number of at least 1, not {value!r}")
@@ -370,7 +371,7 @@ def check_parallelism(parallelism: int, max_parallelism: int, most: int) -> None
 
 
 def live_nodes(graph: Graph) -> frozenset[int]:
-    """The ids of the nodes that lead to a sink, and the sinks."""
+    """Return the ids of the sinks and of all nodes upstream of a sink."""
     by_id = {node.id: node for node in graph.nodes}
     found = [node.id for node in graph.nodes if node.spec.writes_to is not None]
     live: set[int] = set()
@@ -398,7 +399,7 @@ def check_graph(graph: Graph) -> None:
 
 
 def unbounded_sources(graph: Graph) -> list[Node]:
-    """The sources that never end, of those that are read."""
+    """Return the unbounded sources that the program reads."""
     live = live_nodes(graph)
     return [
         node
@@ -408,7 +409,7 @@ def unbounded_sources(graph: Graph) -> list[Node]:
 
 
 def ingesting_sources(graph: Graph) -> list[Node]:
-    """The sources whose event time is when they read a row, of those that are read."""
+    """Return the sources with ingestion time that the program reads."""
     live = live_nodes(graph)
     return [
         node
@@ -421,6 +422,6 @@ def ingesting_sources(graph: Graph) -> list[Node]:
 
 
 def loop_heads(graph: Graph) -> list[Node]:
-    """The nodes to which rows come back, of those that are read."""
+    """Return the heads of loops that the program reads."""
     live = live_nodes(graph)
     return [node for node in graph.nodes if node.id in live and any(of.feedback for of in node.inputs)]

@@ -1,4 +1,4 @@
-"""The class that users derive their own watermark generators from."""
+"""Base class of users' watermark generators."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class WatermarkGenerator:
-    """Says how far event time has come, split by split: `rh.Watermark.generator(Mine(), on="at")`.
+    """Generates watermarks, split by split: `rh.Watermark.generator(Mine(), on="at")`.
 
     ```python
     class Trailing(rh.WatermarkGenerator):
@@ -17,9 +17,9 @@ class WatermarkGenerator:
             return self.latest - (60_000 if record.slow else 1_000)
     ```
 
-    Each split has a copy of its own. Its attributes are kept with checkpoints, so they are numbers,
-    texts, and lists and dicts of them. What is late depends on the data alone as long as the generator
-    looks at nothing else.
+    Each split has its own copy. Checkpoints store the attributes, so they must be numbers, strings, or
+    lists and dicts of these. Lateness depends on the data alone as long as the generator uses nothing
+    else.
     """
 
     def on_event(self, record: Any, timestamp: int) -> int | None:

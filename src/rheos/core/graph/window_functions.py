@@ -11,14 +11,14 @@ from rheos.core.graph.state import Time
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 GLOBAL = TimeWindow(MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS)
-"""The one window of each key where time does not cut."""
+"""The single window of each key if time does not divide the rows."""
 
 
 class TriggerResult(Enum):
-    """The action for a window."""
+    """The action of a trigger for a window."""
 
     CONTINUE = (False, False)
-    """Nothing, for now."""
+    """The window does nothing for now."""
     FIRE = (True, False)
     """The window emits its result, and keeps its records."""
     PURGE = (False, True)
@@ -27,12 +27,12 @@ class TriggerResult(Enum):
 
     @property
     def fires(self) -> bool:
-        """Whether the window emits its result."""
+        """Return whether the window emits its result."""
         return self.value[0]
 
     @property
     def purges(self) -> bool:
-        """Whether what the window holds is dropped, after the result if there is one."""
+        """Return whether the window's content is dropped, after the result if there is one."""
         return self.value[1]
 
 
@@ -42,20 +42,21 @@ class TriggerContext(Protocol):
     key: Any
     window: TimeWindow
     timestamp: int
-    """The event timestamp of the record or of the timer, in ms since the epoch. None for a record of a
-    stream without event time."""
+    """Event timestamp of the record or timer, in ms since the epoch; None for a record of a stream
+    without event time."""
     timers: Timers
-    """The timers of the key and window: `register(ms)` has `on_event_time` called,
-    `register_processing(ms)` has `on_processing_time` called; `delete` and `delete_processing`."""
+    """Timers of the key and window: `register(ms)` for a call of `on_event_time`,
+    `register_processing(ms)` for a call of `on_processing_time`; also `delete` and `delete_processing`.
+    """
 
     @property
     def watermark(self) -> int:
-        """How far event time has come, in ms since the epoch."""
+        """Return the watermark, in ms since the epoch."""
         ...
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
     def merged(self) -> Iterator[TimeWindow]:
@@ -67,8 +68,8 @@ class TriggerContext(Protocol):
 class Trigger:
     """Decides when a window emits its result, and when it drops its records.
 
-    State is declared as class attributes, as in a KeyedProcessFunction, and kept by key and window.
-    When the window ends, its state and its timers are dropped.
+    State is declared as class attributes, as in a KeyedProcessFunction, and is stored per key and
+    window. When the window ends, its state and its timers are dropped.
 
     ```python
     class AtAnAlarm(rh.Trigger):
@@ -81,32 +82,34 @@ class Trigger:
     """
 
     def on_element(self, record: Any, ctx: TriggerContext) -> TriggerResult:
-        """Called for each record that has come into a window, which holds it by now."""
+        """Decide after a record was added to a window. Called for each record and window."""
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, ctx: TriggerContext) -> TriggerResult:
-        """Called when a timer of event time is due."""
+        """Decide when an event-time timer is due."""
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, timestamp: int, ctx: TriggerContext) -> TriggerResult:
-        """Called when a timer of the wall clock is due."""
+        """Decide when a processing-time timer is due."""
         return TriggerResult.CONTINUE
 
     def on_merge(self, ctx: TriggerContext) -> None:
-        """Called when windows have become one, `ctx.window`: joins their state (`ctx.merged()`), and
-        sets the timers of the new one. A trigger without it takes no windows that merge."""
+        """Handle windows that were merged into one, `ctx.window`: merge their state (`ctx.merged()`),
+        and set the timers of the new window. A trigger without this method does not support merging
+        windows."""
         raise NotImplementedError
 
     def clear(self, ctx: TriggerContext) -> None:
-        """Called when the window is over, or has become a part of another: deletes its timers. State
-        that is declared is dropped after it."""
+        """Delete the timers of a window that has ended, or was merged into another. Declared state is
+        dropped afterwards."""
 
     def parts(self) -> dict[str, Trigger]:
-        """The triggers that this one is made of, by attribute."""
+        """Return the triggers that this one consists of, by attribute."""
         return {name: part for name, part in vars(self).items() if isinstance(part, Trigger)}
 
     def unmerging(self) -> Trigger | None:
-        """The first that takes no windows that merge, of itself and its parts."""
+        """Return the first trigger that does not support merging windows, of this one and its parts;
+        None if all do."""
         if type(self).on_merge is Trigger.on_merge:
             return self
         found = (part.unmerging() for part in self.parts().values())
@@ -114,7 +117,7 @@ class Trigger:
 
 
 class Element(NamedTuple):
-    """A record in a window, with its event timestamp in ms; None where the stream has no event time."""
+    """A record in a window, with its event timestamp in ms; None if the stream has no event time."""
 
     record: Any
     timestamp: int | None
@@ -124,32 +127,35 @@ class EvictorContext(Protocol):
     """The context of an evictor, for one key and a window that fires."""
 
     key: Any
-    """The key's value, or a tuple of the values where there are several key columns."""
+    """Value of the key, or a tuple of values if there are several key columns."""
     window: TimeWindow
 
     @property
     def watermark(self) -> int:
-        """How far event time has come, in ms since the epoch."""
+        """Return the watermark, in ms since the epoch."""
         ...
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
 
 class Evictor:
-    """Drops records from a window as it fires. A window with an evictor keeps all its records.
+    """Drops records from a window when it fires. A window with an evictor keeps all its records.
 
-    Elements come in the order in which they came into the window. What is given back is what stays.
+    Elements are passed in the order of their arrival in the window. Those that a method returns are
+    kept.
     """
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Return the elements to compute the result from. Called before the result is computed."""
+        """Return the elements from which to compute the result. Called before the result is
+        computed."""
         return elements
 
     def evict_after(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Called after the result was computed, with what `evict_before` gave back."""
+        """Return the elements to keep. Called after the result was computed, with the elements that
+        `evict_before` returned."""
         return elements
 
 
@@ -158,12 +164,12 @@ class AssignerContext(Protocol):
 
     @property
     def processing_time(self) -> int:
-        """The wall clock, in ms since the epoch."""
+        """Return the wall-clock time, in ms since the epoch."""
         ...
 
 
 class WindowAssigner:
-    """Says which windows a record is in: `key_by(...).window(MyAssigner())`.
+    """Assigns records to windows: `key_by(...).window(MyAssigner())`.
 
     ```python
     class Shifts(rh.WindowAssigner):
@@ -174,13 +180,13 @@ class WindowAssigner:
     """
 
     time: ClassVar[Time] = "event_time"
-    """The clock that windows end by."""
+    """Clock that decides when windows end."""
     merges: ClassVar[bool] = False
-    """Whether windows of a key that meet or touch become one."""
+    """Whether windows of a key that overlap or touch are merged."""
 
     def assign(self, record: Any, timestamp: int, ctx: AssignerContext) -> Sequence[TimeWindow]:
-        """The windows of a record; none leaves it out. `timestamp` is the event timestamp, or the wall
-        clock where windows end by that."""
+        """Return the windows of a record; without any, the record is dropped. `timestamp` is the event
+        timestamp, or the wall-clock time if windows end by processing time."""
         raise NotImplementedError
 
     def default_trigger(self) -> Trigger | None:

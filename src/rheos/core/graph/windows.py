@@ -1,4 +1,4 @@
-"""The user's descriptions of windows and watermarks. Frozen; the logic is in `operators`."""
+"""Descriptions of windows and watermarks in users' programs. Frozen; `operators` implements them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rheos.core.times import TimeColumn, Unit
 
 
 class _InMs:
-    """A property with a duration of its object, in ms."""
+    """A property that returns a duration of its object in ms."""
 
     def __init__(self, field: str) -> None:
         self._field = field
@@ -31,25 +31,25 @@ class _InMs:
 
 
 class _InMsOrNone(_InMs):
-    """A property with a duration of its object in ms, or None."""
+    """A property that returns a duration of its object in ms, or None."""
 
     def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
         return None if getattr(of, self._field) is None else super().__get__(of, kind)
 
 
 class Window(ABC):
-    """The user's description of windows over the rows of each key. Its string form is the user's code.
+    """Description of windows over the rows of each key. Its string form is the user's code.
 
-    The kind of window that it names implements it (`operators/window/kinds.py`).
+    The kind with its name implements it (`operators/window/kinds.py`).
     """
 
     time: Time = "event_time"
-    """The clock that they end by."""
+    """Clock that decides when the windows end."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Name of the kind."""
+        """Return the name of the kind."""
 
     @property
     @abstractmethod
@@ -58,15 +58,15 @@ class Window(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise ProgramError where there can be no such windows."""
+        """Raise ProgramError if such windows are impossible."""
 
 
 _MOST_WINDOWS = 100_000
-"""Maximum number of windows of a row: enough for a day, sliding by the second."""
+"""Maximum number of windows per row: enough for a day, sliding by the second."""
 
 
 def _check_count(window: Window, windows: int, finer: str) -> None:
-    """Raise ProgramError where a row would be in more windows than can be had."""
+    """Raise ProgramError if a row would be in too many windows."""
     if windows > _MOST_WINDOWS:
         raise ProgramError(
             f"each row would be in {windows:,} windows, but the maximum is {_MOST_WINDOWS:,}: "
@@ -87,7 +87,7 @@ def _check_clock(window: Window) -> None:
 
 
 class _ByCalendar(Window):
-    """Windows that follow the calendar of a time zone where the program asks for it."""
+    """Windows that can follow the calendar of a time zone."""
 
     def __repr__(self) -> str:
         shown = [each for each in fields(self) if each.repr and getattr(self, each.name) is not None]  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ class _ByCalendar(Window):
     @property
     @abstractmethod
     def _fixed(self) -> str:
-        """Name of the kind without a calendar."""
+        """Return the name of the kind without a calendar."""
 
     def _check_calendar(self, calendar: CalendarCut, finer: str) -> None:
         calendar.check(self)
@@ -115,7 +115,7 @@ class _ByCalendar(Window):
 
 
 class _OnGrid(_ByCalendar):
-    """Windows of one size that start at equal distances."""
+    """Windows of one size that start at equal intervals."""
 
     _fixed: ClassVar[str] = "grid"
 
@@ -147,20 +147,20 @@ class _OnGrid(_ByCalendar):
 
 @dataclass(frozen=True, repr=False)
 class Tumbling(_OnGrid):
-    """Windows of one size, side by side: `Tumbling("1h")`.
+    """Consecutive windows of one size: `Tumbling("1h")`.
 
     A row at time t is in the window with start_ms <= t < end_ms. A size that is not positive raises
     ProgramError where the window is used.
 
     Args:
-        size: how long a window is, such as "1h"; or months, quarters or years ("1mo", "1q", "1y").
-        offset: how far their starts are moved from the epoch (UTC):
-            `Tumbling("1d", offset="22h")` are days in UTC+2. With a zone, how far they are moved on
-            the local clock: `offset="6h"` starts days at six in the morning.
-        time: "event_time"; with "processing_time" rows are in the window of the time at which they
-            come, by the wall clock, which also ends it.
-        zone: a time zone, such as "Europe/Berlin". Windows then follow its local clock: a day may have
-            23 or 25 hours, weeks start on Monday. Months without a zone are those of UTC.
+        size: length of a window, such as "1h"; or months, quarters or years ("1mo", "1q", "1y").
+        offset: shift of the starts from the epoch (UTC): `Tumbling("1d", offset="22h")` are days in
+            UTC+2. With a zone, shift on the local clock: with `offset="6h"`, days start at six in the
+            morning.
+        time: "event_time" by default. With "processing_time", rows are in the window of their arrival
+            by the wall clock, which also ends the window.
+        zone: time zone, such as "Europe/Berlin". Windows then follow its local clock: a day may have 23
+            or 25 hours, weeks start on Monday. Months without a zone are those of UTC.
     """
 
     size: Duration
@@ -194,14 +194,15 @@ class Sliding(_OnGrid):
     them, raise ProgramError where the window is used.
 
     Args:
-        size: how long a window is.
-        every: the time from one start to the next.
-        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
-        gaps: windows may start less often than they are long; rows between them are left out. Not
-            with a zone.
+        size: length of a window.
+        every: time from one start to the next.
+        offset: shift of the starts from the epoch (UTC), or on the local clock of the zone.
+        gaps: whether `every` may be longer than `size`; rows between windows are dropped. Not with a
+            zone.
         time: "event_time", or "processing_time" for the wall clock.
-        zone: a time zone, whose local clock the windows follow: `Sliding("7d", every="1d",
-            zone="Europe/Berlin")`, `Sliding("3mo", every="1mo")`. The size is a multiple of `every`.
+        zone: time zone whose local clock the windows follow: `Sliding("7d", every="1d",
+            zone="Europe/Berlin")`, `Sliding("3mo", every="1mo")`. The size must be a multiple of
+            `every`.
     """
 
     size: Duration
@@ -249,11 +250,12 @@ class Cumulating(_ByCalendar):
     window for the first hour of the day, one for the first two hours, and so on up to the whole day.
 
     Args:
-        max: the length of the longest window; a multiple of `step`, or ProgramError is raised.
-        step: by how much each window is longer than the one before it.
-        offset: how far their starts are moved from the epoch (UTC), or on the local clock of the zone.
+        max: length of the longest window; must be a multiple of `step`, otherwise ProgramError is
+            raised.
+        step: length that each window adds to the previous one.
+        offset: shift of the starts from the epoch (UTC), or on the local clock of the zone.
         time: "event_time", or "processing_time" for the wall clock.
-        zone: a time zone, whose local clock the windows follow: `Cumulating("1mo", step="1d",
+        zone: time zone whose local clock the windows follow: `Cumulating("1mo", step="1d",
             zone="Europe/Berlin")`.
     """
 
@@ -302,12 +304,13 @@ class Cumulating(_ByCalendar):
 class Session(Window):
     """Windows of rows that follow each other within a gap: `Session(gap="10m")`.
 
-    A session of a key ends `gap` after its last row. Rows just that far apart are in one session.
+    A session of a key ends `gap` after its last row. Rows exactly that far apart are in one session.
 
     Args:
-        gap: a duration; or each row's own: a Polars expression of a duration or of ms, or a function of
-            the record that returns one. Then a session ends with the latest end of its rows. A gap that
-            is not positive raises ProgramError or, if it is a row's own, InputError with the row.
+        gap: a duration, or a gap per row: a Polars expression of a duration or of ms, or a function of
+            the record that returns one. With gaps per row, a session ends at the latest end of its
+            rows. A gap that is not positive raises ProgramError; for a gap per row, InputError with the
+            row.
         time: "event_time", or "processing_time" for the wall clock.
     """
 
@@ -321,7 +324,7 @@ class Session(Window):
 
     @property
     def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:
-        """The gap if each row has its own; otherwise None."""
+        """Return the gap if each row has its own; otherwise None."""
         gap = self.gap
         return None if isinstance(gap, str | timedelta) else gap
 
@@ -353,7 +356,7 @@ class Session(Window):
 
 @dataclass(frozen=True)
 class GlobalWindows(Window):
-    """One window for each key, which does not end: `GlobalWindows()`. What fires it is a trigger."""
+    """One window per key that never ends: `GlobalWindows()`. It needs a trigger to fire."""
 
     kind: ClassVar[str] = "global"
 
@@ -416,7 +419,8 @@ class CountTumbling(CountWindow):
 
 @dataclass(frozen=True)
 class CountSliding(CountWindow):
-    """The last `size` rows of a key, with every `every`-th: `CountSliding(100, every=10)`.
+    """Windows of the last `size` rows of a key, which fire with every `every`-th row:
+    `CountSliding(100, every=10)`.
 
     The first windows have fewer rows.
     """
@@ -440,7 +444,7 @@ class CountSliding(CountWindow):
 class Watermark:
     """The event time of a source, and the bound on its disorder.
 
-    Made by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
+    Created by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
     `on` names the event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or
     an int64 of ms since the epoch. Other numbers since the epoch, floats too, need their `unit` ("s",
     "ms", "us", "ns"). Strings need their `format` ("%Y-%m-%d %H:%M:%S"; with "%z" if they contain a
@@ -448,18 +452,18 @@ class Watermark:
     """
 
     on: str | None
-    """None: event time is when the source read the row."""
+    """Name of the event-time column; None for ingestion time."""
     bound: Duration = "0s"
     idle_after: Duration | None = None
     unit: Unit | None = None
     format: str | None = None
     max_drift: Duration | None = None
     when: pl.Expr | None = field(default=None, compare=False)
-    """The condition of rows that advance event time, if it is punctuated."""
+    """Condition of the rows that advance event time, if the watermark is punctuated."""
     generated_by: WatermarkGenerator | None = field(default=None, compare=False)
     period: Duration | None = None
     record: type | None = None
-    """As what the generator is given records; None: as named rows."""
+    """Class of the records that the generator receives; None: lightweight named rows."""
     max_ahead: Duration | None = None
     """Maximum time that a row may be ahead of its split; rows further ahead are rejected."""
 
@@ -475,17 +479,17 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Event time with bounded disorder: rows that are more than `bound` older than the latest one
-        of their split are late.
+        """Return a watermark with bounded disorder: a row is late if it is more than `bound` older than
+        the latest row of its split.
 
         A split without rows for `idle_after` (processing time) is ignored. If a split is more than
-        `max_drift` (event time) ahead of the slowest one, it is not read until the slowest comes
-        closer. So the number of rows that wait for the slowest stays small. This needs `idle_after`.
+        `max_drift` (event time) ahead of the slowest one, it is not read until the slowest catches up.
+        So the number of buffered rows stays small. This needs `idle_after`.
 
         A row that is more than `max_ahead` later than the latest time of its split is rejected: it goes
         to the side output "rejected", and is counted (`ahead`). So a single timestamp far in the future
-        does not make all later rows late. Choose it longer than a split may pause: only a hundred such
-        rows in succession advance the split.
+        does not make all later rows late. Set it longer than the longest pause of a split: after a
+        pause, only a hundred such rows in succession advance the split.
         """
         return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
@@ -500,7 +504,7 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Timestamps never go back within a split."""
+        """Return a watermark for timestamps that never decrease within a split."""
         return cls(on, "0s", idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
     @classmethod
@@ -516,14 +520,14 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Event time that only rows advance for which a condition holds: it is the time of the latest
-        such row, less `bound`. Later rows of the split with earlier times are late.
+        """Return a watermark that only rows with a condition advance: it is the time of the latest such
+        row, less `bound`. Later rows of the split with earlier times are late.
 
         ```python
         rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
         ```
         """
-        # Text is read where the columns are known.
+        # A string is parsed once the columns are known.
         condition: Any = when
         return cls(on, bound, idle_after, unit, format, max_drift, when=condition, max_ahead=max_ahead)
 
@@ -540,8 +544,8 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Event time comes as far as a generator of yours says, row by row (`on_event`) and, where
-        there is a `period`, as often as that (`on_periodic`)."""
+        """Return a watermark that a user's generator computes: row by row (`on_event`) and, with a
+        `period`, at that interval (`on_periodic`)."""
         return cls(
             on,
             "0s",
@@ -556,9 +560,9 @@ class Watermark:
 
     @classmethod
     def ingestion_time(cls) -> Watermark:
-        """The event time of a row is when the source read it, by the wall clock of its subtask. No row
-        is late, and event time goes on while no rows come. Rows that are read again after a failure
-        have new times.
+        """Return a watermark for ingestion time: the event time of a row is the wall-clock time of the
+        subtask that read it. No row is late, and event time advances even without rows. Rows that are
+        read again after a failure get new times.
 
         ```python
         env.from_source(source, watermark=rh.Watermark.ingestion_time())
@@ -569,7 +573,7 @@ class Watermark:
     period_ms = _InMsOrNone("period")
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
-        """The columns that it looks at."""
+        """Return the columns that it reads."""
         if self.generated_by is not None:
             return frozenset(schema.names)
         condition = [] if self.when is None else self.when.meta.root_names()
@@ -578,13 +582,13 @@ class Watermark:
 
     @property
     def column(self) -> TimeColumn:
-        """The column that event time is read from. Not called for ingestion time."""
+        """Return the column with the event time. Not called for ingestion time."""
         assert self.on is not None
         return TimeColumn(self.on, self.unit, self.format)
 
     @property
     def read_from(self) -> str:
-        """The origin of event time, in words."""
+        """Return the origin of event time, in words."""
         return "when a row is read" if self.on is None else self.on
 
     bound_ms = _InMs("bound")

@@ -26,8 +26,8 @@ class MalformedError(ValueError):
 class BoundedDecoder(Generic[T]):
     """Decodes MessagePack into values of one type.
 
-    Raise only MalformedError, whatever the bytes are: longer than `max_bytes`, nested deeper than
-    `max_depth`, truncated, or of another type.
+    Decoding raises only MalformedError, whatever the bytes are: longer than `max_bytes`, nested deeper
+    than `max_depth`, truncated, or of another type.
     """
 
     def __init__(self, type_: Any, *, max_bytes: int, max_depth: int = MAX_DEPTH) -> None:
