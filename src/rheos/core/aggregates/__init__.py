@@ -1,6 +1,6 @@
 """The built-in aggregates, a file for each kind. Users know this package as `rh.agg`.
 
-A kind is one class (`contract.Agg`). It defines its result, and a form for each way to compute it:
+A kind is one class (`contract.Agg`). It defines its result, and one form for each way to compute it:
 
 | form | used by |
 |---|---|
@@ -8,12 +8,12 @@ A kind is one class (`contract.Agg`). It defines its result, and a form for each
 | `running` | running aggregates and tables, GROUP BY of SQL: a value for each row so far |
 | `frame` | OVER and MATCH_RECOGNIZE of SQL: a run of rows that moves forward |
 
-Snapshots, their shapes and the DataFrames of savepoints are made from the same class. SQL calls a kind
-that sets `in_sql` by its name.
+Snapshots, their shapes and the DataFrames of savepoints are derived from the same class. SQL calls a
+kind that sets `in_sql` by its name.
 
 To add a kind, such as `mode`: write `mode.py` here with the class and a function `mode(column)`, and
-name both below. `contract` has what the class defines. `cells` has the parts of running cells, `frames`
-and `exact_totals` those of frames; `integer_sum` and `exact_sum` are sums of windows.
+name both below. `contract` lists what the class defines. `cells` has building blocks for running cells,
+`frames` and `exact_totals` for frames; `integer_sum` and `exact_sum` are sums for windows.
 """
 
 from rheos.core.aggregates.approx_count_distinct import ApproxCountDistinct
@@ -57,4 +57,4 @@ KINDS: dict[str, type[Agg]] = {
         *(ApproxCountDistinct, ApproxQuantile),
     )
 }
-"""Every kind by its name, by which stored state is known."""
+"""Every kind by the name that identifies it in stored state."""

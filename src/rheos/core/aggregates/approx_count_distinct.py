@@ -1,8 +1,8 @@
 """`approx_count_distinct`: the approximate number of distinct values, in bounded space.
 
 The sketch keeps the k smallest hashes. If n hashes are spread evenly over the numbers up to M, the k-th
-smallest is about k / n * M, and n follows from it. Up to k distinct values the count is exact. The kept
-hashes depend only on the values, so the result of merging sketches does not depend on their order.
+smallest is about k / n * M; n is estimated from that. Up to k distinct values the count is exact. The
+kept hashes depend only on the values, so sketches can be merged in any order.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LEAST_ERROR, _MOST_ERROR = 0.001, 0.3
 
 @dataclass(frozen=True)
 class ApproxCountDistinct(Agg):
-    """Keeps hashes of 8 bytes, `kept` at the most for each key and pane."""
+    """Keeps hashes of 8 bytes, at most `kept` per key and pane."""
 
     kind: ClassVar[str] = "approx_count_distinct"
 
@@ -46,7 +46,7 @@ class ApproxCountDistinct(Agg):
 
     def windowed(self, schema: pa.Schema) -> Gathered:
         assert self.column is not None
-        # Some more may be there, as they are not looked for each time.
+        # The state may contain more, because they are not always trimmed.
         last = pl.col(VALUE).bottom_k(self.kept).max().cast(pl.Float64)
         estimate = ((self.kept - 1) * _HASHES / (last + 1)).round()
         return Gathered(
@@ -75,7 +75,7 @@ def approx_count_distinct(column: str, *, error: float = 0.02) -> Agg:
 
 
 def _hashes(values: pl.Series) -> pl.Series:
-    """Numbers from 0 to below 2**63, spread evenly; null for null."""
+    """Return integers from 0 to below 2**63, spread evenly; null for null."""
     there = values.is_not_null().to_numpy()
     made = np.zeros(len(values), np.int64)
     column = arrow_column(values.drop_nulls())

@@ -1,8 +1,8 @@
 """`approx_quantile`: quantiles within a relative error, in bounded space.
 
-A sketch of counts: a number falls into a bucket by its logarithm, and every number of a bucket is
-within the error of the bucket's middle. Counts are added up, so sketches merge in any order without a
-trace of it.
+The sketch counts numbers per bucket. The logarithm of a number determines its bucket, and every number
+is within the error of its bucket's middle. Merging adds counts, so the order of merging does not affect
+the result.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ _LARGEST = 1.7976931348623157e308
 _SMALLEST = 2.2250738585072014e-308
 """Smallest float64 with full precision. Numbers closer to 0 count as 0."""
 _FURTHEST = 1_000_000
-"""More than there are buckets above, or below, that of 1."""
+"""Limit that is larger than the number of buckets above, or below, the bucket of 1."""
 _NAN = 4 * _FURTHEST
 
 
 @dataclass(frozen=True)
 class ApproxQuantile(Agg):
-    """Keeps how many numbers are in each bucket. Buckets are numbered in their order: those of negative
-    numbers, 0, those of positive ones, and NaN."""
+    """Counts the numbers in each bucket. Buckets are numbered in order: negative numbers, 0, positive
+    numbers, NaN."""
 
     kind: ClassVar[str] = "approx_quantile"
 
     qs: tuple[float, ...] = (0.5,)
     listed: bool = False
-    """Whether the result is a list, with a value for each of `qs`."""
+    """Whether the result is a list with one value for each of `qs`."""
     error: float = 0.01
 
     def __str__(self) -> str:
@@ -74,9 +74,9 @@ class ApproxQuantile(Agg):
         )
 
     def _middle(self, bucket: pl.Expr) -> pl.Expr:
-        """The number from which all of the bucket are equally far, relatively."""
+        """Return the number that has the same relative distance to both ends of the bucket."""
         exponent = (bucket.abs() - 2 * _FURTHEST).cast(pl.Float64) * self._log_width
-        # So that the last bucket does not become infinite.
+        # Limited so that the last bucket does not become infinite.
         size = (exponent + log(1 - self.error)).exp().clip(upper_bound=_LARGEST)
         return (
             pl.when(bucket == _NAN)
@@ -90,12 +90,13 @@ class ApproxQuantile(Agg):
 
 
 def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0.01) -> Agg:
-    """A number within `error` (relative, from 0.001 to 0.3) of the q-quantile, which is the value at
-    place q · (n - 1) in their order, rounded down: float64. With a list of quantiles it is a list, made
-    of the same state. Infinities count as the largest numbers; NaN is greater than all.
+    """Return a number within `error` (relative, from 0.001 to 0.3) of the q-quantile, as float64. The
+    q-quantile is the value at position q · (n - 1) in sorted order, rounded down. For a list of
+    quantiles, return a list computed from the same state. Infinities count as the largest numbers; NaN
+    is greater than all.
 
-    A key and pane keep a count for each bucket that has a number: numbers from 1 to 1,000,000 fall into
-    691 buckets of 1 percent. All numbers that there are make some 142,000. In windows."""
+    The state is a count per key, pane and non-empty bucket: numbers from 1 to 1,000,000 need at most
+    691 buckets at 1 percent, and all float64 numbers about 142,000. Only for windows."""
     listed = not isinstance(q, int | float)
     qs = tuple(q) if isinstance(q, Sequence) else (q,)
     if not qs or not all(
@@ -111,7 +112,7 @@ def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0
 
 
 def _bucket_at(q: float) -> pl.Expr:
-    """The bucket of the value at a quantile."""
+    """Return the bucket with the value at a quantile."""
     up_to = pl.col(COUNT).sort_by(VALUE).cum_sum()
     place = (pl.col(COUNT).sum() - 1) * q
     return pl.col(VALUE).sort_by(VALUE).filter(up_to > place).first()

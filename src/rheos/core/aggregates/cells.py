@@ -15,18 +15,18 @@ import pyarrow as pa
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 
 At: TypeAlias = slice | Ints
-"""Slots, as a range or as an array of single slots."""
+"""Slots, as a range or as an array of slot numbers."""
 
 Frozen: TypeAlias = Callable[[], pa.Array]
-"""Gives a frozen column, from any thread."""
+"""Function that returns a frozen column, from any thread."""
 
 
 class Cell(ABC):
-    """A running aggregate over one column. Nulls are left out; no values at all give null."""
+    """A running aggregate over one column. Nulls are ignored; without any value the result is null."""
 
     parts: Mapping[str, SlotArray]
-    """State by the names under which it is stored. A cell that keeps anything else implements `grow`,
-    `freeze` and `thaw` itself."""
+    """State by the names under which it is stored. A cell with other state implements `grow`, `freeze`
+    and `thaw` itself."""
 
     def grow(self, slots: int) -> None:
         """Make room for at least `slots` slots."""
@@ -35,22 +35,23 @@ class Cell(ABC):
 
     @abstractmethod
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Take a batch's column in; the value after each row, in the order of the rows."""
+        """Add a batch's column, and return the aggregate after each row, in the order of the rows."""
 
     def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
         """Do the same as `run` for a few rows, one by one, given the slot of each row.
 
-        The result is identical to the bit. Returns None, and changes nothing, if the cell cannot do so
-        for these rows.
+        The result is identical to the bit. If the cell does not support this for these rows, return
+        None and change nothing.
         """
         return None
 
     def freeze(self, at: At) -> dict[str, Frozen]:
-        """Return the state of these slots, by the names of its parts. Nobody changes it any more."""
+        """Return the state of these slots, by the names of its parts. Later updates do not change
+        it."""
         return {name: part.freeze(at) for name, part in self.parts.items()}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        """Put frozen parts back, at these slots."""
+        """Restore frozen parts to these slots."""
         for name, part in self.parts.items():
             part.thaw(slots, parts[name])
 
@@ -69,23 +70,23 @@ class SlotArray:
             self.values = np.concatenate([self.values, more])
 
     def freeze(self, at: At) -> Frozen:
-        """A copy of these slots."""
+        """Return a copy of these slots."""
         values = self.values[at].copy() if isinstance(at, slice) else self.values.take(at)
         return lambda: pa.array(values)
 
     def thaw(self, slots: Ints, values: pa.Array) -> None:
-        """Put a frozen copy back, at these slots."""
+        """Restore a frozen copy to these slots."""
         self.values[slots] = values.to_numpy(zero_copy_only=False)
 
 
 class SeenKeys(SlotArray):
-    """The keys that have had a non-null value."""
+    """Keys that have had a non-null value."""
 
     def __init__(self) -> None:
         super().__init__(np.bool_, False)
 
     def run(self, rows: Segments, column: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Return, per sorted row, whether its key has had no value yet; None if every key has had
+        """Return, per sorted row, whether its key has had no value so far; None if every key has had
         one."""
         if column.null_count == 0:
             self.values[rows.slots] = True
@@ -97,19 +98,19 @@ class SeenKeys(SlotArray):
         return unseen if unseen.any() else None
 
     def add_few(self, slots: Sequence[int]) -> None:
-        """Each of them has had a value."""
+        """Record that each of these slots has had a value."""
         seen = self.values
         for slot in slots:
             seen[slot] = True
 
 
 def whole_numbers(values: Sequence[int]) -> pa.Array:
-    """A few of them, as int64: quicker than by `pa.array`, which asks what they are."""
+    """Return a few integers as int64. Faster than `pa.array`, which infers their type."""
     return _given(pa.int64(), "q", values)
 
 
 def floats(values: Sequence[float]) -> pa.Array:
-    """A few of them, as float64."""
+    """Return a few numbers as float64."""
     return _given(pa.float64(), "d", values)
 
 
@@ -118,7 +119,7 @@ def _given(kind: pa.DataType, code: str, values: Sequence[Any]) -> pa.Array:
 
 
 def numbers(column: pa.Array, null: Any) -> Numbers:
-    """The values of a column, with a number in the place of nulls."""
+    """Return the values of a column, with nulls replaced by `null`."""
     if column.null_count:
         null = bool(null) if pa.types.is_boolean(column.type) else null
         column = column.fill_null(pa.scalar(null, column.type))
@@ -133,6 +134,6 @@ def valid(column: pa.Array) -> npt.NDArray[np.bool_]:
 
 
 def placed(rows: Segments, values: Numbers, unseen: npt.NDArray[np.bool_] | None) -> pa.Array:
-    """Sorted values in the order of the rows, with nulls where a key has had no value yet."""
+    """Return sorted values in the order of the rows, with nulls for keys without a value so far."""
     mask = None if unseen is None else rows.scatter(unseen)
     return pa.array(rows.scatter(values), mask=mask)

@@ -1,4 +1,4 @@
-"""`collect`: the values, as a list, in the order of event time."""
+"""`collect`: the values as a list, in the order of event time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rheos.core.protocol.elements import TS
 
 @dataclass(frozen=True)
 class Collect(Agg):
-    """Keeps every value of its column. The rows are state of the window: counted as memory, and written
-    to disk where they are too many."""
+    """Keeps every value of its column. The rows are state of the window: they count as memory, and
+    spill to disk if there are too many."""
 
     kind: ClassVar[str] = "collect"
 
@@ -31,6 +31,6 @@ class Collect(Agg):
 
 
 def collect(column: str) -> Agg:
-    """The non-null values as a list, in the order of event time; those of one time by value. In
-    windows."""
+    """Return the non-null values as a list, in the order of event time; values of the same time are
+    sorted. Only for windows."""
     return Collect(column)

@@ -1,9 +1,9 @@
 """The contract of an aggregate kind, and the forms in which windows keep its state.
 
 Windows keep the *state* of an aggregate by key and pane. It is made from input rows, merged with state
-of the same key and pane, or key and window, and finished into a result. Merging is associative and
-commutative to the bit, so results depend only on the rows and not on the batches they arrived in. There
-are four forms:
+of the same key and pane, or key and window, and finalised to a result. Merging is associative and
+commutative to the bit, so results depend only on the rows and not on the batches in which they arrived.
+There are four forms:
 
 - `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
   columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
@@ -11,7 +11,8 @@ are four forms:
 - `CountedValues`: distinct values of the input, with the number of occurrences of each.
 - `Kept`: rows of the input, over which an expression is computed when a window fires.
 
-Columns are named by kind and column ("min.price"), so that state outlives a changed program.
+Columns are named by kind and column ("min.price"), so that state can be restored after a program
+change.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from rheos.core.errors import SchemaError
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
 
 VALUE = "value"
-"""The column of what is gathered, or counted."""
+"""Column of gathered or counted values."""
 COUNT = "count"
-"""Column with the number of occurrences of a value, if values are counted."""
+"""Column with the number of occurrences of each counted value."""
 
 _INPUT = "in."
 
@@ -45,17 +46,18 @@ def input_name(column: str) -> str:
 
 
 def given_name(name: str) -> str:
-    """The input column of an `input_name`."""
+    """Return the input column of an `input_name`."""
     return name.removeprefix(_INPUT)
 
 
 def given(column: str) -> pl.Expr:
-    """An input column, in `Column.make` and `Gathered.value`."""
+    """Return an input column, for use in `Column.make` and `Gathered.value`."""
     return pl.col(input_name(column))
 
 
 def one_zero(value: pl.Expr) -> pl.Expr:
-    """-0.0 and 0.0 are equal, so which one came first would show. (Polars leaves out `+ 0.0`.)"""
+    """Replace -0.0 by 0.0. They are equal, so otherwise the result would depend on which came first.
+    (Polars optimises `+ 0.0` away.)"""
     return pl.when(value == 0).then(0.0).otherwise(value)
 
 
@@ -64,20 +66,20 @@ def one_zero(value: pl.Expr) -> pl.Expr:
 
 @dataclass(frozen=True)
 class AsArray:
-    """Layout of a column of numbers as an array."""
+    """Layout of a column of numbers as a NumPy array."""
 
     value: pl.Expr
-    """The state of one row."""
+    """State of one row."""
     reduce: np.ufunc
-    """The function that merges two values: `add`, `minimum` or `maximum`."""
+    """Function that merges two values: `add`, `minimum` or `maximum`."""
 
 
 @dataclass(frozen=True)
 class OfNan:
-    """Another way to compute a column, which is right for NaN and slower."""
+    """A slower way to compute a column, which handles NaN correctly."""
 
     column: str
-    """The input column that may have a NaN."""
+    """Input column that may have a NaN."""
     make: pl.Expr
     merge: pl.Expr
 
@@ -87,21 +89,21 @@ class Column:
     """A column with a value for each key and pane."""
 
     name: str
-    """ "kind.column"; the name of a window's own columns or of a sum is not allowed."""
+    """ "kind.column". It must differ from the names of the window's own columns and of sums."""
     make: pl.Expr
-    """Aggregates the rows of a key and pane, whose columns are those `given`."""
+    """Aggregates the rows of a key and pane, whose columns are named by `given`."""
     merge: pl.Expr
-    """Aggregates several rows of state, by the names of columns."""
+    """Aggregates several rows of state, with columns by their names."""
     array: AsArray | None = None
-    """The same for arrays; None where nothing in numpy merges it."""
+    """The same for arrays; None if no NumPy function merges the column."""
     of_nan: OfNan | None = None
-    """Computes the column if some value is NaN; None if `make` and `merge` are right for NaN, too."""
+    """Computes the column if a value is NaN; None if `make` and `merge` handle NaN correctly."""
 
 
 @dataclass(frozen=True)
 class IntegerSum:
-    """The sum of a column of integers or booleans, as int64, and how many values it has. A result that
-    is beyond 64 bits ends the job with an error; sums on the way to it may be."""
+    """The sum of a column of integers or booleans, as int64, and the number of values. A result beyond
+    64 bits ends the job with an error; intermediate sums may be larger."""
 
     column: str
 
@@ -116,8 +118,8 @@ class IntegerSum:
 
 @dataclass(frozen=True)
 class ExactSum:
-    """The exact sum of a column of floats or of integers, rounded once to float64, and how many values
-    it has."""
+    """The exact sum of a column of floats or integers, rounded once to float64, and the number of
+    values."""
 
     column: str
 
@@ -132,8 +134,8 @@ class ExactSum:
 
 @dataclass(frozen=True)
 class Deviations:
-    """The exact sums of a column of numbers and of its squares, and how many values it has. Squares
-    beyond what a float64 holds give NaN."""
+    """The exact sums of a column of numbers and of its squares, and the number of values. Squares
+    beyond the range of float64 yield NaN."""
 
     column: str
     ddof: int
@@ -141,7 +143,7 @@ class Deviations:
 
     @property
     def squares(self) -> str:
-        """Return the name under which the sum of the squares is kept among the sums of columns."""
+        """Return the name under which the sum of the squares is stored among the sums of columns."""
         return SQUARES + self.column
 
     @property
@@ -156,17 +158,17 @@ class Deviations:
 @dataclass(frozen=True)
 class DecimalSum:
     """The exact sum of a column of decimals, or their mean, and the number of values. A result that its
-    type cannot hold ends the job with an error; sums on the way to it may be larger."""
+    type cannot hold ends the job with an error; intermediate sums may be larger."""
 
     column: str
     kind: pa.DataType
-    """The type of the values."""
+    """Type of the values."""
     is_mean: bool = False
 
     @property
     def units(self) -> str:
-        """Name that the sum is kept by, among those of columns. It has the scale, so state of another
-        scale is not misread."""
+        """Return the name under which the sum is stored. It contains the scale, so that state of
+        another scale is not misread."""
         return f"{UNITS}{self.kind.scale}.{self.column}"
 
     @property
@@ -186,39 +188,39 @@ Part: TypeAlias = Column | IntegerSum | ExactSum | DecimalSum | Deviations
 
 @dataclass(frozen=True)
 class Reduced:
-    """State of one row."""
+    """State that consists of one row."""
 
     parts: Sequence[Part]
     result: pl.Expr
-    """Made of the parts of a key and window."""
+    """Computes the result from the parts of a key and window."""
 
 
 @dataclass(frozen=True)
 class Gathered:
-    """State of many rows, without nulls."""
+    """State that consists of many rows, without nulls."""
 
     state: str
-    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    """Name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """The value of an input row."""
+    """Computes the value from an input row."""
     distinct: bool
-    """Whether equal values of a key are kept once."""
+    """Whether equal values of a key are stored only once."""
     result: pl.Expr | Reduced
     """Aggregates the column VALUE of a key and window."""
     of_nothing: Any = None
-    """The result of a window without values."""
+    """Result of a window without values."""
     least: int | None = None
     """Number of smallest distinct values that suffice. The state may or may not hold others."""
 
 
 @dataclass(frozen=True)
 class CountedValues:
-    """State of the number of occurrences of values: a row for each distinct non-null value."""
+    """State that counts occurrences: one row for each distinct non-null value."""
 
     state: str
-    """The name of the state in snapshots, "what.column". Equal names mean equal rows."""
+    """Name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """The value of an input row."""
+    """Computes the value from an input row."""
     result: pl.Expr
     """Aggregates the columns VALUE and COUNT of a key and window."""
 
@@ -235,14 +237,14 @@ class Most:
 
 @dataclass(frozen=True)
 class Kept:
-    """State of rows, shared by all such aggregates of an operator with equal `most`. Because its
-    columns include the time, all distinguishable rows have one order; -0.0 is 0.0."""
+    """State of rows, shared by all such aggregates of an operator with equal `most`. Its columns
+    include the time, so all distinguishable rows have a defined order; -0.0 is stored as 0.0."""
 
     columns: Sequence[str]
     """Input columns that it reads, including the event time."""
     result: pl.Expr
-    """Aggregates these columns of a key and window, under the names that they have in the input, in
-    the order of event time and then of the columns; where not all are kept, first by that."""
+    """Aggregates these columns of a key and window, under their names in the input. Rows are sorted by
+    event time and then by the columns; with `most`, first by its column."""
     most: Most | None = None
     """Limit on the rows to keep; None: all rows."""
 
@@ -259,7 +261,7 @@ class Running:
 
     cell: Callable[[], Cell]
     stored: pa.DataType
-    """The type that a changed program is compared by."""
+    """Type of the state, with which a changed program is compared."""
 
 
 # --- kinds --------------------------------------------------------------------------------------------
@@ -267,28 +269,28 @@ class Running:
 
 @dataclass(frozen=True)
 class Agg(ABC):
-    """One aggregate of a column. Nulls are left out, except by `count()` without a column."""
+    """One aggregate of a column. Nulls are ignored, except by `count()` without a column."""
 
     kind: ClassVar[str]
-    """Its name, in programs and in stored state."""
+    """Name in programs and in stored state."""
     in_sql: ClassVar[bool] = False
-    """Whether SQL calls it by its name. Functions of the SQL standard have other names there."""
+    """Whether SQL calls it by this name. Functions of the SQL standard have other names there."""
 
     column: str | None = None
     written: str | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """The call as the user wrote it in SQL; errors name it."""
+    """Call as the user wrote it in SQL, for errors."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.column or ''})"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that it reads."""
+        """Return the columns that it reads."""
         return () if self.column is None else (self.column,)
 
     @abstractmethod
     def result_type(self, schema: pa.Schema) -> pa.DataType:
-        """The type of the result over rows of `schema`. Raises SchemaError."""
+        """Return the type of the result over rows of `schema`. Raise SchemaError."""
 
     @abstractmethod
     def windowed(self, schema: pa.Schema) -> State:
@@ -299,19 +301,19 @@ class Agg(ABC):
         return None
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState] | None:
-        """Return what makes the state of a frame of rows, for OVER and MATCH_RECOGNIZE. Return `None`
-        if frames are not supported."""
+        """Return a function that creates the state of a frame of rows, for OVER and MATCH_RECOGNIZE.
+        Return None if frames are not supported."""
         return None
 
     @staticmethod
     def running_type(stored: pa.DataType) -> pa.DataType:
-        """The type of `running_value`, given the type that is `stored`."""
+        """Return the type of `running_value`, given the type that is `stored`."""
         return stored
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
-        """The values of running cells, from the columns that they froze; `kind` is their
-        `running_type`. For who looks into savepoints; of kinds that can be kept running."""
+        """Return the values of running cells, from the columns that they froze; `kind` is their
+        `running_type`. For readers of savepoints, and only for kinds with a running form."""
         raise NotImplementedError
 
     @classmethod
@@ -321,13 +323,13 @@ class Agg(ABC):
 
     @classmethod
     def can_run(cls) -> bool:
-        """Whether it can be kept running."""
+        """Return whether a running form is supported."""
         return cls.running is not Agg.running
 
-    # --- for kinds --------------------------------------------------------------------------------
+    # --- helpers for kinds ------------------------------------------------------------------------
 
     def _type(self, schema: pa.Schema) -> pa.DataType:
-        """The type of its column. Raises SchemaError where it is not there."""
+        """Return the type of the column. Raise SchemaError if the column is missing."""
         assert self.column is not None
         if self.column not in schema.names:
             raise SchemaError(
@@ -337,7 +339,7 @@ class Agg(ABC):
         return schema.field(self.column).type
 
     def _comparable(self, schema: pa.Schema) -> pa.DataType:
-        """The type of its column, whose values can be compared. Raises SchemaError."""
+        """Return the type of the column. Raise SchemaError if its values cannot be compared."""
         kind = self._type(schema)
         if pa.types.is_nested(kind):
             raise SchemaError(
@@ -347,7 +349,7 @@ class Agg(ABC):
         return kind
 
     def _number(self, schema: pa.Schema) -> pa.DataType:
-        """The type of its column, which has numbers. Raises SchemaError."""
+        """Return the type of the column. Raise SchemaError if it is not numeric."""
         kind = self._comparable(schema)
         if not any(is_one(kind) for is_one in _NUMBERS):
             raise SchemaError(

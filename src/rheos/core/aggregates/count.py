@@ -1,4 +1,4 @@
-"""`count`: how many rows, or how many values that are not null."""
+"""`count`: the number of rows, or of values that are not null."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ ROWS = Column(
     pl.col("rows").sum(),
     AsArray(pl.lit(1, pl.Int64), np.add),
 )
-"""The number of rows, including those with nulls."""
+"""Number of rows, including those with nulls."""
 
 
 def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
@@ -85,7 +85,7 @@ class CountCell(Cell):
         return whole_numbers(self.counts_of_few(slots))
 
     def counts_of_few(self, slots: Sequence[int]) -> list[int]:
-        """The counts after each of a few rows, all of which count."""
+        """Return the counts after each of a few rows, all of which count."""
         values, counts = self._count.values, []
         for slot in slots:
             count = values.item(slot) + 1
@@ -104,7 +104,7 @@ class CountCell(Cell):
 
 
 class CountFrame(FrameState):
-    """Number of rows in a frame, or of values other than null."""
+    """The number of rows in a frame, or of non-null values."""
 
     def __init__(self, *, of_rows: bool = False) -> None:
         self._of_rows = of_rows

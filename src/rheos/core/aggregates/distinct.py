@@ -1,4 +1,4 @@
-"""`count_distinct`, `sum_distinct`, `mean_distinct`: of the different values, exactly."""
+"""`count_distinct`, `sum_distinct`, `mean_distinct`: exact aggregates of the distinct values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rheos.core.aggregates.sum import Sum
 
 @dataclass(frozen=True)
 class OfDistinct(Agg, ABC):
-    """Keeps the different values of its column."""
+    """Keeps the distinct values of its column."""
 
     def _gathered(self, result: pl.Expr | Reduced, of_nothing: int | None = None) -> Gathered:
         assert self.column is not None
@@ -84,23 +84,23 @@ def count_distinct(column: str) -> Agg:
 
 
 def sum_distinct(column: str) -> Agg:
-    """The sum of the different values, of the type that `sum` has."""
+    """Return the sum of the distinct values, with the same type as `sum`."""
     return SumDistinct(column)
 
 
 def mean_distinct(column: str) -> Agg:
-    """The arithmetic mean of the different values, of the type that `mean` has."""
+    """Return the arithmetic mean of the distinct values, with the same type as `mean`."""
     return MeanDistinct(column)
 
 
 class DistinctFrame(FrameState):
-    """An aggregate of the different values in a frame."""
+    """An aggregate of the distinct values in a frame."""
 
     def __init__(self, make: Callable[[], FrameState]) -> None:
-        """Make the aggregate of no values. `make` makes that of the different values."""
+        """Create an empty frame. `make` creates the aggregate of the distinct values."""
         self._of = make()
         self._times: dict[Any, int] = {}
-        """Number of times that the frame has a value. All NaN are one."""
+        """Number of occurrences of each value in the frame. All NaN count as one value."""
 
     def add(self, value: Any) -> None:
         if value is None:
@@ -134,4 +134,4 @@ class DistinctFrame(FrameState):
 
 
 _NAN = float("nan")
-"""Stands for every NaN. A dict finds it by its identity."""
+"""Representative of every NaN. A dict finds it by its identity."""

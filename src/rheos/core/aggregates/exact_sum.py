@@ -1,16 +1,16 @@
 """Sums of floats that do not depend on the order of the rows: exact sums, in limbs.
 
-Every finite float64 is a whole number of units of 2**-1088. An exact sum is held as *limbs*: int64
+Every finite float64 is an integer number of units of 2**-1088. An exact sum is stored as *limbs*: int64
 multiples of 2**(32 * bin) for bins from -34 to 31,
 
     sum  =  ...  +  limb[-1] * 2**-32  +  limb[0]  +  limb[1] * 2**32  +  ...
 
-A value gives at most three limbs of 32 bits, with its sign. Sums are added limb by limb, as integers:
-exactly, so in any order and grouping. Limbs need not be canonical; `carry` brings them back to 32
-bits, by which an int64 takes 2**30 further additions. `evaluate` rounds the sum to the nearest
-float64, once, ties to even. Only bins that occur are there: whole numbers below 2**32 have one.
+A value has at most three limbs of 32 bits, with its sign. Sums are added limb by limb, as integers:
+exactly, so in any order and grouping. Limbs need not be canonical. `carry` reduces them to 32 bits,
+which makes room for 2**30 further additions in an int64. `evaluate` rounds the sum to the nearest
+float64, once, ties to even. Only bins that occur are stored: integers below 2**32 have one.
 
-NaN and the infinities are counted in bins of their own.
+NaN and the infinities are counted in separate bins.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _MASK = (1 << _BITS) - 1
 _HALF = 1 << (_BITS - 1)
 
 STORED = 1 << 40
-"""Limbs are carried when they grow beyond this, so that 2**22 partial sums can be added at once."""
+"""Size of a limb from which it is carried, so that 2**22 partial sums can be added at once."""
 
 
 def decompose(values: Floats) -> Limbs:
-    """The limbs of each value."""
+    """Return the limbs of each value."""
     if not len(values):
         return {}
     limbs: Limbs = {}
@@ -52,8 +52,8 @@ def decompose(values: Floats) -> Limbs:
                 limbs[bin] = where.astype(np.int64)
         values = np.where(np.isfinite(values), values, 0.0)
     rest = values
-    # Each step cuts off the part above the bin. It is exact: scaling by a power of two is, and what
-    # is subtracted are leading bits. Whole numbers are done after the first step.
+    # Each step removes the part above the bin. It is exact, because scaling by a power of two is exact,
+    # and the subtracted part consists of leading bits. Integers are done after the first step.
     while peak := max(float(rest.max()), -float(rest.min())):
         bin = (math.frexp(peak)[1] - 1) // _BITS
         whole = np.trunc(_scaled(rest, -bin))
@@ -63,20 +63,20 @@ def decompose(values: Floats) -> Limbs:
 
 
 def decompose_integers(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
-    """The limbs of each integer of 64 bits."""
+    """Return the limbs of each 64-bit integer."""
     return {0: (values & _MASK).astype(np.int64), 1: (values >> _BITS).astype(np.int64)}
 
 
 def decompose_squares(values: Floats) -> Limbs:
-    """The limbs of the square of each value: exact, but for squares below 2**-968 or beyond what a
-    float holds, which are infinite."""
+    """Return the limbs of the square of each value. They are exact, except for squares below 2**-968
+    and squares beyond the range of floats, which are infinite."""
     with np.errstate(all="ignore"):
         high, low = _product(values, values)
     return _added(decompose(high), decompose(np.where(np.isfinite(low), low, 0.0)))
 
 
 def decompose_integer_squares(values: npt.NDArray[np.int64] | npt.NDArray[np.uint64]) -> Limbs:
-    """The limbs of the square of each integer of 64 bits."""
+    """Return the limbs of the square of each 64-bit integer."""
     low, high = values & _MASK, values >> _BITS
     squares: Limbs = decompose_integers(low.astype(np.uint64) ** 2)
     for shift, times, product in ((1, 2, low.astype(high.dtype) * high), (2, 1, high * high)):
@@ -91,7 +91,7 @@ def variances(
     counts: npt.NDArray[np.int64],
     ddof: int,
 ) -> Floats:
-    """(squares - sums**2 / counts) / (counts - ddof) of each; arbitrary where counts <= ddof."""
+    """Return (squares - sums**2 / counts) / (counts - ddof) of each; arbitrary where counts <= ddof."""
     n = np.maximum(counts, 1)
     total = _times(sums, sums)
     scaled = _times(squares, decompose_integers(n))
@@ -102,7 +102,7 @@ def variances(
         quotient = high / divisor
         back, lost = _product(quotient, divisor)
         rest = ((high - back) - lost + low) / divisor
-        # Near the largest floats the product cannot be taken apart, and nothing is left to correct by.
+        # Near the largest floats the product cannot be split, and no correction is possible.
         variances: Floats = quotient + np.where(np.isfinite(rest), rest, 0.0)
     for bin in (NAN, POSITIVE_INFINITY, NEGATIVE_INFINITY):
         for limbs in (sums, squares):
@@ -114,7 +114,7 @@ def variances(
 def _times(
     first: Mapping[int, npt.NDArray[np.int64]], second: Mapping[int, npt.NDArray[np.int64]]
 ) -> Limbs:
-    """The product of each two sums, but for what is not finite."""
+    """Return the product of each pair of sums, ignoring values that are not finite."""
     left, right = carry(first), carry(second)
     product: Limbs = {}
     for (low, one), (high, other) in itertools.product(left.items(), right.items()):
@@ -126,7 +126,7 @@ def _times(
 
 
 def _two_floats(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> tuple[Floats, Floats]:
-    """The nearest float of each sum, and the nearest of what is left of it."""
+    """Return the nearest float of each sum, and the nearest float of the remainder."""
     high = evaluate(limbs, length)
     nearest = decompose(np.where(np.isfinite(high), high, 0.0))
     return high, evaluate(_added(limbs, {bin: -limb for bin, limb in nearest.items()}), length)
@@ -143,7 +143,7 @@ _SPLIT = 2.0**27 + 1
 
 
 def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The product, and what its rounding has lost."""
+    """Return the product, and its rounding error."""
     product = left * right
     left_high = left * _SPLIT - (left * _SPLIT - left)
     right_high = right * _SPLIT - (right * _SPLIT - right)
@@ -154,7 +154,7 @@ def _product(left: Floats, right: Floats) -> tuple[Floats, Floats]:
 
 
 def _scaled(values: Floats, bins: int) -> Floats:
-    """values * 2**(32 * bins), exactly where the result is a float."""
+    """Return values * 2**(32 * bins), exactly if the result is representable."""
     if abs(bins) < 32:
         return values * 2.0 ** (_BITS * bins)
     scaled: Floats = np.ldexp(values, _BITS * bins)
@@ -162,7 +162,7 @@ def _scaled(values: Floats, bins: int) -> Floats:
 
 
 def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
-    """The same sums in limbs of at most 32 bits: |limb| <= 2**31."""
+    """Return the same sums in limbs of at most 32 bits: |limb| <= 2**31."""
     carried: Limbs = {bin: limbs[bin] for bin in limbs if bin >= NAN}
     bins = [bin for bin in limbs if bin < NAN]
     over: npt.NDArray[np.int64] | None = None
@@ -173,8 +173,8 @@ def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
             limb = over if limb is None else over + limb
             over = None
         if limb is not None:
-            # Rounding to the nearest lets a small negative limb stay, where rounding down would
-            # carry -1 for ever.
+            # Rounding to the nearest keeps a small negative limb, where rounding down would carry -1
+            # for ever.
             carry = (limb + _HALF) >> _BITS
             carried[bin] = limb - (carry << _BITS)
             over = carry if carry.any() else None
@@ -183,7 +183,7 @@ def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
 
 
 def evaluate(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> Floats:
-    """The nearest float64 of each of `length` sums; infinite where the sum is too large for one."""
+    """Return the nearest float64 of each of `length` sums; infinite if the sum is too large."""
     bins = [bin for bin in limbs if bin < NAN]
     sums = _nearest(limbs, sorted(bins), length) if bins and length else np.zeros(length)
     none = np.zeros(length, dtype=np.int64)
@@ -199,11 +199,11 @@ _FLOAT_BITS = 53
 _FEW_BINS = 4
 """Number of bins up to which two floats usually hold a sum. Wider magnitudes need more bits."""
 _NEAR = 20
-"""Bins up to here are far from the largest floats and from the smallest."""
+"""Number of a bin up to which sums are far from the largest and the smallest floats."""
 
 
 def _nearest(limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int], length: int) -> Floats:
-    """The sums of finite limbs, rounded."""
+    """Return the sums of finite limbs, rounded."""
     found = _added_as_floats(limbs, bins)
     if found is None:
         return _rounded(limbs, bins[0], bins[-1])
@@ -217,8 +217,9 @@ def _nearest(limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int], length
 def _added_as_floats(
     limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int]
 ) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
-    """The sums as two floats, added with one rounding; and of which more was lost than that. None where
-    a limb is no float. Most sums fit in two floats, and this is a tenth of the work."""
+    """Return the sums as two floats, added with one rounding, and a mask of the sums that lost more.
+    Return None if a limb is not a float. Most sums fit in two floats, and this is a tenth of the work.
+    """
     if len(bins) > _FEW_BINS or bins[0] < -_NEAR or bins[-1] > _NEAR:
         return None
     largest = max(max(int(limbs[bin].max()), -int(limbs[bin].min())) for bin in bins)
@@ -235,7 +236,7 @@ def _added_as_floats(
 
 
 def _sum(left: Floats, right: Floats) -> tuple[Floats, Floats]:
-    """The sum, and what its rounding has lost."""
+    """Return the sum, and its rounding error."""
     total = left + right
     of_right = total - left
     return total, (left - (total - of_right)) + (right - of_right)
@@ -246,8 +247,8 @@ def _rounded(limbs: Mapping[int, npt.NDArray[np.int64]], lowest: int, highest: i
     _, sign = _digits(limbs, lowest, highest, np.ones(length, dtype=np.int64))
     digits, _ = _digits(limbs, lowest, highest, sign)
 
-    # The three digits from the highest that is not zero hold at least 65 bits; below them it only
-    # matters whether anything is there at all.
+    # The three digits from the highest nonzero one have at least 65 bits. Of the digits below them, it
+    # only matters whether any is nonzero.
     occupied = digits != 0
     top = len(digits) - 1 - np.argmax(occupied[::-1], axis=0)
     column = np.arange(length)
@@ -269,7 +270,7 @@ def _rounded(limbs: Mapping[int, npt.NDArray[np.int64]], lowest: int, highest: i
 
 
 _PADDING = 3
-"""Zero digits below the lowest bin, so that each digit has three below it."""
+"""Number of zero digits below the lowest bin, so that each digit has three below it."""
 
 
 def _digits(
@@ -283,7 +284,7 @@ def _digits(
     Multiplied by the factor, the digits represent a number that is not negative.
     """
     length = len(sign)
-    # Two more digits take what an int64 limb can carry.
+    # Two more digits have room for what an int64 limb can carry.
     digits = np.zeros((_PADDING + highest - lowest + 3, length), dtype=np.uint64)
     over = np.zeros(length, dtype=np.int64)
     for bin in range(lowest, highest + 3):

@@ -1,6 +1,6 @@
-"""Exact sums from which values can be removed again.
+"""Exact sums from which values can also be removed.
 
-A finite float64 is a whole number of units of 2**-1074, so a sum of floats is an integer of Python. It
+A finite float64 is an integer number of units of 2**-1074, so a sum of floats is a Python integer. It
 is rounded once, when it is read. Values that are not finite are counted.
 """
 
@@ -25,7 +25,7 @@ class Total(Protocol):
         """Add a value."""
 
     def remove(self, value: Any) -> None:
-        """Take a value back that was added before."""
+        """Remove a value that was added before."""
 
     def value(self) -> Any:
         """Return the sum, in the type of the values."""
@@ -94,7 +94,7 @@ class FloatTotal:
     def __init__(self) -> None:
         self._units = 0
         self._odd = [0, 0, 0]
-        """Number of NaN, of infinity and of minus infinity."""
+        """Numbers of NaN, infinity and minus infinity."""
 
     def add(self, value: float) -> None:
         if math.isfinite(value):
@@ -147,7 +147,7 @@ class Spread:
     def __init__(self, is_float: bool) -> None:
         self._is_float = is_float
         self._bits = _UNIT_BITS if is_float else 0
-        """Both are whole numbers of units: 2**-bits, and its square."""
+        """Both are integer numbers of units: 2**-bits, and its square."""
         self._sum = self._squares = 0
         self._count = self._odd = 0
 
@@ -156,7 +156,7 @@ class Spread:
         self._change(value, 1)
 
     def remove(self, value: float) -> None:
-        """Take a value back that was added before."""
+        """Remove a value that was added before."""
         self._change(value, -1)
 
     def _change(self, value: float, by: int) -> None:
@@ -169,8 +169,8 @@ class Spread:
         self._squares += by * units * units
 
     def variance(self, ddof: int) -> float | None:
-        """Return the sum of the squared deviations, divided by the count less `ddof`; NaN if some value
-        is not finite, and None of too few values."""
+        """Return the sum of the squared deviations, divided by the count minus `ddof`. Return NaN if
+        some value is not finite, and None if there are too few values."""
         count = self._count
         if count <= ddof:
             return None

@@ -1,9 +1,9 @@
-"""Any Polars expression that reduces: computed over the rows of a window, once it fires.
+"""Any Polars expression that reduces, computed over the rows of a window when the window fires.
 
     .aggregate(p95=rh.col("ms").quantile(0.95), top=rh.col("item").sort_by("n").last())
 
-It sees the rows by event time; rows of one time are in the order of the columns that the program's
-expressions read, nulls last. So what it gives depends on the rows alone.
+It receives the rows in the order of event time. Rows of the same time are sorted by the columns that
+the program's expressions read, nulls last. So the result depends on the rows alone.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Expression(Agg):
     kind: ClassVar[str] = "expression"
 
     form: bytes = b""
-    """As Polars serialises it."""
+    """Serialised form of the expression, made by Polars."""
     spelled: str = ""
 
     def __str__(self) -> str:
@@ -62,6 +62,6 @@ class Expression(Agg):
 
 
 def expression(expr: pl.Expr) -> Agg:
-    """A Polars expression that reduces: `rh.col("ms").quantile(0.95)`, which may also be written where
-    an aggregate is, without this."""
+    """Return a Polars expression that reduces, such as `rh.col("ms").quantile(0.95)`, as an aggregate.
+    Where an aggregate is expected, the expression can also be passed directly."""
     return Expression(form=expr.meta.serialize(), spelled=" ".join(str(expr).split()))

@@ -1,4 +1,4 @@
-"""`min` and `max`: of numbers, points in time, and whatever else Arrow can rank."""
+"""`min` and `max` of numbers, times, and all other types that Arrow can rank."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Extreme(Agg, ABC):
         values, partials = given(self.column), pl.col(name)
         floating = pa.types.is_floating(self._type(schema))
         if self.greatest:
-            # Polars' `max` leaves NaN out.
+            # Polars' `max` ignores NaN.
             of_nan = OfNan(self.column, values.nan_max(), partials.nan_max()) if floating else None
             part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum), of_nan)
         else:
@@ -81,17 +81,17 @@ class Max(_Extreme):
 
 
 def min(column: str) -> Agg:
-    """The smallest value, of the column's type. NaN is greater than all numbers."""
+    """Return the smallest value, of the column's type. NaN is greater than all numbers."""
     return Min(column)
 
 
 def max(column: str) -> Agg:
-    """The largest value, of the column's type. NaN is greater than all numbers."""
+    """Return the largest value, of the column's type. NaN is greater than all numbers."""
     return Max(column)
 
 
 def _number_storage(kind: pa.DataType) -> pa.DataType | None:
-    """The number type that holds values of a type in their order; None for what is no number."""
+    """Return the number type that can store values of a type in their order; None if there is none."""
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
@@ -100,7 +100,7 @@ def _number_storage(kind: pa.DataType) -> pa.DataType | None:
 
 
 class ExtremeCell(Cell):
-    """The least or the greatest number or point in time. NaN is the greatest number."""
+    """The smallest or largest number or time. NaN is the largest number."""
 
     def __init__(self, kind: pa.DataType, storage: pa.DataType, greatest: bool) -> None:
         self._kind = kind
@@ -129,16 +129,17 @@ class ExtremeCell(Cell):
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
         self._seen.thaw(slots, parts["seen"])
-        # The placeholder for a missing value is another number in a wider type.
+        # In a wider type, the placeholder for a missing value is another number.
         seen = parts["seen"].to_numpy(zero_copy_only=False)
         best = parts["best"].to_numpy().astype(self._best.values.dtype)
         self._best.values[slots] = np.where(seen, best, self._fill)
 
 
 class AnyExtremeCell(Cell):
-    """The least or the greatest value of any type that Arrow can rank: texts, decimals, booleans.
+    """The smallest or largest value of any type that Arrow can rank: strings, decimals, booleans.
 
-    The ranks of a batch's values, among themselves and what the keys had before, run like numbers.
+    The values of a batch are ranked together with the keys' earlier values. The ranks are then
+    aggregated like numbers.
     """
 
     def __init__(self, kind: pa.DataType, greatest: bool) -> None:
@@ -156,7 +157,7 @@ class AnyExtremeCell(Cell):
         values = pa.concat_arrays([before, column.cast(self._plain).take(pa.array(rows.order))])
         order = "descending" if self._greatest else "ascending"
         ranks = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64)
-        # Nulls rank last, so the least rank is the best value. It is null only if all values are null.
+        # Nulls rank last, so the lowest rank is the best value. It is null only if all values are null.
         holder = np.empty(int(ranks.max()) + 1, dtype=np.int64)
         holder[ranks] = np.arange(len(ranks))
         best = rows.accumulate(np.minimum, ranks[len(before) :].copy(), ranks[: len(before)])
@@ -181,14 +182,14 @@ class AnyExtremeCell(Cell):
 
 
 class LeastFrame(MergedFrame):
-    """The least value in a frame. NaN is greater than all numbers."""
+    """The smallest value in a frame. NaN is greater than all numbers."""
 
     def merge(self, older: Any, newer: Any) -> Any:
         return newer if newer < older or older != older else older
 
 
 class GreatestFrame(MergedFrame):
-    """The greatest value in a frame. NaN is greater than all numbers."""
+    """The largest value in a frame. NaN is greater than all numbers."""
 
     def merge(self, older: Any, newer: Any) -> Any:
         return newer if newer > older or newer != newer else older

@@ -1,7 +1,7 @@
 """`first` and `last`: the value of the earliest or the latest row, by event time.
 
-Which row came first in a batch, a channel or a file is no part of the input: of several values at one
-time, `first` is the least and `last` the greatest.
+The order of arrival in a batch, a channel or a file is not part of the input. So of several values with
+the same time, `first` is the smallest and `last` the largest.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class _OneOfTime(Agg, ABC):
         return Reduced(parts, one_zero(pl.col(name)) if floating else pl.col(name))
 
     def _found(self, values: pl.Expr, times: pl.Expr) -> pl.Expr:
-        # Sorting is many times as fast as a filter in each group.
+        # Sorting is many times faster than a filter per group.
         if self.latest:
             return values.sort_by(values.is_not_null(), times, values).last()
         return values.sort_by(values.is_null(), times, values).first()
@@ -63,10 +63,12 @@ class Last(_OneOfTime):
 
 
 def first(column: str) -> Agg:
-    """The value with the earliest event time; of several at that time the least. In windows."""
+    """Return the value with the earliest event time; of several at that time the smallest. Only for
+    windows."""
     return First(column)
 
 
 def last(column: str) -> Agg:
-    """The value with the latest event time; of several at that time the greatest. In windows."""
+    """Return the value with the latest event time; of several at that time the largest. Only for
+    windows."""
     return Last(column)

@@ -1,12 +1,12 @@
 """State of an aggregate over a frame: a run of rows that moves forward, as in OVER of SQL.
 
-A frame adds a row at its end and removes one at its beginning. `FrameState` is how an aggregate follows
-it, so that a row costs the same whatever the length of the frame. There are two ways:
+A frame adds a row at its end and removes one at its beginning. `FrameState` updates an aggregate with
+each step, so that a row costs the same whatever the length of the frame. There are two ways:
 
-- An aggregate that can take a value back, such as a sum, defines `add` and `remove`.
+- An aggregate that can subtract a value, such as a sum, defines `add` and `remove`.
 - An aggregate that cannot, such as a minimum, derives from `MergedFrame` and defines how two partial
-  results are merged. The older rows of the frame are kept as merged blocks, which are computed anew
-  each time they are used up. On average a row is merged twice.
+  results are merged. The older rows of the frame are stored as merged blocks, which are recomputed each
+  time they are used up. On average a row is merged twice.
 
 MATCH_RECOGNIZE uses the same state, and never removes a row.
 """
@@ -34,10 +34,10 @@ class FrameState(ABC):
 
     @abstractmethod
     def result(self) -> Any:
-        """Return the aggregate of the frame. Raises SumTooLarge if its type cannot hold it."""
+        """Return the aggregate of the frame. Raise SumTooLarge if its type cannot hold it."""
 
     def forget(self) -> None:
-        """Drop what only `remove` needs. The frame has no beginning: no value is ever removed."""
+        """Drop data that only `remove` needs. The frame has no beginning: no value is ever removed."""
 
     @abstractmethod
     def stored(self) -> Columns:
@@ -49,19 +49,19 @@ class FrameState(ABC):
 
 
 class MergedFrame(FrameState):
-    """An aggregate that is merged of its values, and cannot take one back."""
+    """An aggregate that merges values, and cannot subtract one."""
 
     def __init__(self) -> None:
         self._newer: list[Any] = []
-        """Values since the blocks were made."""
+        """Values since the last computation of the blocks."""
         self._newest: Any = None
-        """Result of the newer values."""
+        """Result of these newer values."""
         self._blocks: list[Any] = []
         """Results of the older values: of the last one, of the last two, and so on."""
 
     @abstractmethod
     def merge(self, older: Any, newer: Any) -> Any:
-        """Return the result of two runs of rows. Both are other than `None`."""
+        """Return the merged result of two runs of rows. Both arguments are not None."""
 
     def add(self, value: Any) -> None:
         self._newer.append(value)

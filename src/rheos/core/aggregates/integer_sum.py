@@ -21,7 +21,7 @@ _LIMIT = 1 << 63
 
 
 def may_be_beyond(values: pl.Series) -> bool:
-    """Whether some sum of the values may be beyond 64 bits."""
+    """Return whether a sum of some of the values might exceed 64 bits."""
     low, high = values.min(), values.max()
     return low is not None and _largest(low, high) * len(values) >= _LIMIT
 
@@ -34,12 +34,12 @@ def beyond(values: pl.Expr) -> pl.Expr:
 
 
 def wrapped(values: pl.Expr) -> pl.Expr:
-    """The sum modulo 2**64."""
+    """Return the sum modulo 2**64."""
     return _as_int64(values).sum()
 
 
 def each_as_int64(values: pl.Expr) -> pl.Expr:
-    """The values modulo 2**64; a null adds nothing."""
+    """Return the values modulo 2**64; a null becomes 0."""
     return _as_int64(values).fill_null(0)
 
 
@@ -48,8 +48,8 @@ def _as_int64(values: pl.Expr) -> pl.Expr:
 
 
 def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> None:
-    """Looks for the first of the running sums that is beyond 64 bits. `values` and `sums` are sorted;
-    `carry` has what each segment began with. Raises SumTooLarge."""
+    """Find the first running sum beyond 64 bits, and raise SumTooLarge for it. `values` and `sums` are
+    sorted; `carry` has the initial value of each segment."""
     largest = _largest(values.min(), values.max())
     if largest * rows.rows + _largest(carry.min(), carry.max()) < _LIMIT:
         return
@@ -63,7 +63,7 @@ def check_running(rows: Segments, values: Numbers, carry: Ints, sums: Ints) -> N
 
 
 def check_one(row: int, total: int) -> None:
-    """The same for one row, of the sum with its value. Raises SumTooLarge."""
+    """Raise SumTooLarge if the sum that includes the value of one row is beyond 64 bits."""
     if not -_LIMIT <= total < _LIMIT:
         raise SumTooLarge(row)
 

@@ -1,4 +1,4 @@
-"""`mean`: the sum by the count."""
+"""`mean`: the sum divided by the count."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Mean(Agg):
         if pa.types.is_decimal(kind):
             of_decimals = DecimalSum(self.column, kind, is_mean=True)
             return Reduced([of_decimals], pl.when(of_decimals.count > 0).then(of_decimals.total))
-        # The mean of 64-bit integers may be of values whose sum is beyond int64.
+        # The sum of 64-bit integers may be beyond int64 although their mean is not.
         wide = pa.types.is_integer(kind) and kind.bit_width == 64
         exact = wide or pa.types.is_floating(kind)
         part = ExactSum(self.column) if exact else IntegerSum(self.column)
@@ -80,8 +80,9 @@ class Mean(Agg):
 
 
 def mean(column: str) -> Agg:
-    """The arithmetic mean: float64, and of DECIMAL(p, s) it is DECIMAL(p + 4, s + 4), of at most 38
-    digits, rounded half up. A mean of decimals beyond its type ends the job with an InputError."""
+    """Return the arithmetic mean, as float64. For DECIMAL(p, s) it is DECIMAL(p + 4, s + 4), with at
+    most 38 digits, rounded half up. A mean of decimals that does not fit its type ends the job with an
+    InputError."""
     return Mean(column)
 
 
@@ -92,7 +93,7 @@ def averaged_type(kind: pa.DataType) -> pa.DataType:
 
 def means(sums: Units, counts: Ints, none: Any, kind: pa.DataType, digits: int) -> pa.Array:
     """Divide sums by counts, with results of type `kind`; null where `none` is true. Means of decimals
-    have `digits` more digits after the point than their sums. Raises SumTooLarge."""
+    have `digits` more digits after the point than their sums. Raise SumTooLarge."""
     if not pa.types.is_decimal(kind):
         return pa.array(sums.floats() / np.maximum(counts, 1), mask=none)
     try:
@@ -102,7 +103,7 @@ def means(sums: Units, counts: Ints, none: Any, kind: pa.DataType, digits: int) 
 
 
 class MeanCell(Cell):
-    """The sum of integers or decimals by the count. The sum may be beyond 64 bits."""
+    """The sum of integers or decimals divided by the count. The sum may be beyond 64 bits."""
 
     def __init__(self, kind: pa.DataType) -> None:
         """`kind` is the type of the values."""
@@ -113,7 +114,7 @@ class MeanCell(Cell):
         self.parts = {**self._units.parts, **self._count.parts}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Raise SumTooLarge."""
+        """Compute the means as `Cell.run` does. Raise SumTooLarge."""
         assert column is not None
         counts = self._count.sorted_counts(rows, column)
         sums, large = self._units.run(rows, Units.of(column).take(rows.order))
@@ -157,7 +158,7 @@ _LIMIT = 1 << 63
 
 
 class FloatMeanCell(Cell):
-    """The sum of floats by the count."""
+    """The sum of floats divided by the count."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._sum = SumCell(kind)
@@ -180,8 +181,8 @@ class FloatMeanCell(Cell):
         return floats([sum / count for sum, count in zip(sums, counts, strict=True)])
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        """Put frozen parts back. They may be those of `MeanCell`: a column of integers is one of floats
-        in the changed program."""
+        """Restore frozen parts. They may be those of `MeanCell`, if a changed program has floats in a
+        column that had integers before."""
         if "seen" not in parts:
             sums = pa.array(stored_units(parts).floats())
             parts = {**parts, "sum": sums, "seen": pc.greater(parts["count"], 0)}
@@ -196,7 +197,7 @@ class MeanFrame(SumFrame):
             return None
         total = self._total.value()
         if not isinstance(total, Decimal):
-            # Rounded as in windows: first the sum, then the quotient.
+            # Rounded twice, as in windows: first the sum, then the quotient.
             return float(total) / self._count
         mean = decimal_mean(total, self._count)
         check_decimal(mean, "mean")

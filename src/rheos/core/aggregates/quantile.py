@@ -50,7 +50,7 @@ class Quantile(Agg):
 
 
 def quantile(column: str, q: float) -> Agg:
-    """The exact q-quantile (0 <= q <= 1) with linear interpolation: float64."""
+    """Return the exact q-quantile (0 <= q <= 1) with linear interpolation, as float64."""
     if not 0 <= q <= 1:
         raise ProgramError(f"a quantile must be between 0 and 1, not {q}")
     return Quantile(column, q)

@@ -1,4 +1,4 @@
-"""Running sums of whole numbers of up to 128 bits, by slot."""
+"""Running sums of integers of up to 128 bits, by slot."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _TOP = 1 << 31
 
 class RunningUnits:
     """Sums as two words: modulo 2**64, and the number of times 2**64 beyond that. As long as no sum
-    leaves 64 bits, only the first word is touched."""
+    exceeds 64 bits, only the first word is used."""
 
     def __init__(self) -> None:
         self.low = SlotArray(np.int64, 0)
         self._beyond = SlotArray(np.int64, 0)
         self.parts = {"sum": self.low, "beyond": self._beyond}
         self._is_wide = False
-        """Whether some sum has left 64 bits."""
+        """Whether some sum has exceeded 64 bits."""
 
     def run(self, rows: Segments, values: Units) -> tuple[Units, Mask | None]:
-        """Add sorted values. Returns the sums after each of them, and which do not fit 128 bits."""
+        """Add sorted values. Return the sums after each of them, and a mask of the sums that do not fit
+        128 bits."""
         carry = self.low.values[rows.slots]
         if values.beyond is None and not self._is_wide and _fits(rows, values.low, carry):
             sums = rows.int_sums(values.low, carry)
@@ -37,7 +38,7 @@ class RunningUnits:
             return Units(sums), None
         low, beyond = values.words()
         carries = carry, self._beyond.values[rows.slots]
-        # Four words of 32 bits and their carries: none of them can leave 64 bits.
+        # Four words of 32 bits with carries; none of them can exceed 64 bits.
         first = rows.int_sums(low & _MASK, carries[0] & _MASK)
         second = rows.int_sums(low >> _BITS, carries[0] >> _BITS) + (first >> _BITS)
         third = rows.int_sums(beyond & _MASK, carries[1] & _MASK) + (second >> _BITS)
@@ -52,11 +53,11 @@ class RunningUnits:
         return Units(low, beyond if beyond.any() else None), large if large.any() else None
 
     def is_wide(self) -> bool:
-        """Whether some sum may not fit 64 bits."""
+        """Return whether some sum may exceed 64 bits."""
         return self._is_wide
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        """State that an earlier version wrote has no second word."""
+        """Restore frozen parts. State that an earlier version wrote has no second word."""
         self.low.values[slots] = parts["sum"].to_numpy()
         beyond = parts["beyond"].to_numpy() if "beyond" in parts else np.zeros(len(slots), np.int64)
         self._beyond.values[slots] = beyond
@@ -64,7 +65,7 @@ class RunningUnits:
 
 
 def _fits(rows: Segments, values: Ints, carry: Ints) -> bool:
-    """Whether no sum can leave 64 bits."""
+    """Return whether all sums surely fit 64 bits."""
     if not rows.rows:
         return True
     return _largest(values) * rows.rows + _largest(carry) < _LIMIT

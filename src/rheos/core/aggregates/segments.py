@@ -1,8 +1,8 @@
-"""The rows of a batch, gathered by key: running sums and extremes within each key's rows.
+"""The rows of a batch, grouped by key: running sums and extremes within each key's rows.
 
-All of it is numpy over whole batches. What a key's rows give never depends on other keys' values, and
-floats add up in the order of the rows, as a loop over them would: neither the cut into batches nor the
-other keys of a batch shows in the last digit.
+All of it is NumPy over whole batches. The results of a key never depend on other keys' values, and
+floats are added in the order of the rows, as a loop would. So neither the division into batches nor the
+other keys of a batch affect the last digit.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Numbers: TypeAlias = npt.NDArray[Any]
 Slots: TypeAlias = npt.NDArray[np.int32]
 
 _EXACT = 2.0**53
-"""Whole floats below it add up without rounding."""
+"""Bound below which integral floats are added without rounding."""
 
 # Cost of one call on a segment, and of one round over all segments, in us (measured).
 _SEGMENT_COST = 1.0
@@ -27,14 +27,14 @@ _ROUND_COST = 3.0
 
 
 class Segments:
-    """A batch's rows sorted by slot, each key's rows in their order: a segment per key."""
+    """A batch's rows sorted by slot; the rows of a key keep their order and form a segment."""
 
     def __init__(self, slots: Slots, size: int) -> None:
-        """`size` is above all slots."""
+        """Sort the rows. `size` is greater than all slots."""
         rows = len(slots)
         bits = max(rows - 1, 0).bit_length()
-        # Slot and row in one number: sorting numbers is the fastest stable sort there is, where they
-        # have 32 bits twice so.
+        # Slot and row are combined in one number, because sorting numbers is the fastest stable sort,
+        # especially if they fit in 32 bits.
         kind: Any = np.uint32 if size << bits <= 1 << 32 else np.uint64
         tagged: Numbers = slots.astype(kind)
         tagged <<= kind(bits)
@@ -42,18 +42,18 @@ class Segments:
         tagged.sort()
         self.rows = rows
         self.order: Ints = (tagged & kind((1 << bits) - 1)).astype(np.int64)
-        """The row at each sorted position."""
+        """Row at each sorted position."""
         tagged >>= kind(bits)
         first = np.empty(rows, dtype=bool)
         first[:1] = True
         np.not_equal(tagged[1:], tagged[:-1], out=first[1:])
         self.starts: Ints = np.flatnonzero(first)
         self.slots: Ints = tagged[self.starts].astype(np.int64)
-        """The slot of each segment."""
+        """Slot of each segment."""
 
     @cached_property
     def ends(self) -> Ints:
-        """The position of each segment's last row."""
+        """Return the position of each segment's last row."""
         ends = np.empty_like(self.starts)
         ends[:-1] = self.starts[1:]
         ends[-1:] = self.rows
@@ -65,27 +65,28 @@ class Segments:
         return self.ends - self.starts + 1
 
     def gather(self, values: Numbers) -> Numbers:
-        """A column in sorted order. Fresh memory."""
+        """Return a column in sorted order, in new memory."""
         return values.take(self.order)
 
     def scatter(self, values: Numbers) -> Numbers:
-        """A sorted column in the order of the rows."""
+        """Return a sorted column in the order of the rows."""
         result = np.empty_like(values)
         result[self.order] = values
         return result
 
     def spread(self, values: Numbers) -> Numbers:
-        """A value per segment, for each of its positions."""
+        """Return the value of its segment for each position."""
         return np.repeat(values, self.lengths)
 
     def counts(self, carry: Ints) -> Ints:
-        """The running count of rows, on top of each segment's carry."""
+        """Return the running count of rows, starting from each segment's carry."""
         counts = np.arange(1, self.rows + 1)
         counts -= self.spread(self.starts - carry)
         return counts
 
     def int_sums(self, values: Ints, carry: Ints) -> Ints:
-        """The running sums of sorted values, on top of each segment's carry; modulo 2**64."""
+        """Return the running sums of sorted values, starting from each segment's carry; modulo
+        2**64."""
         sums = np.cumsum(values)
         before = sums[self.starts]
         before -= values[self.starts]
@@ -94,7 +95,8 @@ class Segments:
         return sums
 
     def float_sums(self, values: Floats, carry: Floats) -> Floats:
-        """The running sums of sorted values, on top of each segment's carry. Overwrites `values`."""
+        """Return the running sums of sorted values, starting from each segment's carry. Overwrite
+        `values`."""
         if _sum_is_exact(values, carry):
             whole, whole_carry = values.astype(np.int64), carry.astype(np.int64)
             if (whole == values).all() and (whole_carry == carry).all():
@@ -102,10 +104,11 @@ class Segments:
         return self.accumulate(np.add, values, carry)
 
     def accumulate(self, ufunc: np.ufunc, values: Numbers, carry: Numbers) -> Numbers:
-        """The running results of a ufunc over sorted values, from each segment's carry on.
+        """Return the running results of a ufunc over sorted values, starting from each segment's carry.
 
-        Overwrites and returns `values`. Long segments are accumulated one by one, the others all
-        together, a row of each at a time: whichever mix takes the fewest calls.
+        Overwrite and return `values`. Long segments are accumulated one by one. The others are
+        accumulated together, one row of each at a time. The split between them minimises the cost of
+        the calls.
         """
         with np.errstate(all="ignore"):
             values[self.starts] = ufunc(carry, values[self.starts])
@@ -134,6 +137,7 @@ class Segments:
 
 
 def _sum_is_exact(values: Floats, carry: Floats) -> bool:
-    """Whether sums of the values round nothing, if they are whole numbers. False for NaN."""
+    """Return whether sums of the values are free of rounding, if the values are integral. False for
+    NaN."""
     bound = float(np.abs(values).max()) * len(values) + float(np.abs(carry).max())
     return bound < _EXACT

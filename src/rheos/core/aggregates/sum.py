@@ -1,4 +1,4 @@
-"""`sum`: exact in windows, one row after the other where it runs."""
+"""`sum`: exact in windows; in running form floats are added in the order of the rows."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ class Sum(Agg):
 
 
 def sum(column: str) -> Agg:
-    """The sum: float64 for floats, in windows whatever the order of the rows; of DECIMAL(p, s) it is
-    DECIMAL(p + 10, s), of at most 38 digits; int64 otherwise. An integer sum beyond 64 bits, or one of
-    decimals beyond its type, ends the job with an InputError."""
+    """Return the sum: float64 for floats, in windows independent of the order of the rows; DECIMAL(p +
+    10, s), with at most 38 digits, for DECIMAL(p, s); otherwise int64. An integer sum beyond 64 bits,
+    or a sum of decimals that does not fit its type, ends the job with an InputError."""
     return Sum(column)
 
 
@@ -87,7 +87,7 @@ def stored_units(parts: Mapping[str, pa.Array]) -> Units:
 
 
 def sums_of_decimals(sums: Units, none: Any, kind: pa.DataType) -> pa.Array:
-    """Return sums as decimals of a type, null where `none` is true. Raises SumTooLarge."""
+    """Return sums as decimals of a type, null where `none` is true. Raise SumTooLarge."""
     large = sums.outside(kind.precision)
     if none is not None:
         large &= ~none
@@ -102,7 +102,7 @@ def limit_of(kind: pa.DataType) -> str:
 
 
 def first_row(rows: Segments, large: Any) -> int:
-    """Return the earliest row among the sorted rows that are marked."""
+    """Return the earliest row among the marked sorted rows."""
     return int(rows.order[large].min())
 
 
@@ -111,10 +111,10 @@ def _mask(column: pa.Array) -> Any:
 
 
 class SumCell(Cell):
-    """The sum: floats one after the other."""
+    """The sum; floats are added one after the other."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        """`kind` is float64 or int64."""
+        """Create an empty cell. `kind` is float64 or int64."""
         self._dtype: Any = kind.to_pandas_dtype()
         self._sum = SlotArray(self._dtype, 0)
         self._seen = SeenKeys()
@@ -134,7 +134,7 @@ class SumCell(Cell):
         return floats(sums) if self._dtype is np.float64 else whole_numbers(sums)
 
     def sums_of_few(self, slots: Sequence[int], column: pa.Array) -> list[Any]:
-        """The sums after each of a few rows without nulls. Raises SumTooLarge."""
+        """Return the sums after each of a few rows without nulls. Raise SumTooLarge."""
         totals, sums = self._sum.values, []
         whole = self._dtype is not np.float64
         for row, (slot, value) in enumerate(zip(slots, numbers(column, 0).tolist(), strict=True)):
@@ -146,7 +146,7 @@ class SumCell(Cell):
         return sums
 
     def sorted_sums(self, rows: Segments, column: pa.Array) -> Numbers:
-        """Raise SumTooLarge."""
+        """Return the running sums in sorted order. Raise SumTooLarge."""
         given = rows.gather(numbers(column, 0))
         values: Numbers = given.astype(self._dtype, copy=False)
         carry = self._sum.values[rows.slots]
@@ -164,14 +164,14 @@ class DecimalSumCell(Cell):
     """The sum of decimals of one scale."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        """`kind` is the type of the sum."""
+        """Create an empty cell. `kind` is the type of the sum."""
         self._kind = kind
         self._units = RunningUnits()
         self._seen = SeenKeys()
         self.parts = {**self._units.parts, "seen": self._seen}
 
     def run(self, rows: Segments, column: pa.Array | None) -> pa.Array:
-        """Raise SumTooLarge."""
+        """Compute the sums as `Cell.run` does. Raise SumTooLarge."""
         assert column is not None
         unseen = self._seen.run(rows, column)
         sums, large = self._units.run(rows, Units.of(column).take(rows.order))
@@ -202,7 +202,7 @@ class SumFrame(FrameState):
     """The exact sum of the values in a frame."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        """Make the sum of no values. They have the type `kind`."""
+        """Create an empty sum of values of type `kind`."""
         self._total = total_of(kind)
         self._count = 0
 

@@ -8,7 +8,7 @@ from rheos.core.aggregates.contract import Agg
 
 
 class SumTooLarge(ValueError):  # noqa: N818 - operators turn it into an InputError
-    """A sum of integers is beyond 64 bits, or a sum or mean of decimals beyond its type."""
+    """A sum of integers beyond 64 bits, or a sum or mean of decimals beyond its type."""
 
     def __init__(
         self, row: int, column: str = "", *, what: str = "sum", limit: str = "64 bits"

@@ -22,7 +22,7 @@ class TopK(Agg):
 
     k: int = 1
     of: tuple[str, ...] | None = None
-    """The columns of the rows that it gives; None: the values alone."""
+    """Columns of the returned rows; None: return the values alone."""
     smallest: bool = False
 
     def __str__(self) -> str:
@@ -47,10 +47,11 @@ class TopK(Agg):
 
 
 def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smallest: bool = False) -> Agg:
-    """The `k` largest values of a column as a list, the largest first, or with `smallest` the smallest.
+    """Return the `k` largest values of a column as a list in descending order, or with `smallest` the
+    smallest in ascending order.
 
-    With `of` each is a row of these columns. Of rows with equal values the earlier ones are taken, and
-    of those at one time the ones with the lesser columns. Nulls are left out. In windows.
+    With `of`, each element is a row of these columns. If values are equal, earlier rows are preferred,
+    and at the same time, rows with smaller columns. Nulls are ignored. Only for windows.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ProgramError(f"k of top_k() must be an integer of at least 1, not {k!r}")

@@ -1,7 +1,8 @@
-"""Whole numbers of up to 128 bits as two arrays, and decimals as whole numbers of their last digit.
+"""Integers of up to 128 bits as two arrays, and decimals as integer numbers of their last digit.
 
-A number is `beyond * 2**64 + low`, with both words signed. Numbers that fit 64 bits have no second
-array, so ordinary values cost what int64 costs. A decimal with scale 2 is a whole number of hundredths.
+A number is `beyond * 2**64 + low`, with both words signed. If all numbers fit 64 bits, there is no
+second array, so ordinary values cost as much as int64. A decimal with scale 2 is an integer number of
+hundredths.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from rheos.core.aggregates.segments import Floats, Ints
 MOST_DIGITS = 38
 """Maximum precision of a decimal, as in Spark."""
 _SUM_DIGITS = 10
-"""Digits that a sum has more than its values, as in Spark."""
+"""Number of additional digits of a sum compared with its values, as in Spark."""
 _MEAN_DIGITS = 4
-"""Digits after the point that a mean has more than its values, as in Spark."""
+"""Number of additional digits after the point of a mean compared with its values, as in Spark."""
 
 _WORD_BITS = 32
 _MASK = (1 << _WORD_BITS) - 1
@@ -48,10 +49,10 @@ def mean_type(kind: pa.DataType) -> pa.DataType:
 
 @dataclass(frozen=True)
 class Units:
-    """Whole numbers of up to 128 bits."""
+    """Integers of up to 128 bits."""
 
     low: Ints
-    """The numbers modulo 2**64."""
+    """Numbers modulo 2**64."""
     beyond: Ints | None = None
     """Number of times 2**64 by which a number differs from `low`; None if all are zero."""
 
@@ -159,7 +160,8 @@ class Units:
         return pa.Array.from_buffers(kind, len(low), [valid, pa.py_buffer(words.tobytes())])
 
     def means(self, counts: Ints, digits: int) -> Units:
-        """Divide by counts, with `digits` more digits, rounded half up. A count of 0 counts as 1."""
+        """Divide by counts, with `digits` additional digits, rounded half up. A count of 0 is treated
+        as 1."""
         counts, scale = np.maximum(counts, 1), 10**digits
         if self.beyond is None and len(self):
             largest = max(int(self.low.max()), -int(self.low.min()))
@@ -176,7 +178,7 @@ class Units:
 
 
 def decimal_mean(total: Decimal, count: int) -> Decimal:
-    """Return the mean of decimals of one scale, as `Units.means` has it."""
+    """Return the mean of decimals of one scale, computed like `Units.means`."""
     scale = -int(total.as_tuple().exponent)
     unit = Decimal(1).scaleb(-min(scale + _MEAN_DIGITS, MOST_DIGITS))
     return _EXACT.divide(total, Decimal(count)).quantize(unit, context=_EXACT)

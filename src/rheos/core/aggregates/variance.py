@@ -2,7 +2,7 @@
 
 In windows they are computed from exact sums of the values and of their squares. The subtraction uses
 twice the digits of a float64, so no precision is lost when the values are large and close together. The
-result depends on neither order nor grouping. Running forms keep sums of the distances from a key's
+result does not depend on order or grouping. Running forms keep sums of the differences from a key's
 first value.
 """
 
@@ -69,13 +69,14 @@ class StdDev(_Spread):
 
 
 def variance(column: str, ddof: int = 1) -> Agg:
-    """The variance of a sample, or with ddof=0 of all there are: float64; null of too few values."""
+    """Return the variance of a sample, or with ddof=0 of the whole population, as float64; null if
+    there are too few values."""
     return Variance(column, _checked(ddof))
 
 
 def stddev(column: str, ddof: int = 1) -> Agg:
-    """The standard deviation of a sample, or with ddof=0 of all there are: float64; null of too few
-    values."""
+    """Return the standard deviation of a sample, or with ddof=0 of the whole population, as float64;
+    null if there are too few values."""
     return StdDev(column, _checked(ddof))
 
 
@@ -89,7 +90,7 @@ def _checked(ddof: int) -> int:
 
 
 class SpreadCell(Cell):
-    """The count, the first value, and the sums of the distances from it and of their squares."""
+    """The count, the first value, and the sums of the differences from it and of their squares."""
 
     def __init__(self, ddof: int, is_root: bool) -> None:
         self._ddof = ddof
@@ -113,7 +114,7 @@ class SpreadCell(Cell):
         values = rows.gather(numbers(column, 0)).astype(np.float64)
         before = self._count.values[rows.slots]
         counts = rows.int_sums(there.astype(np.int64), before)
-        # The first value of keys that have had none.
+        # First values of keys that had no value so far.
         new = there & (counts == 1)
         first = self._first.values[rows.slots]
         segment = np.repeat(np.arange(len(rows.slots)), rows.lengths)[new]
@@ -157,7 +158,7 @@ class SpreadFrame(FrameState):
     """The exact sums of the values in a frame and of their squares."""
 
     def __init__(self, kind: pa.DataType, ddof: int, is_root: bool) -> None:
-        """Make the spread of no values. They have the type `kind`; decimals are converted to floats."""
+        """Create an empty frame of values of type `kind`; decimals are converted to floats."""
         self._as_float = pa.types.is_decimal(kind)
         self._spread = Spread(is_float=self._as_float or pa.types.is_floating(kind))
         self._ddof, self._is_root = ddof, is_root

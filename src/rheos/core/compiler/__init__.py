@@ -1,8 +1,8 @@
-"""Compiles keyed functions: from the syntax of a method to a loop in machine code.
+"""Compiles keyed functions: from the syntax tree of a method to a loop in machine code.
 
-`values` has the types that the compiler knows, and the refusal of what it cannot compile. `constants`
-finds what a method refers to outside itself. `arithmetic` is Python's arithmetic on 64 bits. `scope`
-resolves names. `expressions` and `statements` write the body of a method as plain typed Python, line by
-line (`writer`). `kernel` puts a loop around the body and has numba compile it.
+`values` has the types that the compiler supports, and the error for code that it cannot compile.
+`constants` finds the names that a method uses from outside. `arithmetic` is Python's arithmetic on 64
+bits. `scope` resolves names. `expressions` and `statements` write the body of a method as plain typed
+Python, line by line (`writer`). `kernel` wraps the body in a loop, which numba compiles.
 `core.operators.compiled_core` calls the kernel for rows and timers.
 """

@@ -1,8 +1,8 @@
 """Python's arithmetic on 64 bits, compiled.
 
-What Python would raise, and what has no room in 64 bits, is noted: the last arguments are where, and
-the numbers of the failures. What is given then is of no account: the row fails. The first failure
-counts.
+If Python would raise an error, or a result does not fit 64 bits, the function records a failure: the
+last arguments are the array for it and the numbers of the possible failures. The returned value is then
+arbitrary, because the row fails. Only the first failure is recorded.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LEAST = -(1 << 63)
 _MOST = (1 << 63) - 1
 _HALF = 1 << 31
 _EXACT = 1 << 53
-"""Integers up to here are floats without loss."""
+"""Bound up to which integers are exact as floats."""
 
 
 @_compiled
@@ -28,7 +28,7 @@ def fail(failed, number):  # type: ignore[no-untyped-def]
         failed[0] = number
 
 
-# Whether a result has room is asked before it is made: the compiler takes it that there is no overflow.
+# Overflow is checked before the operation: the compiler assumes that none happens.
 
 
 @_compiled
@@ -55,7 +55,8 @@ def mul(a, b, failed, number):  # type: ignore[no-untyped-def]
         return a * b
     if a == -1 or b == -1:
         return neg(a, failed, number) if b == -1 else neg(b, failed, number)
-    # Quotients that are rounded down: of b > 0 the least, and of b < 0 the most, that a may be.
+    # Quotients rounded down: for b > 0 the smallest a, and for b < 0 the largest a, that does not
+    # overflow.
     if b > 0:
         too_large = a > _MOST // b or a < -(_MOST // b) - (1 if (_MOST % b) + 1 == b else 0)
     else:
@@ -145,7 +146,7 @@ def floordiv_float(a, b, failed, zero):  # type: ignore[no-untyped-def]
 
 @_compiled
 def compare(a, b):  # type: ignore[no-untyped-def]
-    """An integer with a float, exactly: -1, 0 or 1; 2 where they cannot be compared."""
+    """Compare an integer with a float exactly. Return -1, 0 or 1; 2 if they are not comparable."""
     if b != b:
         return 2
     if b >= 9223372036854775808.0:
@@ -161,7 +162,7 @@ def compare(a, b):  # type: ignore[no-untyped-def]
 
 @_compiled
 def truncated(a, failed, nan, infinite, number):  # type: ignore[no-untyped-def]
-    """int() of a float."""
+    """Return int() of a float."""
     if a != a:
         fail(failed, nan)
         return np.int64(0)
@@ -199,7 +200,7 @@ def place(known, value):  # type: ignore[no-untyped-def]
 
 @_compiled
 def grown(column):  # type: ignore[no-untyped-def]
-    """The column with room for as many more."""
+    """Return the column with twice its length; the first half is copied."""
     more = np.empty(2 * len(column), column.dtype)
     more[: len(column)] = column
     return more
@@ -210,4 +211,4 @@ NAMES = {
     for name, made in list(globals().items())
     if not name.startswith("_") and hasattr(made, "py_func")
 }
-"""Functions that the generated code may call."""
+"""Functions that generated code may call."""

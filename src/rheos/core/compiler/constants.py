@@ -15,7 +15,7 @@ from rheos.core.compiler.values import BITS_64, KINDS, ZEROS, CannotCompile, Kin
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20
-"""A table has a place for each combination of the values of its key."""
+"""Maximum number of places of a table, which has one for each combination of the parts of its keys."""
 
 DTYPES: dict[Kind, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.int64}
 
@@ -24,7 +24,7 @@ MISSING = object()
 
 
 class Around:
-    """The names that a function sees in addition to its own."""
+    """The names that a function can access in addition to its own."""
 
     def __init__(self, function: types.FunctionType) -> None:
         cells = function.__closure__ or ()
@@ -46,23 +46,24 @@ class Around:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A dict of constants: the parts of its keys, sorted, and a place for each combination of them."""
+    """A dict of constants: the parts of its keys, sorted, and one place for each combination of
+    them."""
 
     kinds: tuple[Kind, ...]
-    """The kinds of the parts of a key."""
+    """Kinds of the parts of a key."""
     parts: tuple[npt.NDArray[np.int64], ...]
     places: npt.NDArray[np.int64]
-    """For each combination, the number of its value; -1 if the dict does not contain it."""
+    """Index of the value for each combination; -1 if the dict does not contain it."""
     kind: Kind
     values: npt.NDArray[Any]
     nulls: npt.NDArray[np.bool_] | None
-    """None where no value is None."""
+    """Mask of the values that are None; None if no value is."""
 
 
 def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
     """Return the table of a dict, or of a collection, treated as a dict of its members.
 
-    Raises CannotCompile.
+    Raise CannotCompile if it is not constant.
     """
     if isinstance(given, Mapping):
         members = dict(given)

@@ -1,4 +1,4 @@
-"""Expressions of a method, written as plain typed Python: each part in its order, and once."""
+"""Writes expressions of a method as plain typed Python. Each part is evaluated in order, and once."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Expressions:
     # --- values ---------------------------------------------------------------------------------------
 
     def value(self, node: ast.expr) -> Value:
-        """Write the code that computes the value. Raises CannotCompile."""
+        """Write the code that computes the value. Raise CannotCompile."""
         match node:
             case ast.Constant(value=given):
                 return self.constant(given, node.lineno)
@@ -118,7 +118,7 @@ class Expressions:
         return self.constant(given, node.lineno)
 
     def object(self, node: ast.expr) -> Any:
-        """Return the object that a name, or an attribute of a module or class, refers to; else
+        """Return the object that a name, or an attribute of a module or class, refers to; otherwise
         MISSING."""
         match node:
             case ast.Name(id=name):
@@ -211,7 +211,7 @@ class Expressions:
         return value.code if value.kind == "int" else f"int64({value.code})"
 
     def there(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
-        """Write that the row fails where the value is None."""
+        """Write code that makes the row fail if the value is None."""
         if value.null:
             with self.out.block(f"if {value.null}:"):
                 self.out.write(f"fail(failed, {self.out.failure(line, what, hint)})")
@@ -257,14 +257,15 @@ class Expressions:
     def _further(
         self, found: str, op: ast.boolop, values: list[ast.expr], then: Callable[[ast.expr], None]
     ) -> None:
-        """Write the further operands of `and` or `or`, each where those before it do not decide."""
+        """Write the further operands of `and` or `or`, each evaluated only if the earlier ones do not
+        decide."""
         if values:
             head = f"if {found}:" if isinstance(op, ast.And) else f"if not {found}:"
             with self.scope.perhaps(), self.out.block(head):
                 then(values[0])
                 self._further(found, op, values[1:], then)
 
-    # --- one of several -------------------------------------------------------------------------------
+    # --- alternatives ---------------------------------------------------------------------------------
 
     def _tried(self, node: ast.expr) -> Value:
         """Return the value that the node would have, without writing code."""
@@ -272,7 +273,8 @@ class Expressions:
             return self.value(node)
 
     def _one_of(self, nodes: list[ast.expr], node: ast.expr) -> tuple[Kind, str, str]:
-        """The kind of what is one of these, and names that hold it and whether it is None."""
+        """Return the common kind of the alternatives, and new variables for the value and whether it is
+        None."""
         tried = [self._tried(each) for each in nodes]
         kinds = {value.kind for value in tried} - {"none"}
         if len(kinds) > 1 or "other" in kinds:
@@ -317,7 +319,7 @@ class Expressions:
     # --- comparisons ----------------------------------------------------------------------------------
 
     def _compared(self, node: ast.Compare) -> str:
-        """Each pair in turn, as long as the comparisons hold."""
+        """Write the comparison of each pair in turn, as long as the earlier comparisons hold."""
         left = self.value(node.left)
         found = self.out.held("True")
 
@@ -463,7 +465,7 @@ class Expressions:
         return self._of_table(table, found)
 
     def _get(self, of: ast.expr, arguments: list[ast.expr], node: ast.Call) -> Value:
-        """dict.get"""
+        """Write the code for dict.get."""
         table, found = self._found(self._key(arguments[0]), of, node.lineno)
         value = self._of_table(table, found)
         default = self.value(arguments[1]) if len(arguments) > 1 else NONE
@@ -543,7 +545,7 @@ class Expressions:
         raise self._uncalled(node)
 
     def _least(self, node: ast.Call, symbol: str) -> Value:
-        """min and max: of those that are equal, the first."""
+        """Write the code for min or max. Of equal values, the first is the result."""
         values = [self.value(each) for each in node.args]
         kinds = {value.kind for value in values}
         if len(kinds) > 1 or not kinds <= {"int", "float", "bool"}:

@@ -1,4 +1,4 @@
-"""A loop over rows, or over timers, around the body of a method: written, and compiled by numba."""
+"""Writes a loop over rows or timers around the body of a method, and compiles it by numba."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _PASSES = 20
-"""Types of variables settle in a few passes: each adds one at the least."""
+"""Maximum number of passes that infer the types of variables. Each pass but the last adds a type; a few
+suffice."""
 
 FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
-"""The parameters of every loop, in their order."""
+"""Parameters of every loop, in order."""
 
 TIMERS = ("timer_kinds", "timer_times", "timer_slots")
 
@@ -34,8 +35,8 @@ TIMERS = ("timer_kinds", "timer_times", "timer_slots")
 class Loop:
     """The source code of a loop, and its arguments after the fixed parameters.
 
-    These are `parameters`, the columns of `outputs`, and the columns of timers. The loop fills the
-    columns.
+    The arguments are `parameters`, the columns of `outputs`, and the columns of timers. The loop fills
+    the columns.
     """
 
     role: Role
@@ -81,13 +82,13 @@ class Typing:
     record: type | None
     event_time: bool
     outputs: Mapping[str, Emitted | None]
-    """The emitted type, by tag; None if it is unknown because nobody reads the output."""
+    """Emitted type, by tag; None if it is unknown because nobody reads the output."""
 
 
 def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:
-    """The loops of a function that is to be compiled. Its texts get their codes first.
+    """Return the loops of a function that is to be compiled, after assigning codes to its strings.
 
-    Raises CannotCompile, with the file.
+    Raise CannotCompile, with the file.
     """
     mark = compiled_mark(function)
     assert mark is not None
@@ -171,7 +172,7 @@ def _is_plain(node: ast.expr) -> bool:
 
 
 def _around(role: Role, writer: Writer, scope: MethodScope, loop: Loop) -> list[str]:
-    """The loop around the lines of the body."""
+    """Return the body's lines with the loop around them."""
     body = writer.lines
     columns = list(loop.columns())
     head = Writer(writer.texts)
@@ -209,11 +210,11 @@ def _around(role: Role, writer: Writer, scope: MethodScope, loop: Loop) -> list[
 
 
 _made: dict[Any, Any] = {}
-"""The loops of this process: subtasks and attempts share them."""
+"""Compiled loops of this process, which subtasks and attempts share."""
 
 
 def compiled_loop(loop: Loop) -> Any:
-    """The loop as machine code, made once in a process."""
+    """Return the loop as machine code, compiled once per process."""
     kinds = tuple((p.source, p.kind) for p in loop.parameters.values())
     key = loop.text, kinds, tuple(loop.columns().items())
     if key not in _made:

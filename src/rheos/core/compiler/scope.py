@@ -1,4 +1,4 @@
-"""The names of a method: its parameters, its state, and its local variables."""
+"""Names in a method: its parameters, its state, and its local variables."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Role = Literal["rows", "timers"]
 
 @dataclasses.dataclass(frozen=True)
 class RecordField:
-    """A field of the record: the column it is read from, and what its values are."""
+    """A field of the record: the column from which it is read, and the kind of its values."""
 
     column: str
     kind: Kind
@@ -40,7 +40,7 @@ class RecordField:
 
 
 def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordField]:
-    """By name, of a dataclass or of named rows. `schema` has the visible columns."""
+    """Return the fields of a dataclass or of named rows, by name. `schema` has the visible columns."""
     columns = {
         field.name: RecordField(field.name, kind_of_column(field.type), field.nullable)
         for field in schema
@@ -89,7 +89,7 @@ class MethodScope:
         self.settled = True
         """Whether a pass has found no new types."""
         self.assigned: set[str] = set()
-        """The variables that are surely set here."""
+        """Variables that are certainly assigned at this point."""
         self._tables: dict[int, Table] = {}
         self._numbers: dict[int, int] = {}
 
@@ -140,7 +140,7 @@ class MethodScope:
         self.assigned.add(name)
 
     def declared(self, out: Writer) -> None:
-        """Write all variables, with nothing in them."""
+        """Write the declarations of all variables, without values."""
         for name, variable in self.types.items():
             if variable.kind in ZEROS:
                 out.write(f"v_{name} = {ZEROS[variable.kind]}")
@@ -154,7 +154,7 @@ class MethodScope:
         yield
         self.assigned = before
 
-    # --- what the method is handed --------------------------------------------------------------------
+    # --- arguments and state of the method ------------------------------------------------------------
 
     def field(self, node: ast.expr) -> RecordField | None:
         """Return the record field that the node reads; None if it reads something else."""
@@ -175,7 +175,7 @@ class MethodScope:
         return self.role == "rows" and isinstance(node, ast.Name) and node.id == self._given
 
     def state(self, node: ast.expr) -> ValueState[Any] | None:
-        """The state that `self.name` is."""
+        """Return the state that `self.name` refers to; None if it is not state."""
         match node:
             case ast.Attribute(value=ast.Name(id=of), attr=name) if of == self._self:
                 return self.states.get(name)
@@ -218,7 +218,7 @@ class MethodScope:
         raise CannotCompile(f"{ast.unparse(node)} cannot be compiled", node.lineno)
 
     def key_part(self, out: Writer, node: ast.Subscript) -> Value | None:
-        """`ctx.key[0]`, or `record["name"]`."""
+        """Return the value of `ctx.key[0]` or `record["name"]`; None for other nodes."""
         field = self.field(node)
         if field is not None:
             return self.read_field(out, field)
@@ -311,7 +311,7 @@ class MethodScope:
     # --- tables ---------------------------------------------------------------------------------------
 
     def table(self, given: Any, make: Callable[[], Table]) -> Table:
-        """The table of an object, made once. Literals are objects of their own each time."""
+        """Return the table of an object, made once. Each literal counts as a separate object."""
         key = id(given)
         if key not in self._tables:
             self._tables[key] = make()

@@ -1,4 +1,4 @@
-"""Statements of a method, written as plain typed Python."""
+"""Writes statements of a method as plain typed Python."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_process
 
 
 class Statements:
-    """Writes the body of a method. `outputs` are the columns of each output, by tag."""
+    """A writer for the body of a method. `outputs` are the columns of each output, by tag."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Statements:
         self.outputs = outputs
         self._loops = 0
         self._returns = False
-        """Whether the method returns within a loop."""
+        """Whether the method has a return statement within a loop."""
 
     def body(self, nodes: Sequence[ast.stmt]) -> bool:
         """Write the statements. Return whether the code after them is unreachable."""
@@ -301,8 +301,8 @@ class Statements:
         taken: dict[str, str],
         writes: list[tuple[str, str]],
     ) -> None:
-        """Each place that emits has columns of its own, and all are brought together by the order in
-        which they came."""
+        """Write the code that emits a record. Each emitting place in the method has its own columns;
+        they are merged later in the order of emission."""
         self.out.outputs[f"{number}"] = OutputColumns(tag, number, columns, taken, self._loops > 0)
         if self._loops:
             with self.out.block(f"if o{number} == len(o{number}_calls):"):
@@ -319,7 +319,7 @@ class Statements:
         return part if isinstance(part, Value) else self.expressions.value(part)
 
     def _taken(self, part: ast.expr | Value, field: pa.Field) -> str | None:
-        """The column of the record that the part is, where it need not be looked at."""
+        """Return the record's column if the part only passes it on unread; otherwise None."""
         if isinstance(part, Value):
             return part.column if part.kind == "other" else None
         found = self.scope.field(part)
@@ -381,7 +381,7 @@ class Statements:
         return given
 
     def _made(self, node: ast.Call) -> dict[str, ast.expr | Value]:
-        """The arguments of a dataclass, by field."""
+        """Return the arguments of a dataclass, by field."""
         cls: Any = self.expressions.object(node.func)
         name = ast.unparse(node.func)
         plain = (

@@ -17,13 +17,13 @@ PYTHON_NAMES: dict[Kind, str] = {
 }  # fmt: skip
 
 ZEROS: dict[Kind, str] = {"int": "0", "float": "0.0", "bool": "False", "str": "-1"}
-"""The content of a variable that holds no value."""
+"""Initial content of a variable without a value."""
 
 BITS_64 = range(-(1 << 63), 1 << 63)
 
 
 class CannotCompile(Exception):  # noqa: N818 - it is not an error where one may interpret instead
-    """Something of a method cannot be compiled."""
+    """Code of a method that cannot be compiled."""
 
     def __init__(self, what: str, line: int, hint: str | None = None) -> None:
         super().__init__(what)
@@ -35,14 +35,14 @@ class CannotCompile(Exception):  # noqa: N818 - it is not an error where one may
 
 @dataclass(frozen=True)
 class Value:
-    """A value in the code that is written: a name or a literal, which may be used more than once."""
+    """A value in the generated code: a name or a literal, which may be used more than once."""
 
     kind: Kind
     code: str
     null: str = ""
-    """The name of what says that it is None; empty where it never is."""
+    """Name of the variable that tells whether the value is None; empty if it never is."""
     column: str | None = None
-    """The column of the record that it is, unchanged."""
+    """Column of the record that this value passes on unchanged; None for other values."""
 
     @property
     def shown(self) -> str:
@@ -55,7 +55,7 @@ NONE = Value("none", "0", "True")
 
 @dataclass(frozen=True)
 class Emitted:
-    """The type of an output: its columns, and the class that its records have to be of, if any."""
+    """The type of an output: its columns, and the required class of its records, if any."""
 
     schema: pa.Schema
     record: type | None
@@ -63,7 +63,7 @@ class Emitted:
 
 @dataclass(frozen=True)
 class Variable:
-    """A local variable: the kind of what it holds, and whether it may be None."""
+    """A local variable: the kind of its values, and whether it may be None."""
 
     kind: Kind
     nullable: bool

@@ -1,4 +1,5 @@
-"""The text of a compiled function as it is written: lines, names, parameters, and what may fail."""
+"""Source code of a compiled function while it is written: lines, names, parameters, and possible
+failures."""
 
 from __future__ import annotations
 
@@ -23,12 +24,12 @@ class Parameter:
     kind: Kind
     table: Table | None = None
     part: str = ""
-    """The part of a table."""
+    """Part of a table."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Something that a row may fail of."""
+    """A possible reason for a row to fail."""
 
     line: int
     what: str
@@ -37,7 +38,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of an output: the variables that are filled, or the column of the record that it is."""
+    """A column of an output: variables that are filled, or a column of the record."""
 
     name: str
     type: pa.DataType
@@ -53,13 +54,14 @@ class OutputColumns:
     number: int
     columns: list[OutputColumn]
     taken: dict[str, str]
-    """By column, the column of the record that it is, unchanged."""
+    """Columns of the record that are passed on unchanged, by output column."""
     grows: bool
-    """Whether a call may emit there more than once, so that the columns grow as they are filled."""
+    """Whether a call may emit there more than once, so that the columns must grow while they are
+    filled."""
 
 
 class Writer:
-    """Lines of Python, indented, and what they refer to."""
+    """A writer of indented Python lines, with the names that they refer to."""
 
     def __init__(self, texts: StringCodes) -> None:
         self.texts = texts
@@ -70,7 +72,7 @@ class Writer:
         self.timer_changes = 0
         """Number of places in the code that change timers."""
         self.timers_grow = False
-        """Whether a call may come to one of them more than once."""
+        """Whether a call may execute one of them more than once."""
         self._depth = 0
         self._names = 0
 
@@ -103,12 +105,12 @@ class Writer:
         self.lines, self.failures, self.parameters = lines, failures, parameters
 
     def name(self) -> str:
-        """One that is not used yet."""
+        """Return a new variable name."""
         self._names += 1
         return f"t{self._names}"
 
     def held(self, code: str) -> str:
-        """A name for what the code gives now."""
+        """Write an assignment of the code's value to a new variable, and return its name."""
         name = self.name()
         self.write(f"{name} = {code}")
         return name

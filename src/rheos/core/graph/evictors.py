@@ -65,7 +65,8 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
 
 
 class _KeepingEvictor(Evictor):
-    """Drops all other records than those it selects, before or after the result is computed."""
+    """Keeps only the records that it selects. It drops the others before or after the result is
+    computed."""
 
     def __init__(self, after: bool) -> None:
         self.after = after

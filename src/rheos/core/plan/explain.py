@@ -1,4 +1,4 @@
-"""A plan in words and as a drawing."""
+"""Shows a plan as text and as a drawing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.core.protocol.elements import SPLIT, SWM, TS, WM, visible
 
 
 def text(plan: PhysicalPlan, runtime: str | None = None) -> str:
-    """The chains, their operators with ids and columns, and what flows between them.
+    """Return the chains, their operators with ids and columns, and the edges between them.
 
     Plan of 'visitors per country': 2 subtasks, 128 key groups; runtime: batch
       chain 0
@@ -96,7 +96,7 @@ def _spell_route(route: Route, chain: Chain, plan: PhysicalPlan, edges: dict[int
 
 
 def mermaid(plan: PhysicalPlan) -> str:
-    """The plan as a Mermaid flowchart: a box per chain, an arrow per route."""
+    """Return the plan as a Mermaid flowchart: a box per chain, an arrow per route."""
     edges = {edge.id: edge for edge in plan.edges}
     lines = ["flowchart LR"]
     arrows: list[str] = []

@@ -1,4 +1,4 @@
-"""The outline of a plan for readers without the program: operators, chains and edges, as data."""
+"""Outline of a plan as data, for readers without the program: operators, chains and edges."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ class OutlinedOperator(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     name: str
     site: str
-    """The user's file and line."""
+    """File and line in the user's program."""
     note: str
     outputs: dict[str, str]
-    """The columns of each output that is read, by its tag."""
+    """Columns of each output that is read, by its tag."""
 
 
 class OutlinedChain(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     operators: list[OutlinedOperator]
     subtasks: int
-    """Number of its subtasks that have rows, at the job's first parallelism."""
+    """Number of subtasks that have rows, at the job's first parallelism."""
 
 
 class OutlinedEdge(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     source: str
-    """The chain that sends."""
+    """Sending chain."""
     sender: str
-    """The operator of that chain whose rows it has."""
+    """Operator of that chain whose rows the edge carries."""
     target: str
-    """The chain that receives."""
+    """Receiving chain."""
     exchange: str
     keys: list[str]
     feedback: bool
 
 
 class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
-    """Chains in topological order. The ids are those that metrics have in their labels."""
+    """Chains in topological order. The ids are the same as in the labels of metrics."""
 
     name: str
     parallelism: int

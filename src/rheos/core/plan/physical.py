@@ -1,12 +1,11 @@
 """The physical plan: chains of operators, and the edges between them. Frozen and picklable.
 
-Every chain has one subtask in every slot; subtask i of all chains runs in slot i. A chain is a tree
-of operators joined in place: the head reads the chain's edges (or is a source), and each output tag
-routes to further operators of the same chain or to edges.
+Every chain has one subtask in every slot; subtask i of all chains runs in slot i. A chain is a tree of
+operators without channels between them. The head reads the chain's edges (or is a source), and each
+output tag leads to further operators of the same chain or to edges.
 
-A chain may be narrower than the job: its rows go to its first subtasks, as many as its width, and so
-does all of its state. The others pass marks on, so that time, barriers and the end need no special
-case.
+A chain may be narrower than the job: only its first subtasks, up to its width, receive rows and hold
+state. The other subtasks forward marks, so that time, barriers and the end need no special case.
 """
 
 from __future__ import annotations
@@ -26,27 +25,28 @@ from rheos.core.protocol.ids import ChainId, OperatorId
 
 class Exchange(Enum):
     FORWARD = "forward"
-    """Subtask i to subtask i; the batch itself is handed over."""
+    """From subtask i to subtask i, without copying the batch."""
 
     REBALANCE = "rebalance"
-    """Batches in turn to all subtasks of the receiver: where sender and receiver differ in width."""
+    """Batches go to all subtasks of the receiver in turn; for senders and receivers of different
+    width."""
 
     HASH = "hash"
-    """Each row to the subtask that owns its key group."""
+    """Each row goes to the subtask that owns its key group."""
 
     BROADCAST = "broadcast"
-    """Every row to every subtask."""
+    """Every row goes to every subtask."""
 
     RESCALE = "rescale"
-    """Batches in turn to the receiver subtasks that are assigned to the sender."""
+    """Batches go in turn to the receiver subtasks that are assigned to the sender."""
 
     CUSTOM = "partition_by"
-    """Each row to the subtask that the program computes for it."""
+    """Each row goes to the subtask that the program computes for it."""
 
 
 @dataclass(frozen=True)
 class Edge:
-    """Joins an output of one chain to an input port of another chain's head."""
+    """A connection from an output of one chain to an input port of another chain's head."""
 
     id: int
     exchange: Exchange
@@ -55,17 +55,17 @@ class Edge:
     target_port: int
     keys: tuple[str, ...]
     keyed_at: Site | None = None
-    """The line of the `key_by`, which a null key is blamed on."""
+    """Line of the `key_by`, for errors about null keys."""
     dealt: Dealt | None = None
-    """The distribution of rows that the program specifies, if any."""
+    """Distribution of rows that the program specifies; None if it specifies none."""
     feedback: bool = False
-    """Whether the edge leads back to the head of a loop, and so points backward."""
+    """Whether the edge leads back to the head of a loop, against the topological order."""
     loop: ChainId | None = None
-    """Head of the loop that the edge is part of. Rows that leave the head by it may return."""
+    """Head of the loop that the edge is part of. Rows that the head sends on it may return."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
-        """The subtasks with which one has a channel, as sender or as receiver: marks go to all of them.
-        Rows go to those that the receiving chain is wide."""
+        """Return the subtasks to which a sender or receiver has channels. Marks go to all of them. Rows
+        go only to the first subtasks, up to the receiving chain's width."""
         if self.exchange is Exchange.FORWARD:
             return range(subtask, subtask + 1)
         return range(parallelism)
@@ -73,7 +73,7 @@ class Edge:
 
 @dataclass(frozen=True)
 class ToOperator:
-    """Routes within the chain: to the operator at `index`, which has one port."""
+    """A route within the chain: to the operator at `index`, which has one port."""
 
     index: int
 
@@ -88,7 +88,7 @@ Route = ToOperator | ToEdge
 
 @dataclass(frozen=True)
 class PlannedOperator:
-    """One operator of a chain, with all that is needed to build it on a worker."""
+    """One operator of a chain, with everything that a worker needs to build it."""
 
     id: OperatorId
     name: str
@@ -96,14 +96,15 @@ class PlannedOperator:
     spec: OperatorSpec
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]
-    """The tags that are read."""
+    """Types of the outputs that are read, by tag."""
     routes: Mapping[str, tuple[Route, ...]]
     note: str = ""
     """Remark shown with the operator when the plan is displayed."""
 
     @property
     def is_asynchronous(self) -> bool:
-        """Whether it works on several batches of a channel at once. Such an operator is a head."""
+        """Return whether it processes several batches of a channel at once. Such an operator is a
+        head."""
         return self.spec.begins_chain
 
 
@@ -111,11 +112,12 @@ class PlannedOperator:
 class Chain:
     id: ChainId
     operators: tuple[PlannedOperator, ...]
-    """The head first; a `ToOperator` index always points forward."""
+    """Operators of the chain, the head first. A `ToOperator` index always refers to a later
+    operator."""
     inputs: tuple[int, ...]
-    """The ids of the edges into the head; empty for a source."""
+    """Ids of the edges into the head; empty for a source."""
     widest: int | None = None
-    """Maximum number of its subtasks that have rows; None: all."""
+    """Maximum number of subtasks that have rows; None: all."""
 
     @property
     def name(self) -> str:
@@ -126,7 +128,7 @@ class Chain:
 class PhysicalPlan:
     name: str
     chains: tuple[Chain, ...]
-    """In topological order: an edge points forward, but for feedback."""
+    """Chains in topological order. All edges lead to later chains, except feedback edges."""
     edges: tuple[Edge, ...]
     parallelism: int
     max_parallelism: int

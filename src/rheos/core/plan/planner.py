@@ -1,22 +1,22 @@
 """The planner, which turns the logical graph into the physical plan.
 
-1. Nodes that lead to no sink are left out.
+1. Nodes without a sink downstream are removed.
 2. A union is not an operator: its reader reads all of its inputs, through one port.
 3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
    other node begins a chain. For each output that it reads, one edge leads to one of its ports. The
    edge is HASH if the port is keyed, BROADCAST if it is broadcast, else FORWARD. If producer and reader
    differ in parallelism, the edge is REBALANCE, and the reader begins a chain, too. An asynchronous
-   operator also begins a chain, after a FORWARD edge, because the rows that it works on ahead of their
+   operator also begins a chain, after a FORWARD edge, because the rows that it processes ahead of their
    turn stay at the chain's input. If the program specifies how rows are distributed, the edge does so.
-   If the program disables chaining, the node begins a chain. Feedback edges are made last.
-4. Of the hidden columns, `__ts` is on every stream with event time; `__wm` on those from which a row
-   reaches a window or an event-time ordered process by operators that pass it on; and `__swm` on those
-   from which one reaches a process in order of arrival so. `__split` is on those from which a row
-   reaches an operator that gives it a new event time.
-5. Before all that, windows over a whole stream are put in two phases where they can be (`two_phases`).
+   If the program disables chaining, the node begins a chain. Feedback edges are added last.
+4. Each stream gets the hidden columns that are needed downstream. `__ts` is on every stream with event
+   time. `__wm` is needed by windows and by functions that process rows in event-time order, and `__swm`
+   by functions that process rows in the order of arrival. `__split` is needed by operators that assign
+   a new event time. Operators in between pass these columns on.
+5. Before these steps, windows over a whole stream are split into two phases if possible (`two_phases`).
 
-Ids are the user's `uid`, or made of the kind and the place among the nodes of that kind: names may
-change without state losing its operator.
+An id is the user's `uid`, or is derived from the kind and the position among the nodes of that kind. So
+names may change, and operators still find their state.
 """
 
 from __future__ import annotations
@@ -68,12 +68,12 @@ def make_plan(
         name: Name of the job.
         parallelism: Number of subtasks of each chain.
         max_parallelism: Number of key groups.
-        context: Parameters and files that functions receive.
+        context: Parameters and files for the user's functions.
         two_phases: Whether windows over a whole stream combine rows before the exchange. A runtime that
             shuffles the state of windows does not need that.
         stores_state: Whether the runtime takes checkpoints (`pruning`).
-        prunes: Whether columns that nothing needs are dropped. A harness that feeds one operator needs
-            all of them.
+        prunes: Whether unneeded columns are dropped. A harness that feeds one operator needs all of
+            them.
     """
     phased = in_two_phases(graph) if two_phases else Phased(graph, {})
     if prunes:
@@ -92,7 +92,8 @@ def make_plan(
 
 
 def operator_ids(graph: Graph) -> dict[int, OperatorId]:
-    """The id of each node: its uid, or "<kind>-<n>" by the order of that kind in the program."""
+    """Return the id of each node: its uid, or "<kind>-<n>", counted per kind in the order of the
+    program."""
     taken = {node.uid for node in graph.nodes if node.uid is not None}
     counts: Counter[str] = Counter()
     ids: dict[int, OperatorId] = {}
@@ -106,7 +107,7 @@ def operator_ids(graph: Graph) -> dict[int, OperatorId]:
     return ids
 
 
-# --- who reads what -------------------------------------------------------------------------------
+# --- edges between nodes --------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -118,16 +119,16 @@ class _Output:
 
 
 class _Wiring:
-    """The live nodes without unions, who reads which output, and which of them carry `__wm`."""
+    """The live nodes without unions, the readers of each output, and the hidden columns of each."""
 
     def __init__(self, graph: Graph) -> None:
         live = live_nodes(graph)
         self._by_id = {node.id: node for node in graph.nodes if node.id in live}
         self.nodes = [node for node in self._by_id.values() if not node.spec.is_union]
         self.producers: dict[tuple[int, int], list[_Output]] = {}
-        """By node and port: the outputs that are read there."""
+        """Outputs that a port reads, by node and port."""
         self.read: dict[_Output, None] = {}
-        """The outputs that someone reads, in a stable order."""
+        """Outputs with readers, in a stable order."""
         for node in self.nodes:
             for port, input in enumerate(node.inputs):
                 outputs = list(self._resolved(input))
@@ -149,10 +150,10 @@ class _Wiring:
             yield _Output(input.node, input.tag)
 
     def _carrying(self, column: str, *, timed: bool = True) -> frozenset[_Output]:
-        """Return the outputs that carry a hidden column; if it is `timed`, those with event time.
+        """Return the outputs that carry a hidden column; if it is `timed`, only those with event time.
 
-        What a port reads is of one schema, so where one of its producers carries the column for the
-        sake of another reader, all of them do. That may need a further round.
+        All producers of a port must have one schema. If one of them carries the column for another
+        reader, all of them must carry it. That may require another iteration.
         """
         carrying: set[_Output] = set()
         while True:
@@ -172,7 +173,7 @@ class _Wiring:
         return self.node(output.node).outputs[output.tag]
 
     def schema_of(self, output: _Output) -> pa.Schema:
-        """With the hidden columns."""
+        """Return the schema of the output, including the hidden columns."""
         type = self.type_of(output)
         schema = type.schema
         if type.event_time:
@@ -193,7 +194,7 @@ class _Wiring:
         )
 
     def outputs(self, node: Node) -> list[_Output]:
-        """The outputs of the node that someone reads."""
+        """Return the outputs of the node that have readers."""
         return [output for tag in node.outputs if (output := _Output(node.id, tag)) in self.read]
 
 
@@ -243,7 +244,7 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
 
 
 def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None:
-    """The chain that the node joins; None where it begins one."""
+    """Return the chain that the node joins; None if it begins one."""
     if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
         return None
     if node.inputs[0].dealt not in (None, RowDistribution.FORWARD) or node.begins_chain:
@@ -258,7 +259,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
 
 
 def _widest(node: Node) -> int | None:
-    """In how many subtasks it has rows at the most."""
+    """Return the maximum number of subtasks in which the node has rows; None: no limit."""
     if not any(input.dealt is RowDistribution.GLOBAL for input in node.inputs):
         return node.parallelism
     if node.parallelism not in (None, 1):
@@ -280,7 +281,7 @@ def _edges_into(
     *,
     feedback: bool,
 ) -> list[Edge]:
-    """Return the feedback edges into the head, or all others."""
+    """Return the feedback edges into the head, or all its other edges."""
     edges: list[Edge] = []
     for port, input in enumerate(head.inputs):
         if input.feedback is not feedback:
@@ -305,7 +306,7 @@ def _edges_into(
 
 
 def _with_loops(edges: list[Edge]) -> list[Edge]:
-    """Return the edges, with `loop` set on those between a loop's head and its feedback edge."""
+    """Return the edges with `loop` set on each edge between a loop's head and its feedback edge."""
     loops: dict[int, ChainId] = {}
     for head in {edge.target for edge in edges if edge.feedback}:
         tails = {edge.source for edge in edges if edge.feedback and edge.target == head}

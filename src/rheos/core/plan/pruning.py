@@ -3,10 +3,10 @@
     source a b c d ─ filter(c > 1) ─ key_by(a) ─ window: sum(b)
            a b c                   ─ a b
 
-Each operator's spec answers which columns it needs (`OperatorSpec.columns_read`), from the sinks
-backwards. A source leaves the others unread if it can (`PrunesColumns`), and drops them if it cannot.
-Before an exchange, a `NarrowSpec` drops those that operators in between have added. Functions and
-sinks receive whole records, so they need all columns.
+Each operator's spec declares which columns it needs (`OperatorSpec.columns_read`); the pass goes from
+the sinks to the sources. A source skips unneeded columns if it can (`PrunesColumns`); otherwise they
+are dropped after it. Before an exchange, a `NarrowSpec` drops unneeded columns that operators in
+between have added. Functions and sinks receive whole records, so they need all columns.
 
 Every runtime uses this pass, for programs of the API and of SQL.
 """
@@ -35,12 +35,12 @@ class _Output:
 
 
 def pruned(graph: Graph, *, stores_state: bool = True) -> Graph:
-    """Return the graph without the columns that nothing needs.
+    """Return the graph without unneeded columns.
 
     Args:
         graph: A checked graph.
-        stores_state: Whether the runtime takes checkpoints. Then operators that keep rows as they
-            came (`OperatorSpec.keeps_rows`) receive all columns, which a changed program may need.
+        stores_state: Whether the runtime takes checkpoints. Then operators that store whole rows
+            (`OperatorSpec.keeps_rows`) receive all columns, because a changed program may need them.
     """
     return _Pruning(graph, stores_state).graph()
 
@@ -54,14 +54,14 @@ class _Pruning:
         self._by_id = {node.id: node for node in self._nodes}
         self._needed: dict[_Output, frozenset[str]] = {}
         self._ports: dict[tuple[int, int], frozenset[str]] = {}
-        """Per input of a node: the columns that it needs."""
+        """Columns that each input of a node needs."""
         self._types: dict[_Output, StreamType] = {}
-        """The outputs after pruning."""
+        """Types of the outputs after pruning."""
         self._next_id = max((node.id for node in graph.nodes), default=0) + 1
         self._narrow: dict[tuple[_Output, tuple[str, ...]], int] = {}
         self._find_needed()
 
-    # --- what is needed, from the sinks backwards ---------------------------------------------------
+    # --- needed columns, from the sinks to the sources ----------------------------------------------
 
     def _find_needed(self) -> None:
         for node in self._nodes:
@@ -83,7 +83,7 @@ class _Pruning:
         if read is None:
             return None
         read = read.union(input.keys, self._partitioned_by(node, input, type.schema))
-        # Rows without any column would lose their number.
+        # Keep one column: rows without any column would lose their number.
         return read.intersection(type.schema.names) or frozenset(type.schema.names[:1])
 
     def _partitioned_by(self, node: Node, input: Input, schema: pa.Schema) -> frozenset[str]:
@@ -105,7 +105,7 @@ class _Pruning:
         output = _Output(input.node, input.tag)
         self._needed[output] = self._needed.get(output, frozenset()) | names
 
-    # --- the pruned graph, from the sources on ------------------------------------------------------
+    # --- the pruned graph, from the sources to the sinks --------------------------------------------
 
     def graph(self) -> Graph:
         nodes: list[Node] = []
@@ -114,12 +114,12 @@ class _Pruning:
         return Graph(tuple(nodes))
 
     def _made(self, node: Node) -> Iterator[Node]:
-        """Yield the node with fewer columns, after the nodes that drop columns before it."""
+        """Yield the node with fewer columns, preceded by the nodes that drop columns upstream of it."""
         if isinstance(node.spec, SourceSpec):
             node = self._source(node, node.spec)
         gone: frozenset[str] = frozenset()
         inputs: list[Input] = []
-        # All inputs of a union have one schema.
+        # All inputs of a union must have the same schema.
         narrows_all = node.spec.is_union and (self._is_sent(node) or self._differ(node.inputs))
         for port, input in enumerate(node.inputs):
             if not input.feedback:
@@ -175,14 +175,14 @@ class _Pruning:
         needed = needed or frozenset(schema.names[:1])
         aside = any(output.node == node.id and output.tag != MAIN for output in self._needed)
         if aside or needed == frozenset(schema.names):
-            return node  # Rejected rows have all columns.
+            return node  # Rejected rows keep all columns.
         left = pa.schema([field for field in schema if field.name in needed])
         spec = replace(spec, columns=tuple(left.names))
         outputs = {**node.outputs, MAIN: _with_schema(type, left)}
         return replace(node, spec=spec, outputs=outputs)
 
     def _narrowed(self, input: Input, wanted: frozenset[str]) -> Node | Input:
-        """Return a new node with only the columns that are wanted, or the input to read instead."""
+        """Return a new node that keeps only the wanted columns, or the input to read instead."""
         output = _Output(input.node, input.tag)
         type, producer = self._now(output), self._by_id[input.node]
         left = pa.schema([field for field in type.schema if field.name in wanted])
@@ -213,7 +213,8 @@ def _is_exchange(input: Input) -> bool:
 
 
 def _with_schema(type: StreamType, schema: pa.Schema) -> StreamType:
-    """Return the type with other columns. A record that had them all is no longer made of them."""
+    """Return the type with other columns. It has no record class if columns of the record are
+    missing."""
     if schema.names == type.schema.names:
         return type
     return replace(type, schema=schema, record=None)

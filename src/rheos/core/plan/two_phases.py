@@ -1,9 +1,9 @@
-"""The choice of windows over a whole stream that run in two phases. Only this module decides it.
+"""Selects the windows over a whole stream that run in two phases. Only this module decides it.
 
-In one phase, their subtask would receive every row of the stream. If their results can be merged, the
-upstream subtasks combine their rows, and the subtask receives a few partial results per batch
-(`operators.window.two_phases`). If the window needs every row, it keeps one phase, and `explain` shows
-the reason.
+In one phase, the window's single subtask would receive every row of the stream. If partial results can
+be merged, the upstream subtasks combine their rows, and the subtask receives a few partial results per
+batch (`operators.window.two_phases`). If the window needs every row, it keeps one phase, and `explain`
+shows the reason.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def in_two_phases(graph: Graph) -> Phased:
 
 
 def _phases(node: Node, graph: Graph, read: set[tuple[int, str]]) -> Phases | str:
-    """Return the operators of the two phases, or why the node needs every row."""
+    """Return the operators of the two phases, or the reason why the node needs every row."""
     assert isinstance(node.spec, OperatorSpec)
     tags = {tag for id, tag in read if id == node.id}
     return node.spec.phases(_rows(node, graph), tags)
 
 
 def _rows(node: Node, graph: Graph) -> PortType:
-    """Return what the node reads, with the hidden columns that windows read."""
+    """Return the type of the node's input, with the hidden columns that windows read."""
     input = node.inputs[0]
     type = graph.node(input.node).outputs[input.tag]
     schema = type.schema.append(pa.field(TS, pa.int64())).append(pa.field(WM, pa.int64()))
@@ -66,7 +66,7 @@ def _rows(node: Node, graph: Graph) -> PortType:
 
 
 def _nodes(node: Node, phases: Phases, graph: Graph, id: int) -> tuple[Node, Node]:
-    """Return the node that combines rows, and the one that merges its partials."""
+    """Return the node that combines rows, and the node that merges the partial results."""
     (input,) = node.inputs
     combines = Node(
         id=id,
