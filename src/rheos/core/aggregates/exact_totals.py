@@ -147,7 +147,8 @@ class Spread:
     def __init__(self, is_float: bool) -> None:
         self._is_float = is_float
         self._bits = _UNIT_BITS if is_float else 0
-        """Both are integer numbers of units: 2**-bits, and its square."""
+        """Exponent of the units: the sum is an integer number of 2**-bits, the sum of squares of 2**(-2
+        * bits)."""
         self._sum = self._squares = 0
         self._count = self._odd = 0
 

@@ -1,7 +1,7 @@
 """Checks the files that a subtask reports as written before the checkpoint counts them (CP33).
 
-The log stores their names, and the files are opened and deleted later. An entry with a foreign name
-could never be read back, and the job would be lost.
+The log stores their names; later they are opened and deleted by these names. An entry with a foreign
+name could never be read back, and the job would be lost.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rheos.core.protocol.snapshots import StateHandle
 def problem(
     share: Acknowledge, operators: Collection[OperatorId], parallelism: int, folder: str
 ) -> str | None:
-    """Return a description of the problem; None if there is none. `folder` is that of the job's state,
-    `parallelism` that of the attempt."""
+    """Return a description of the problem; None if there is none. `folder` is the folder of the job's
+    state, `parallelism` that of the attempt."""
     parts: list[tuple[StateHandle, str]] = [
         *((handle, folder) for handle in share.handles),
         *((handle, STATE) for handle in share.savepoint_handles),

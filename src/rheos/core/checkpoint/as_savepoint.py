@@ -1,6 +1,5 @@
-"""A job's newest checkpoint as a savepoint, or another that it keeps, and a savepoint, in memory: for
-those who start something else from it, and leave the job alone. Nothing is written; stores are only
-read."""
+"""Reads a checkpoint or savepoint of a job as a savepoint in memory, for other jobs and tools that
+start from it. The job itself is not affected: stores are only read."""
 
 from __future__ import annotations
 
@@ -34,15 +33,15 @@ class CopiedCheckpoint:
 
     savepoint: Savepoint
     files: Mapping[str, bytes]
-    """By their paths below the savepoint's folder, the manifest among them."""
+    """Files by their paths below the savepoint's folder, including the manifest."""
 
 
 def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
-    """Read and check the newest checkpoint of a job. A running job deletes checkpoints as newer ones
-    complete; then the next newest is read.
+    """Read and check the newest checkpoint of a job. A running job deletes checkpoints when newer ones
+    complete; in that case, read the next newest.
 
-    Raises ConfigurationError if there is no checkpoint so far, or the job has finished, and
-    CheckpointError.
+    Raise ConfigurationError if there is no checkpoint so far, or the job has finished. Raise
+    CheckpointError if it cannot be read.
     """
     for tries_left in reversed(range(_TRIES)):
         view = JobLog(store, job).read()
@@ -69,8 +68,9 @@ def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
 def kept_checkpoint(
     store: Store, job: JobId, number: int | None, operators: Collection[OperatorId]
 ) -> CopiedCheckpoint:
-    """A checkpoint that the job still keeps, by its number, or its newest one: the state of these
-    operators alone. Raises ConfigurationError where it keeps no such checkpoint; CheckpointError."""
+    """Return a retained checkpoint by its number, or the newest one, with the state of these operators
+    only. Raise ConfigurationError if the job retains no such checkpoint, and CheckpointError if it
+    cannot be read."""
     kept = [numbered.entry for numbered in JobLog(store, job).read().completed]
     found = [entry for entry in kept if number is None or entry.checkpoint == number]
     if not found:
@@ -89,9 +89,9 @@ def kept_checkpoint(
 
 
 def kept_checkpoints(store: Store, job: JobId) -> Iterator[CopiedCheckpoint]:
-    """The checkpoints that a job keeps, the newest first. What it drops meanwhile is left out.
+    """Yield the checkpoints that a job retains, newest first. Skip those that it drops in the meantime.
 
-    Raises as `newest_checkpoint`.
+    Raise the same errors as `newest_checkpoint`.
     """
     newest = newest_checkpoint(store, job)
     yield newest
@@ -108,7 +108,7 @@ def kept_checkpoints(store: Store, job: JobId) -> Iterator[CopiedCheckpoint]:
 
 def copied_savepoint(store: Store, directory: str) -> CopiedCheckpoint:
     """Return the savepoint whose folder is the root of `store`; `directory` is its name for the user.
-    Raises CheckpointError if there is no savepoint, or it cannot be read."""
+    Raise CheckpointError if there is no savepoint, or it cannot be read."""
     return _with_files(store, read_savepoint(store, directory))
 
 
@@ -121,7 +121,8 @@ def _copied(store: Store, job: JobId, entry: CheckpointCompleted) -> CopiedCheck
             name=job,
             version=VERSION,
             taken_ms=entry.completed_ms,
-            # Staged output and target columns belong to the job: nobody else commits or compares them.
+            # Staged output and target columns belong to the job: no other program commits or compares
+            # them.
             entry=msgspec.structs.replace(
                 entry, committables=[], targets={}, origin=None, savepoint=""
             ),

@@ -1,6 +1,6 @@
-"""Whether an attempt has read all that was there when the run began: then the job stops.
+"""Tracks whether an attempt has read all input that existed when the run began. Then the job stops.
 
-CP39: a run as of now stops when every subtask has caught up with every source, and not before.
+CP39: such a run stops when every subtask has caught up with every source, and not before.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from rheos.core.protocol.ids import OperatorId
 
 
 class AvailableNow:
-    """Tracks which sources of the running attempt have caught up. `sources` is empty if the job does
-    not end by itself. A source that has caught up stays so for the run, so repeated reports are
-    harmless."""
+    """The sources with which the running attempt has caught up. `sources` is empty if the job does not
+    end by itself. A subtask that has caught up stays so for the run, so repeated reports are harmless.
+    """
 
     def __init__(self, sources: frozenset[OperatorId]) -> None:
         self._sources = sources
@@ -20,17 +20,17 @@ class AvailableNow:
         self._caught_up: set[tuple[OperatorId, int]] = set()
 
     def begin(self, parallelism: int) -> None:
-        """An attempt is started: its subtasks read again, and say so again."""
+        """Record the start of an attempt. Its subtasks read again, and report again."""
         self._parallelism = parallelism
         self._caught_up.clear()
 
     def reported(self, event: CaughtUp) -> None:
-        """A subtask of the attempt has given all that it has of a source."""
+        """Record that a subtask of the attempt has emitted all it has to read of a source."""
         if event.operator in self._sources:
             self._caught_up.add((event.operator, event.subtask))
 
     @property
     def all_read(self) -> bool:
-        """Whether the job is to stop with its next checkpoint."""
+        """Return whether the job must stop with its next checkpoint."""
         wanted = len(self._sources) * self._parallelism
         return wanted > 0 and len(self._caught_up) == wanted

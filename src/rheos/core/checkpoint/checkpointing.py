@@ -1,7 +1,8 @@
-"""The checkpoints of a job while its attempts run: when one is opened, what it says, who is notified.
+"""The checkpoints of a job over its attempts: when one is opened, what its entry contains, who is
+notified.
 
-Pure: the coordinator reports events and gets actions back. It joins what is open
-(`open_checkpoints`), what was asked for (`savepoint_requests`) and what is kept (`retention`).
+Pure: the coordinator reports events and receives actions. This module combines open checkpoints
+(`open_checkpoints`), requests (`savepoint_requests`) and retained checkpoints (`retention`).
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class Awaited(NamedTuple):
 
     request: SavepointRequested
     stage: Stage | None
-    """None if it has not begun."""
+    """Stage of the request; None if it has not begun."""
     subtasks: tuple[int, ...]
-    """The subtasks that it waits for: to end their input, to acknowledge, or to commit."""
+    """Subtasks that it waits for: to end their input, to acknowledge, or to commit."""
 
 
 class Checkpointing:
@@ -77,29 +78,29 @@ class Checkpointing:
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
         self.rescaled: Rescaled | None = None
-        """The width that a command gave the job, as the newest entry has it."""
+        """Parallelism that a command gave the job, according to the newest entry."""
         self._given_up = False
-        """Whether any was, since the last one that completed: then there may be files that nobody has
-        reported."""
+        """Whether a checkpoint was aborted since the last one that completed. Then files may exist that
+        no subtask has reported."""
         self._drained: set[int] = set()
         self._committed: dict[int, CheckpointId] = {}
-        """By subtask, in this attempt."""
+        """Newest committed checkpoint of each subtask in this attempt."""
         self.final: CheckpointId | None = None
-        """The final checkpoint, once it is in the log."""
+        """Final checkpoint, once it is in the log."""
 
     @property
     def kept(self) -> tuple[CheckpointCompleted, ...]:
-        """The checkpoints that are kept, the oldest first."""
+        """Return the retained checkpoints, oldest first."""
         return self._retention.kept
 
     @property
     def restore(self) -> Restore | None:
-        """The checkpoint or savepoint that the attempt starts from."""
+        """Return the checkpoint or savepoint that the attempt starts from."""
         return self._from.restore
 
     @property
     def own(self) -> CheckpointCompleted | None:
-        """The same, where it is a checkpoint of the job's own log."""
+        """Return the checkpoint that the attempt starts from if it is in the job's own log."""
         return self._from.own
 
     # --- an attempt -------------------------------------------------------------------------------
@@ -115,11 +116,11 @@ class Checkpointing:
         """Return the claim of the next attempt.
 
         Args:
-            continuation: the attempt, and what it starts from.
+            continuation: the attempt, and the state that it starts from.
             outlived: the entries of checkpoints that no longer count.
-            parallelism: how wide the attempt is.
-            rescaled: the width that a command gave the job.
-            earlier: what the job had counted before this driver.
+            parallelism: number of subtasks of the attempt.
+            rescaled: parallelism that a command gave the job.
+            earlier: counts of the job from before this driver.
         """
         wanted = wanted_parallelism(self._shape, rescaled)
         assert parallelism <= wanted, "CP40: no attempt is wider than the log has it"
@@ -150,7 +151,7 @@ class Checkpointing:
         )
 
     def claimed(self) -> list[Action]:
-        """CP10: what nothing needs any more goes with the claim."""
+        """Delete, after the claim, everything that is no longer needed (CP10)."""
         outlived: list[Action] = [DropEntries(self._outlived)] if self._outlived else []
         expired = _expire(self._retention.trim())
         return [*outlived, *expired, SweepFiles(self.attempt, self._retention.needed)]
@@ -193,7 +194,8 @@ class Checkpointing:
         if self.final is not None or self.savepoints.holds:
             return None
         if self._all_drained():
-            # After the final one none can be taken: so it waits to carry whatever was asked for before.
+            # No checkpoint can follow the final one, so it waits until it can carry the pending
+            # request.
             busy = self._open.any_open() or self.savepoints.one_behind
             return None if busy else self._open.retry_ms()
         if self.savepoints.stage in (Stage.DRAINING, Stage.OPEN):
@@ -208,7 +210,8 @@ class Checkpointing:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def proceed(self, now_ms: int) -> list[Action]:
-        """Open what is due, as long as no entry is being written to the log."""
+        """Open the next checkpoint if it is due. Only called while no entry is being written to the
+        log."""
         opening_ms = self._opening_ms()
         if opening_ms is None or now_ms < opening_ms:
             return []
@@ -217,8 +220,8 @@ class Checkpointing:
         elif self.savepoints.next is None:
             opened = self._open.open(now_ms)
         elif self.savepoints.next.after is After.DRAIN:
-            # CP16: until the final checkpoint none is opened. A job that fails meanwhile goes on from
-            # before the input's end, as if no savepoint had been requested.
+            # CP16: no checkpoint is opened before the final one. If the job fails in between, it
+            # continues from before the input's end, as if no savepoint had been requested.
             self.savepoints.drain()
             return [SendToAll(Drain(attempt=self.attempt))]
         else:
@@ -230,7 +233,7 @@ class Checkpointing:
             )
         ]
 
-    # --- what becomes of them ---------------------------------------------------------------------
+    # --- outcomes of checkpoints ------------------------------------------------------------------
 
     def acknowledge(self, event: Acknowledge, now_ms: int, running: bool) -> None:
         self._retention.noted(event.checkpoint, event.handles)
@@ -257,8 +260,8 @@ class Checkpointing:
     def _abort(
         self, open: OpenCheckpoint, reason: str, now_ms: int
     ) -> tuple[list[Action], RheosError | None]:
-        """CP8: what was opened and does not complete is aborted, and all subtasks are notified.
-        Returns the error, too, where it was one failure too many and fails the attempt."""
+        """Abort an open checkpoint and notify all subtasks (CP8). If there were too many failures, also
+        return the error that fails the attempt."""
         failures = self._open.fail(open, now_ms)
         self.stats.failed += 1
         self.stats.failure = reason
@@ -318,7 +321,8 @@ class Checkpointing:
         )
 
     def _counts(self, completed: int = 0) -> JobCounts:
-        """Return what the job has counted so far; `completed` are checkpoints of the entry itself."""
+        """Return the counts of the job so far; `completed` is the number of checkpoints of the entry
+        itself."""
         earlier, own = self._earlier, self.stats
         return JobCounts(
             drivers=earlier.drivers + 1,
@@ -328,14 +332,15 @@ class Checkpointing:
         )
 
     def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:
-        """Return the entry's change of the parallelism. A job whose input has ended keeps its own."""
+        """Return the change of the parallelism to store in the entry. A job whose input has ended keeps
+        its parallelism."""
         request = open.savepoint
         if open.final or request is None or request.after is not After.RESCALE:
             return self.rescaled
         return Rescaled(request.parallelism, self._shape.parallelism)
 
     def not_rescalable(self, request: SavepointRequested) -> RheosError | None:
-        """Why the running attempt cannot go on with the width that is asked for."""
+        """Return why the running attempt cannot be rescaled as requested; None if it can."""
         return refusal(
             request,
             self._shape,
@@ -344,14 +349,16 @@ class Checkpointing:
         )
 
     def is_as_wide(self, parallelism: int) -> bool:
-        """Whether the attempt runs with what is asked for, and nothing else is wanted."""
+        """Return whether the attempt already runs with the requested parallelism, and no other is
+        wanted."""
         wanted = wanted_parallelism(self._shape, self.rescaled)
         return self.parallelism == wanted == parallelism
 
     def entered(
         self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
     ) -> list[Action]:
-        """CP3: from here on the checkpoint exists, whatever has become of its attempt."""
+        """Handle that a checkpoint is in the log: from now on it exists, whatever happens to its
+        attempt (CP3)."""
         open, subsumed = self._open.entered(entry.checkpoint, now_ms)
         expired = _expire(self._retention.completed(number, entry))
         self.rescaled = entry.rescaled
@@ -372,7 +379,8 @@ class Checkpointing:
         return [*notices, *carried, *expired]
 
     def committed(self, event: Committed) -> list[Action]:
-        """The manifest of a savepoint that waited for this."""
+        """Record a subtask's commit. Return the action that writes the manifest of a savepoint that
+        waited for it."""
         before = self._committed.get(event.subtask, event.checkpoint)
         self._committed[event.subtask] = max(before, event.checkpoint)
         return self.savepoints.committed(self._committed_everywhere())
@@ -406,7 +414,8 @@ class Checkpointing:
         return Awaited(request, stage, tuple(subtasks))
 
     def is_done(self) -> bool:
-        """CP9: whether the final checkpoint is committed everywhere, and its savepoint settled."""
+        """Return whether the final checkpoint is committed everywhere, and its savepoint is settled
+        (CP9)."""
         return (
             self.final is not None
             and self._committed_everywhere() >= self.final
@@ -414,7 +423,7 @@ class Checkpointing:
         )
 
     def abandon(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
-        """The attempt has failed: what is open cannot complete, but for one that is being entered."""
+        """Abandon all open checkpoints of a failed attempt, except one whose entry is being written."""
         self.stats.failed += len(self._open.abandon(entering))
         self.publishing.abandon()
         return self.savepoints.attempt_failed(entering, error)

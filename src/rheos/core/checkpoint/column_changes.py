@@ -1,4 +1,4 @@
-"""Widening conversions between column types, by Arrow's names of the types."""
+"""Widening conversions between column types, given as Arrow's names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _TIME = re.compile(r"timestamp\[(s|ms|us)(, tz=.*)?\]")
 
 
 def wider_number(old: str, new: str) -> bool:
-    """Whether numbers of the one type are numbers of the other. Integers are floats, too: beyond 2**53
-    the nearest."""
+    """Return whether all numbers of the old type can be read as the new one. Integers can be read as
+    floats: beyond 2**53 as the nearest float."""
     for numbers in (_SIGNED, _UNSIGNED, _FLOATS):
         if old in numbers and new in numbers:
             return numbers.index(old) <= numbers.index(new)
@@ -23,7 +23,7 @@ def wider_number(old: str, new: str) -> bool:
 
 
 def wider_column(old: str, new: str) -> bool:
-    """Whether a column of the one type can be cast to the other with all its values."""
+    """Return whether a column of the old type can be cast to the new one with all its values."""
     was, now = _TIME.fullmatch(old), _TIME.fullmatch(new)
     if was and now:
         return was[2] == now[2] and _UNITS.index(was[1]) <= _UNITS.index(now[1])

@@ -1,8 +1,8 @@
-"""Whether a program can continue from stored state: what maps, migrates, is dropped, or is unreadable.
+"""Compares stored state with a program: which state is mapped, migrated, dropped, or unreadable.
 
-Pure (CP22). `compare` compares the declarations with which the state was written with those of the
+Pure (CP22). `compare` compares the declarations under which the state was written with those of the
 program; `refusals` decides whether a job may start from the state. The command `rheos check` shows the
-same findings before anything is deployed.
+same findings before a deployment.
 """
 
 from __future__ import annotations
@@ -32,38 +32,38 @@ from rheos.core.protocol.snapshots import PartMode
 from rheos.core.protocol.state_config import NewAggregates
 
 States = Mapping[OperatorId, Mapping[str, StateShape]]
-"""By operator and state; of operators that keep any."""
+"""Shapes by operator and state, for operators with state."""
 
 IN_FLIGHT = "in-flight "
-"""Begins the names of states that hold rows between operators, and no state of the program."""
+"""Prefix of the names of states that contain rows between operators instead of the program's state."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The outcome for a piece of stored state."""
+    """The outcome for one piece of stored state."""
 
     operator: OperatorId
     name: str
-    """The operator's name, for people."""
+    """Name of the operator, for people."""
     state: str
-    """Empty where it is of the whole operator."""
+    """Name of the state; empty if the finding concerns the whole operator."""
     field: str
-    """The path inside the state; empty where it is of the whole state."""
+    """Path inside the state; empty if the finding concerns the whole state."""
     verdict: Verdict
     text: str
     refused: bool = False
     """Whether a run refuses to start: state is unreadable, or would be dropped without permission, or
-    open windows lack a value. A field that its class no longer has is dropped by the class."""
+    open windows lack a value. A field that was removed from its class is dropped without refusal."""
     fix: str = ""
-    """A hint for this finding alone; empty if the hint of its kind is enough."""
+    """Hint for this finding; empty if the hint of its kind is enough."""
 
     @property
     def lost(self) -> bool:
-        """Whether stored state would not be there afterwards."""
+        """Return whether stored state would be lost."""
         return self.verdict in (Verdict.DROPPED, Verdict.UNREADABLE)
 
     def is_allowed(self, allow_dropped: bool, new_aggregates: NewAggregates | None) -> bool:
-        """Return whether the user's options let a run start in spite of it."""
+        """Return whether the user's options allow a run to start despite the finding."""
         match self.verdict:
             case Verdict.DROPPED:
                 return allow_dropped
@@ -116,7 +116,7 @@ def _look_alike(
     states: Mapping[str, StateShape],
     others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
 ) -> OperatorId | None:
-    """The one new operator that keeps just such state, where there is one."""
+    """Return the only new operator with identical state; None if there is none, or more than one."""
     alike = [operator for operator, held in others if states == held]
     return alike[0] if len(alike) == 1 else None
 
@@ -124,13 +124,13 @@ def _look_alike(
 def compare_entry(
     entry: CheckpointCompleted, new: States, operators: Mapping[OperatorId, str]
 ) -> list[Finding]:
-    """`compare` for a checkpoint or savepoint, of which only that counts in which something is stored.
-    An entry that does not say what its states hold is compared by the names of operators and states."""
+    """Compare a checkpoint or savepoint with the program's states. Only states with stored content
+    count. An entry without shapes is compared by the names of operators and states."""
     stored: dict[OperatorId, set[str]] = {}
     for handle in entry.handles:
         states = stored.setdefault(handle.operator, set())
         if handle.mode is PartMode.FILE:
-            # A set of files holds all declared state of its operator.
+            # A set of files contains all declared state of its operator.
             states.update(entry.states.get(handle.operator, ()))
         elif handle.rows or handle.mode is PartMode.DELTA:
             states.add(handle.state)
@@ -153,14 +153,14 @@ def refusals(
     new_aggregates: NewAggregates | None = None,
     sites: Mapping[OperatorId, Site] = MappingProxyType({}),
 ) -> CheckpointError | None:
-    """Return why a job does not start from the state, at the first of the operators concerned; None if
-    it may.
+    """Return the error for the first operator that prevents a start from the state; None if the job may
+    start.
 
     Args:
-        findings: What `compare` found.
-        allow_dropped: Whether the user has allowed that state is dropped.
-        new_aggregates: What the user wants of aggregates that open windows lack.
-        sites: Where operators were written.
+        findings: Result of `compare`.
+        allow_dropped: Whether the user allows state to be dropped.
+        new_aggregates: The user's choice for new aggregates that open windows lack.
+        sites: Places of the operators in the program.
     """
     findings = [_chosen(finding, new_aggregates) for finding in findings]
     refused = [
@@ -190,7 +190,8 @@ def refusals(
 
 
 def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
-    """The finding, where what the user wants of new aggregates cannot be done for it."""
+    """Return the finding, as unreadable if the user's choice for new aggregates is impossible for
+    it."""
     if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
         fix = "with --new-aggregates null it is null for open windows"
         text = f"{_NEW_IN_ROWS}; it would also need rows from before the upgrade"
@@ -229,7 +230,8 @@ _MADE = re.compile(r"[a-z_]+-\d+(-auto)*")
 
 
 def _hint_of_uids(findings: Iterable[Finding]) -> str:
-    """Ids that are made of an operator's place in the program are lost when it changes."""
+    """Return a hint about ids that depend on an operator's place in the program; empty if there are
+    none."""
     if any(not f.state and _MADE.fullmatch(f.operator) for f in findings):
         return (
             "; ids such as 'window-1' depend on the operator's place in the program: operators "
@@ -261,7 +263,7 @@ def _operator(
             )
     for state, shape in new.items():
         if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
-            continue  # Nobody has declared these: that they begin is no news.
+            continue  # Not declared by the user, so it is no finding that they are new.
         if shape.holds == Holds.WINDOW_CONTENT and content:
             if shape.exact:
                 continue
@@ -295,7 +297,7 @@ def _summary(shape: StateShape) -> str:
 def _by_names(
     stored: Mapping[OperatorId, set[str]], new: States, names: Mapping[OperatorId, str]
 ) -> list[Finding]:
-    """For entries that hold no shapes."""
+    """Compare by names, for entries without shapes."""
     found: list[Finding] = []
     known = "exists under this name, but the stored state does not record its type"
     for operator, states in stored.items():
@@ -323,7 +325,7 @@ def _by_names(
 
 
 def _state(old: StateShape, new: StateShape) -> list[Change]:
-    """Return the differences; an empty list if the state is read unchanged."""
+    """Return the differences; empty if the state can be read unchanged."""
     if old == new:
         return []
     if old.kind is not new.kind or old.holds != new.holds:
@@ -374,7 +376,7 @@ def _value(old: TypeShape, new: TypeShape) -> list[Change]:
 
 def _list(old: TypeShape, new: TypeShape) -> list[Change]:
     if old.name == new.name == "row":
-        # Records of windows with a trigger: they are fitted to the columns as they are read.
+        # Records of windows with a trigger are converted to the current columns when they are read.
         return [Change("[]", Verdict.MIGRATES, "rows are converted to the current columns")]
     return changes(old, new, "[]")
 
@@ -385,7 +387,7 @@ def _map(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 def _rows_by_name(old: TypeShape, new: TypeShape) -> list[Change]:
-    """Rows that a reduce has combined: Python's values, found by the names of the columns."""
+    """Compare rows that a reduce has combined: Python values that are found by column name."""
 
     def gained(field: FieldShape) -> Change:
         return Change(field.name, Verdict.UNREADABLE, "is new, and is missing from combined rows")
@@ -412,7 +414,8 @@ def _is_of_aggregates(shape: StateShape) -> bool:
 
 
 def _window_content(old: TypeShape, new: TypeShape) -> list[Change]:
-    """The rows of a function, or what built-in aggregates keep: those may be new."""
+    """Compare the rows of a function, or the state of built-in aggregates, which may gain
+    aggregates."""
     texts = {AGGREGATES: _NEW_IN_TOTALS, ROWS_OF_AGGREGATES: _NEW_IN_ROWS}
     if new.label not in texts:
         return _columns(old, new)
@@ -430,7 +433,7 @@ _RETRACTED = (
 
 
 def _retracts(shape: StateShape) -> bool:
-    """Whether rows are also taken out of the aggregates."""
+    """Return whether rows are also retracted from the aggregates."""
     return any(field.required for field in shape.value.fields)
 
 
@@ -453,7 +456,7 @@ def _running(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 def _windows(old: TypeShape, new: TypeShape) -> list[Change]:
-    # 0.1.0 named no kind of window: it had the grid alone.
+    # Version 0.1.0 stored no kind of window; only the grid existed.
     kinds = [shape.label or "grid" for shape in (old, new)]
     if kinds[0] != kinds[1]:
         text = "were windows of the kind {}, are now of the kind {}".format(*kinds)

@@ -10,7 +10,8 @@ from rheos.core.checkpoint.log_marks import LOG_BLOCK
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts without end, waiting longer after each failure; quiet time resets the delay."""
+    """Restarts without limit, with a longer delay after each failure. After a time without failures the
+    delay is reset."""
 
     initial_ms: int = 100
     factor: float = 2.0
@@ -20,7 +21,7 @@ class ExponentialDelay:
 
 @dataclass(frozen=True)
 class FixedDelay:
-    """Restarts at most `attempts` times, after `delay_ms` each."""
+    """Restarts at most `attempts` times, each after `delay_ms`."""
 
     attempts: int
     delay_ms: int = 1000
@@ -28,7 +29,7 @@ class FixedDelay:
 
 @dataclass(frozen=True)
 class FailureRate:
-    """Restarts unless more than `failures` fell within `interval_ms`."""
+    """Restarts unless there were more than `failures` within `interval_ms`."""
 
     failures: int
     interval_ms: int
@@ -37,7 +38,7 @@ class FailureRate:
 
 @dataclass(frozen=True)
 class NoRestart:
-    """The first failure ends the job."""
+    """Ends the job at the first failure."""
 
 
 RestartStrategy: TypeAlias = ExponentialDelay | FixedDelay | FailureRate | NoRestart
@@ -45,20 +46,21 @@ RestartStrategy: TypeAlias = ExponentialDelay | FixedDelay | FailureRate | NoRes
 
 @dataclass(frozen=True)
 class CheckpointConfig:
-    """All times in ms. `interval_ms` None takes only the final checkpoint at the end of input."""
+    """Configuration of checkpoints; all times are in ms. If `interval_ms` is None, the job takes only
+    the final checkpoint at the end of input."""
 
     interval_ms: int | None = 10_000
     timeout_ms: int = 600_000
     min_pause_ms: int = 0
     retain: int = 2
-    """Number of completed checkpoints that are kept."""
+    """Number of completed checkpoints that are retained."""
     tolerable_failures: int = 3
     """Number of consecutive checkpoints that may fail before the attempt fails."""
     max_concurrent: int = 1
-    """Maximum number of checkpoints that are open at a time; one if `min_pause_ms` is set."""
+    """Maximum number of open checkpoints at a time; one if `min_pause_ms` is set."""
     log_block: int = LOG_BLOCK
-    """Entries per block of the job's log (CP42). No setting of users: all drivers of a job must use the
-    same."""
+    """Entries per block of the job's log (CP42). Not a user setting: all drivers of a job must use the
+    same value."""
     slots_within_ms: int = 10_000
     """Time that a job waits for missing slots before it runs with fewer, if it may."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

@@ -1,6 +1,6 @@
-"""Decides what a job continues from: its own checkpoint, a savepoint, or nothing; and if that fits.
+"""Decides from what a job continues: its own checkpoint, a savepoint, or nothing; and whether it fits.
 
-Pure: the log and the plan in, a decision out.
+Pure: it maps the log and the plan to a decision.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ class Continuation:
     attempt: Attempt
     next_checkpoint: CheckpointId
     restore: Restore | None
-    """None: from the beginning."""
+    """State to restore; None: start from the beginning."""
     origin: Origin | None
-    """The savepoint that the job's state comes from, now or by way of checkpoints since."""
+    """Savepoint from which the job's state originates, directly or through later checkpoints."""
     completed: tuple[Numbered, ...]
-    """The checkpoints that count, oldest first."""
+    """Checkpoints that count, oldest first."""
 
     @property
     def own(self) -> CheckpointCompleted | None:
-        """The checkpoint of the job's own log that it starts from."""
+        """Return the checkpoint of the job's own log that it starts from; None for a savepoint or a
+        fresh start."""
         return self.restore.entry if self.restore and self.restore.origin is None else None
 
 
 def needed_savepoint(view: LogView, from_savepoint: str | None) -> str | None:
-    """The folder whose manifest must be read to decide how the job goes on; None: the log is enough."""
+    """Return the folder of the savepoint whose manifest is needed for the decision; None if the log is
+    enough."""
     origin = view.origin
     if from_savepoint is not None and (origin is None or origin.directory != from_savepoint):
         return from_savepoint
@@ -59,11 +61,12 @@ def decide(
     from_savepoint: str | None = None,
     upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> Continuation | None:
-    """`savepoint` is the one in `needed_savepoint`. None: the job has finished, and nothing follows.
+    """Return the attempt to claim; None if the job has finished. `savepoint` is the one from
+    `needed_savepoint`.
 
-    A job that is to start from a savepoint does so once: when its log says that it began from that one,
-    it goes on from its newest checkpoint since (CP17). Raises CheckpointError where what it
-    starts from does not fit the plan.
+    A job is started from a savepoint only once: if its log already names that savepoint as its origin,
+    it continues from its newest checkpoint since then (CP17). Raise CheckpointError if the state does
+    not fit the plan.
     """
     origin = view.origin
     if savepoint is not None and (origin is None or savepoint.savepoint.id != origin.id):
@@ -82,7 +85,7 @@ def decide(
     newest = view.completed[-1].entry if view.completed else None
     if newest is not None:
         newest = fitted(newest, shape, f"checkpoint {newest.checkpoint}", upgrade)
-    # CP4: ids that an attempt may have used without an entry are skipped.
+    # CP4: skip ids that an attempt may have used without an entry.
     return Continuation(
         Attempt(view.attempt + 1),
         CheckpointId(view.reserved_to + 1),
@@ -102,7 +105,7 @@ def _from_savepoint(
     entry = read.savepoint.entry
     origin = Origin(read.savepoint.id, read.directory)
     fitting = fitted(entry, shape, f"the savepoint {read.directory!r}", upgrade)
-    # CP4: where the job's log has moved, or starts over, the sinks may still know the numbers that the
+    # CP4: if the job's log has moved, or starts over, sinks may still know the numbers that the
     # savepoint's job has used. So they are never used again.
     return Continuation(
         Attempt(max(view.attempt, entry.attempt) + 1),
@@ -116,10 +119,9 @@ def _from_savepoint(
 def fitted(
     entry: CheckpointCompleted, shape: JobShape, what: str, upgrade: Upgrade = NOTHING_ALLOWED
 ) -> CheckpointCompleted:
-    """Return the checkpoint under the plan's ids, without the state that the plan has no place for.
+    """Return the checkpoint with the plan's ids, without the state that the plan does not use.
 
-    Raises CheckpointError if there is such state and it may not be dropped. `what` names the
-    checkpoint.
+    Raise CheckpointError if there is such state and it may not be dropped. `what` names the checkpoint.
     """
     entry = under_new_ids(entry, upgrade.renamed, what)
     dropped = check_fits(entry, shape, what, upgrade)
@@ -137,9 +139,9 @@ def check_fits(
     what: str | None = None,
     upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> set[tuple[OperatorId, str]]:
-    """Return the states that the plan's operators no longer have, and that may go.
+    """Return the states that the plan's operators no longer have, and that may be dropped.
 
-    Raises CheckpointError if the plan has no place for a part of the checkpoint, or cannot read it.
+    Raise CheckpointError if the plan does not use a part of the checkpoint, or cannot read it.
     """
     what = what or f"checkpoint {entry.checkpoint}"
     staged = {committable.operator for committable in entry.committables}

@@ -1,4 +1,4 @@
-"""The coordinator: opens checkpoints, enters them in the log, and takes a job through its attempts.
+"""The coordinator opens checkpoints, enters them in the log, and leads a job through its attempts.
 
 Pure decisions: `handle(event, now_ms)` returns the resulting actions, and the same events yield the
 same actions. The coordinator reads no clock and does no I/O. The master executes the actions and
@@ -9,7 +9,7 @@ reports their results. CP numbers are those of docs/protocols/checkpoints.md.
               |                       v            v           v
            WAITING <--------------- (restart strategy) <--- STOPPING
 
-Who does what, each in a file of its own:
+The parts and their responsibilities, each in a file of its own:
 
     coordinator         passes each event to the parts that it concerns, and records the decisions
     lifecycle           owns the state of the job, as above: from one attempt to the next, to the end
@@ -96,7 +96,7 @@ _BETWEEN_ATTEMPTS = (
 
 
 class Coordinator:
-    """Owned by the master of one driver."""
+    """The coordinator of one job in one driver. The driver's master owns it."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class Coordinator:
         )
         self._decisions = DecisionLog()
 
-    # --- asked from outside -----------------------------------------------------------------------
+    # --- queries from outside ---------------------------------------------------------------------
 
     @property
     def state(self) -> LifecycleState:
@@ -148,32 +148,32 @@ class Coordinator:
 
     @property
     def parallelism(self) -> int:
-        """Of the attempt."""
+        """Return the parallelism of the attempt."""
         return self._checkpoints.parallelism
 
     @property
     def restarts(self) -> int:
-        """Number of restarts under this driver."""
+        """Return the number of restarts under this driver."""
         return self._checkpoints.stats.restarts
 
     @property
     def earlier(self) -> JobCounts:
-        """Count of the job from before this driver."""
+        """Return the counts of the job from before this driver."""
         return self._life.earlier
 
     @property
     def last_error(self) -> RheosError | None:
-        """Error of the newest failed attempt."""
+        """Return the error of the newest failed attempt."""
         return self._life.last_error
 
     @property
     def shortage(self) -> RheosError | None:
-        """Why no attempt runs, where slots are missing."""
+        """Return the error about missing slots, while no attempt can run; otherwise None."""
         return self._life.shortage
 
     @property
     def recovery_error(self) -> RheosError | None:
-        """Why the recovery commit is being retried; None if it is not."""
+        """Return why the recovery commit is being retried; None if it is not."""
         return self._life.recovery_error
 
     def unpublished(self) -> Mapping[OperatorId, RheosError]:
@@ -186,11 +186,12 @@ class Coordinator:
 
     @property
     def not_listed(self) -> RheosError | None:
-        """Why no splits are found just now, where that is known."""
+        """Return why no splits can be found at the moment; None if they can, or the reason is
+        unknown."""
         return self._discovery.error
 
     def decisions(self) -> tuple[CoordinatorDecision, ...]:
-        """The last thousand events with the actions that followed from them, the oldest first."""
+        """Return the last thousand events with the actions that followed from them, oldest first."""
         return self._decisions.decisions()
 
     @property
@@ -199,7 +200,7 @@ class Coordinator:
 
     @property
     def kept(self) -> tuple[CheckpointCompleted, ...]:
-        """The checkpoints that are kept, the oldest first."""
+        """Return the retained checkpoints, oldest first."""
         return self._checkpoints.kept
 
     def next_deadline_ms(self) -> int | None:
@@ -213,7 +214,8 @@ class Coordinator:
                 return self._life.due_ms()
 
     def handle(self, event: Event, now_ms: int, wall_ms: int = 0) -> list[Action]:
-        """`now_ms` is monotonic; `wall_ms`, the time of day, is only written down."""
+        """Process an event, and return the actions. `now_ms` is monotonic; `wall_ms`, the time of day,
+        is only recorded."""
         before = self.state
         actions = self._handle(event, now_ms, wall_ms)
         # Ticks, and listings that find nothing, are not recorded.
@@ -247,7 +249,8 @@ class Coordinator:
                 | CaughtUp()
                 | SplitsTaken()
             ):
-                # CP5: a zombie is not listened to. Its files go with the sweep of the next attempt.
+                # CP5: messages of a zombie are ignored. The sweep of the next attempt deletes its
+                # files.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
                 return self._reported(event, now_ms) if own else []
             case Tick():
@@ -302,7 +305,7 @@ class Coordinator:
                 assert self.state is LifecycleState.NEW
                 return self._life.read_log()
 
-    # --- while it runs ----------------------------------------------------------------------------
+    # --- while the job runs -----------------------------------------------------------------------
 
     def _reported(
         self,
@@ -339,7 +342,8 @@ class Coordinator:
         return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
 
     def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
-        """A publication that is not tried again fails the attempt, as a commit in a task does."""
+        """Handle a failed publication. If it is not retried, it fails the attempt, like a failed commit
+        in a task."""
         error = self._checkpoints.publishing.failed(
             event.operator, event.checkpoint, event.error, now_ms
         )
@@ -349,14 +353,15 @@ class Coordinator:
         return notices if error is None else [*notices, *self._life.failed(error, now_ms)]
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
-        """Enters what is complete, or opens what is due: one entry is written at a time (CP1)."""
+        """Enter complete checkpoints, or open one that is due. Only one entry is written at a time
+        (CP1)."""
         if self._available_now.all_read:
             self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)
         return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]
 
     def _rescale(self, event: SavepointRequested) -> list[Action]:
-        """Taken up at once or refused; nothing waits."""
+        """Start a rescale at once, or refuse it. It never waits."""
         refused = self._checkpoints.not_rescalable(event)
         if refused is None and self.state is not LifecycleState.RUNNING:
             refused = CheckpointError(

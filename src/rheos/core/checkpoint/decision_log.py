@@ -1,7 +1,8 @@
-"""The decision log of a job's coordinator: events, the resulting actions, and the state of the job.
+"""Decision log of a job's coordinator: events, the resulting actions, and the state of the job.
 
-It is bounded: it has the last thousand events that had an effect, each as a short string made when it
-happened, so it keeps no event or action alive. Equal reports of consecutive subtasks are one line.
+It is bounded: it has the last thousand events that had an effect. Each is a short string, created when
+the event happened, so the log keeps no event or action alive. Equal reports of consecutive subtasks
+become one line.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from rheos.core.redaction import redacted
 
 KEPT = 1000
 MAX_TEXT = 300
-"""Maximum length of an event, or of all actions that followed from it."""
+"""Maximum length of an event's string, and of the string of all its actions."""
 _MAX_VALUE = 60
 
 
@@ -31,7 +32,7 @@ class CoordinatorDecision(NamedTuple):
     """State of the job after the event."""
     event: str
     actions: str
-    """The actions; empty if there were none."""
+    """Actions that followed; empty if there were none."""
     kind: str
     """Key of the event: consecutive events with the same key become one line."""
     times: int = 1

@@ -1,10 +1,11 @@
-"""A note next to the log that names the driver of the job, and the decisions that follow from it.
+"""A note next to the log that names the driver of the job, and the decisions based on it.
 
     <job>/driver.json     the driver that runs the job; renewed every few seconds, and released
                           at the end, with the job's outcome
 
-The note is only a courtesy: a user who starts a job twice gets an error at once, before anything is
-claimed. If two drivers both find the job free, the log decides between them (CP2, CP24).
+The note is not needed for correctness. Its purpose is that a user who starts a job twice gets an error
+at once, before anything is claimed. If two drivers both find the job free, the log decides between them
+(CP2, CP24).
 """
 
 from __future__ import annotations
@@ -20,45 +21,46 @@ from rheos.core.protocol.ids import JobId
 
 RENEW_MS = 3_000
 WATCH_MS = 7_000
-"""Two renewals, and a slow store."""
+"""Time of two renewals, with reserve for a slow store."""
 
 
 class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     """The driver that runs the job."""
 
     owner: str
-    """Unique to the driver and the job."""
+    """Id that is unique to the driver and the job."""
     driver: str
-    """For display: its process and host."""
+    """Process and host of the driver, for display."""
     process: msgspec.Raw = msgspec.Raw(b"null")
-    """Identifies the process on its own host, to check whether it still lives."""
+    """Identity of the process on its own host, to check whether it is still running."""
     since_ms: int
-    """Wall-clock time of its host, ms since the epoch."""
+    """Wall-clock time of the driver's host when it began, ms since the epoch."""
     renewals: int = 0
-    """Grows while the driver lives. A count and no time: clocks of two hosts do not agree."""
+    """Number of renewals so far. It is a count instead of a time, because the clocks of two hosts
+    differ."""
     renewed_ms: int = 0
-    """Wall-clock time of the newest renewal on its host, ms since the epoch: for people alone. 0 in a
+    """Wall-clock time of the newest renewal on its host, ms since the epoch. Only for display. 0 in a
     note of 0.1.0."""
     job: str = ""
-    """Whose note it is. Empty in one that 0.1.0 wrote."""
+    """Job of the note. Empty in a note of 0.1.0."""
     crc32: int | None = None
     """Checksum of the note without this field. None in a note of 0.1.0."""
     released: bool = False
-    """The driver no longer runs the job."""
+    """Whether the driver no longer runs the job."""
     outcome: Outcome | None = None
     """Outcome of the job. If it is None and the note is released, the driver failed, and the job has
     not ended."""
 
 
 def encode_note(note: DriverNote) -> bytes:
-    """With its checksum; drivers of 0.1.0 read it, too."""
+    """Return the note's bytes with its checksum. Drivers of 0.1.0 can read it, too."""
     plain = msgspec.json.encode(msgspec.structs.replace(note, crc32=None))
     return msgspec.json.encode(msgspec.structs.replace(note, crc32=zlib.crc32(plain)))
 
 
 def decode_note(data: bytes, job: JobId) -> DriverNote:
-    """A note without an owner, where it is not as it was written, or is another job's: a driver that
-    lives renews it soon."""
+    """Decode a note. If it is damaged, or belongs to another job, return a note without an owner: a
+    driver that is alive renews its note soon."""
     unreadable = DriverNote(owner="", driver="a driver whose note is damaged", since_ms=0)
     try:
         note = msgspec.json.decode(data, type=DriverNote)
@@ -91,10 +93,11 @@ def note_path(job: JobId) -> str:
 def decide(
     first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
 ) -> NoteVerdict:
-    """May the job be taken, by what was found first and after watching for `watched_ms`?
+    """Decide whether the job may be taken, given the notes found first and after watching for
+    `watched_ms`.
 
-    `driver` is the process of `latest`. A driver that cannot be looked at lives as long as it renews
-    its note, or another has written one meanwhile.
+    `driver` is the process of `latest`. If its state is unknown, the driver counts as alive if it
+    renews its note, or if another driver has written one in the meantime.
     """
     if latest is None or latest.released or driver is Driver.DEAD:
         return NoteVerdict.FREE

@@ -1,4 +1,4 @@
-"""The events that the coordinator receives, and the actions that it returns: values without behaviour.
+"""Events that the coordinator receives, and actions that it returns: values without behaviour.
 
 It also receives the subtasks' own messages (`rheos.core.protocol.control`) unchanged.
 """
@@ -33,16 +33,17 @@ from rheos.core.protocol.splits import Split
 
 @dataclass(frozen=True)
 class WatchedSource:
-    """A source that is listed anew while the job runs."""
+    """A source that is listed repeatedly while the job runs."""
 
     every_ms: int
     """Time in ms between the announcement of a listing's splits and the next listing."""
     listed: frozenset[str] = frozenset()
-    """Ids of the splits that subtasks receive when an attempt begins, besides those in their state."""
+    """Ids of the splits that subtasks receive when an attempt begins, in addition to those in their
+    state."""
     name: str = ""
-    """For people."""
+    """Name of the source, for people."""
     forgets: bool = False
-    """Subtasks are to hear of splits that are gone."""
+    """Whether subtasks are notified of splits that no longer exist."""
     nothing_found: RheosError | None = None
     """Warning to show while no split of the source was found; None if that is normal."""
 
@@ -52,22 +53,23 @@ class JobShape:
     """Properties of a plan that its checkpoints depend on."""
 
     operators: Mapping[OperatorId, str]
-    """The name of every operator."""
+    """Names of all operators."""
     parallelism: int
-    """The one that is wanted; an attempt may run with less."""
+    """Wanted parallelism; an attempt may run with less."""
     max_parallelism: int
     states: Mapping[OperatorId, Mapping[str, StateShape]] = field(default_factory=dict)
     """Shape of each state."""
     on_driver: frozenset[OperatorId] = frozenset()
-    """The sinks whose output the driver publishes."""
+    """Sinks whose output the driver publishes."""
     targets: Mapping[OperatorId, TypeShape] = field(default_factory=dict)
     """Column types of the targets of sinks, if the sinks do not own these."""
     widths: Mapping[OperatorId, int] = field(default_factory=dict)
     """Maximum number of subtasks that receive rows, for the operators that limit it."""
     watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
-    """The sources whose splits may be found while the job runs."""
+    """Sources whose splits may be discovered while the job runs."""
     until_now: frozenset[OperatorId] = frozenset()
-    """All sources, where the job stops once it has read what they had when the run began."""
+    """All sources, if the job stops once it has read what they had when the run began; otherwise
+    empty."""
     sites: Mapping[OperatorId, Site] = field(default_factory=dict)
     """Lines of the program that define the operators, for errors."""
 
@@ -77,7 +79,7 @@ class JobShape:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The driver begins."""
+    """The driver starts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,7 @@ class CancelRequested:
 
 
 class After(Enum):
-    """What the job does once the savepoint is complete."""
+    """What the job does once a savepoint is complete."""
 
     GO_ON = "go on"
     STOP = "stop: do not commit anything after the savepoint"
@@ -101,24 +103,25 @@ class After(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """Answered by SavepointEnded, once. Requests that come while one is open wait their turn."""
+    """Requests a savepoint. Answered once, by SavepointEnded. Further requests wait until it is
+    answered."""
 
     request: int
     directory: str | None
-    """The savepoint's own folder; nothing is in it yet. None: a checkpoint of the job's own will do, of
-    which nobody wants a copy."""
+    """Folder of the savepoint, still empty. None: only a checkpoint of the job itself is needed,
+    without a copy."""
     after: After
     parallelism: int = 0
-    """To go on with, where the job is rescaled."""
+    """New parallelism, if the job is rescaled."""
     slots: int | None = None
     """Number of subtasks that can run now, if the job is rescaled; None means enough."""
     why: str = ""
-    """For people, where the job is rescaled by itself."""
+    """Reason for people, if the job rescales by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointWritten:
-    """The manifest is in its place."""
+    """The manifest has been written."""
 
     request: int
 
@@ -160,14 +163,14 @@ class LogAppended:
 
 @dataclass(frozen=True, slots=True)
 class LogLost:
-    """Another driver has made the number."""
+    """Another driver has written the entry of this number."""
 
     number: int
 
 
 @dataclass(frozen=True, slots=True)
 class LogFailed:
-    """The store failed; the entry may or may not be there until the log is read again."""
+    """The store failed. Whether the entry exists is unknown until the log is read again."""
 
     number: int
     error: RheosError
@@ -175,7 +178,7 @@ class LogFailed:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The committables of the restored checkpoint are committed, the stale ones aborted."""
+    """The committables of the restored checkpoint are committed, and stale ones are aborted."""
 
     attempt: Attempt
 
@@ -188,7 +191,7 @@ class RecoveryFailed:
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """The publication that PublishOnDriver requested is done."""
+    """The publication requested by PublishOnDriver has succeeded."""
 
     operator: OperatorId
     checkpoint: CheckpointId
@@ -203,7 +206,7 @@ class PublishFailed:
 
 @dataclass(frozen=True, slots=True)
 class SplitsListed:
-    """All that a source has now, whatever attempt had it listed."""
+    """All splits that a source has now, whichever attempt requested the listing."""
 
     operator: OperatorId
     splits: tuple[Split, ...]
@@ -239,7 +242,8 @@ class AttemptLost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """Nothing of the attempt runs any more. Reported of every attempt that was started, once."""
+    """No part of the attempt is running any more. Reported exactly once for every attempt that was
+    started."""
 
     attempt: Attempt
 
@@ -285,13 +289,14 @@ class Outcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """With a savepoint, or with a checkpoint that holds all that a run as of now was to read."""
+    """Stopped with a savepoint, or with a checkpoint after all input that existed when the run
+    began."""
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class ReadLog:
-    """Answered by LogRead or LogUnreadable."""
+    """Read the log. Answered by LogRead or LogUnreadable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,13 +305,13 @@ class ReadSavepoint:
 
     directory: str
     thorough: bool = False
-    """Check all of its files, too: the job has checkpoints of its own, which go when it begins from
-    the savepoint."""
+    """Whether to check all of its files, too. Needed if the job has checkpoints of its own, because
+    they are deleted when it starts from the savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppendLog:
-    """Answered by LogAppended, LogLost or LogFailed."""
+    """Write an entry of the log. Answered by LogAppended, LogLost or LogFailed."""
 
     number: int
     entry: LogEntry
@@ -314,19 +319,20 @@ class AppendLog:
 
 @dataclass(frozen=True, slots=True)
 class Recover:
-    """Commit what the checkpoint lists, then abort what attempts before `attempt` staged next to it.
-    Runs next to everything else: it may take long. Answered by Recovered or RecoveryFailed."""
+    """Commit what the checkpoint lists, then abort what attempts before `attempt` have staged in
+    addition. Runs concurrently with everything else, as it may take long. Answered by Recovered or
+    RecoveryFailed."""
 
     attempt: Attempt
     checkpoint: CheckpointCompleted | None
     fresh: bool
-    """The job goes on from nothing: no row of it has been published."""
+    """Whether the job starts from nothing: none of its rows has been published."""
 
 
 @dataclass(frozen=True, slots=True)
 class PublishOnDriver:
-    """Commit what a sink has staged. Runs next to everything else: it may take long. Answered by
-    Published or PublishFailed, also if the attempt has ended meanwhile."""
+    """Commit what a sink has staged. Runs concurrently with everything else, as it may take long.
+    Answered by Published or PublishFailed, even if the attempt has ended by then."""
 
     attempt: Attempt
     checkpoint: CheckpointId
@@ -344,7 +350,7 @@ class ListSplits:
 
 @dataclass(frozen=True, slots=True)
 class StartAttempt:
-    """Answered by AttemptRunning or AttemptLost, and in the end by AttemptEnded."""
+    """Start an attempt. Answered by AttemptRunning or AttemptLost, and in the end by AttemptEnded."""
 
     attempt: Attempt
     restore: Restore | None
@@ -353,7 +359,7 @@ class StartAttempt:
 
 @dataclass(frozen=True, slots=True)
 class StopAttempt:
-    """Make an end of it, by force where need be. Answered by AttemptEnded."""
+    """End the attempt, by force if necessary. Answered by AttemptEnded."""
 
     attempt: Attempt
 
@@ -365,22 +371,22 @@ class SendToAll:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFiles:
-    """Nothing refers to these any more. A failure leaves rubbish and nothing worse."""
+    """Delete files that nothing refers to any more. A failure only leaves useless files."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DropEntries:
-    """Rewrite these entries of the log as tombstones; a failure is harmless here too."""
+    """Rewrite these entries of the log as tombstones. A failure is harmless."""
 
     numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFiles:
-    """Delete the state files of attempts before `attempt`, and those that it has written itself for
-    checkpoints up to `through`, but for `keep`."""
+    """Delete the state files of earlier attempts than `attempt`, and files of `attempt` itself for
+    checkpoints up to `through`, except for `keep`."""
 
     attempt: Attempt
     keep: frozenset[str]
@@ -389,33 +395,33 @@ class SweepFiles:
 
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """The checkpoint exists and counts: for the status, and for the rows that are collected."""
+    """Announce a checkpoint that is in the log, for the status and for collected rows."""
 
     checkpoint: CheckpointCompleted
 
 
 @dataclass(frozen=True, slots=True)
 class WriteSavepoint:
-    """The checkpoint is in the log and committed everywhere: write the savepoint's manifest.
-    Answered by SavepointWritten or SavepointNotWritten."""
+    """Write the savepoint's manifest: its checkpoint is in the log and committed everywhere. Answered
+    by SavepointWritten or SavepointNotWritten."""
 
     request: int
     directory: str
     entry: CheckpointCompleted
-    """With the savepoint's handles, and no committables."""
+    """Entry with the savepoint's handles, without committables."""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardSavepoint:
-    """Delete what a savepoint that failed has left in its folder. A failure leaves rubbish and nothing
-    worse: without a manifest it is no savepoint."""
+    """Delete the files of a failed savepoint in its folder. A failure only leaves useless files:
+    without a manifest they are not a savepoint."""
 
     directory: str
 
 
 @dataclass(frozen=True, slots=True)
 class SavepointEnded:
-    """Answer whoever asked. `error` None: the savepoint exists."""
+    """Answer the request. If `error` is None, the savepoint exists."""
 
     request: int
     error: RheosError | None = None
@@ -423,12 +429,13 @@ class SavepointEnded:
 
 @dataclass(frozen=True, slots=True)
 class EndJob:
-    """The last action. `error` is there where the outcome is FAILED."""
+    """End the job; always the last action. `error` is set if the outcome is FAILED."""
 
     outcome: Outcome
     error: RheosError | None = None
     finished_before: Totals | None = None
-    """Counts of the job, if the log showed at the start that it has finished. Nothing was run then."""
+    """Counts of the job, if the log showed at the start that it had already finished. Nothing was run
+    in that case."""
 
 
 Action: TypeAlias = (
@@ -461,6 +468,6 @@ class CheckpointStats:
     failed: int = 0
     last_id: CheckpointId | None = None
     last_duration_ms: int | None = None
-    """From the trigger to the log."""
+    """Time from the trigger to the entry in the log."""
     failure: str | None = None
-    """Why the newest one failed; None once another is complete."""
+    """Error of the newest checkpoint if it failed; None once another one is complete."""

@@ -1,7 +1,8 @@
-"""The life of a job: how its attempts are claimed, started, failed, followed by others, and ended.
+"""The life cycle of a job: how its attempts are claimed, started, failed, succeeded by others, and
+ended.
 
-Owns the state of the job, as the picture in `coordinator` shows it. What an attempt starts from is
-decided in `next_attempt`, whether one follows a failed one in `restart`.
+Owns the state of the job, as the diagram in `coordinator` shows it. `next_attempt` decides what an
+attempt starts from, and `restart` decides whether another one follows a failure.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ from rheos.core.protocol.ids import Attempt
 
 _FOR_EVER_US = 1 << 62
 LEAVE_WITHIN_MS = 10_000
-"""Longest time for which a job that was cancelled waits for a publication that is under way. What the
-publication leaves undone is in the log, and the next driver publishes it."""
+"""Longest time for which a cancelled job waits for a running publication. Unpublished output is in the
+log, and the next driver publishes it."""
 
 
 class LifecycleState(Enum):
@@ -91,7 +92,7 @@ class JobLifecycle:
         self.last_error: RheosError | None = None
         """Error of the newest failed attempt."""
         self.shortage: RheosError | None = None
-        """Why no attempt runs, where slots are missing."""
+        """Error about missing slots, while no attempt can run."""
         self.log = LogWriter()
         self.resume_ms = 0
         """Time at which a WAITING job reads the log again."""
@@ -105,7 +106,7 @@ class JobLifecycle:
 
         self._is_recovered = False
         self._has_claimed = False
-        """Whether any attempt was this driver's."""
+        """Whether this driver has claimed an attempt."""
         self.attempt_lives = False
         """Whether an attempt was started and has not ended."""
         self._finish_logged = False
@@ -118,12 +119,12 @@ class JobLifecycle:
 
     @property
     def earlier(self) -> JobCounts:
-        """Count of the job from before this driver."""
+        """Return the counts of the job from before this driver."""
         return self._starting.earlier
 
     @property
     def parallelism(self) -> int:
-        """Parallelism of the attempt."""
+        """Return the parallelism of the attempt."""
         return self._checkpoints.parallelism
 
     # --- starting an attempt ----------------------------------------------------------------------
@@ -133,7 +134,7 @@ class JobLifecycle:
         return [ReadLog()]
 
     def claim(self, read: LogRead | SavepointRead, now_ms: int) -> list[Action]:
-        """The claim of the next attempt, where all is known and it can be placed."""
+        """Claim the next attempt, if everything is known and it can be placed."""
         assert self.state is LifecycleState.READING
         try:
             if isinstance(read, LogRead):
@@ -175,8 +176,8 @@ class JobLifecycle:
         return Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None)
 
     def recovery_failed(self, event: RecoveryFailed, now_ms: int) -> list[Action]:
-        """Retry the recovery commit for as long as a target is unavailable; any other error is left to
-        the restart strategy."""
+        """Retry the recovery commit as long as a target is unavailable; for any other error, apply the
+        restart strategy."""
         assert self.state is LifecycleState.RECOVERING
         if not isinstance(event.error, UnavailableError):
             return self.fails_to_start(event.error, now_ms)
@@ -198,7 +199,7 @@ class JobLifecycle:
         if savepoints.stage is Stage.TAKEN:
             if not savepoints.rescales:
                 return self.leave(Outcome.STOPPED)
-            savepoints.rescale()  # This attempt was claimed with its width.
+            savepoints.rescale()  # This attempt was claimed with the new parallelism.
         if savepoints.holds or (final is not None and savepoints.is_of(final)):
             return []  # Once its manifest is written, nothing may be left to run.
         if final is not None:
@@ -214,7 +215,7 @@ class JobLifecycle:
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     def connected(self, now_ms: int) -> list[Action]:
-        """All subtasks of the attempt are."""
+        """Handle that all subtasks of the attempt are connected."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
             self._checkpoints.connected(now_ms)
@@ -222,7 +223,7 @@ class JobLifecycle:
         return []
 
     def resume(self, now_ms: int) -> list[Action]:
-        """Time has passed."""
+        """Continue after a wait, if its time is over."""
         due_ms = self.due_ms()
         if due_ms is None or now_ms < due_ms:
             return []
@@ -236,7 +237,8 @@ class JobLifecycle:
                 return self.read_log()
 
     def due_ms(self) -> int | None:
-        """Return when `resume` changes anything, by the monotonic clock, or None."""
+        """Return the time, on the monotonic clock, when `resume` has something to do; None if there is
+        no such time."""
         match self.state:
             case LifecycleState.WAITING:
                 return self.resume_ms
@@ -248,7 +250,8 @@ class JobLifecycle:
                 return None
 
     def go_on(self) -> list[Action]:
-        """A commit has come in, or a savepoint is settled: does anything follow?"""
+        """Continue after a commit was reported or a savepoint was settled, if something follows from
+        it."""
         savepoints = self._checkpoints.savepoints
         if self.state is LifecycleState.RUNNING and savepoints.stage is Stage.TAKEN:
             return self._rescale() if savepoints.rescales else self.leave(Outcome.STOPPED)
@@ -260,7 +263,8 @@ class JobLifecycle:
         return []
 
     def _rescale(self) -> list[Action]:
-        """CP40: all that the attempt has done is committed; the next one goes on from there."""
+        """Stop the attempt to rescale: all it has done is committed, and the next attempt continues
+        there (CP40)."""
         self._checkpoints.savepoints.rescale()
         self._checkpoints.publishing.abandon()
         self.state = LifecycleState.RESCALING
@@ -284,7 +288,7 @@ class JobLifecycle:
                 return self._finished()
 
     def _finished(self) -> list[Action]:
-        """The log says that the job is done: whatever fails from here on does not matter."""
+        """Handle that the log contains the end of the job: later failures do not matter."""
         self._finish_logged = True
         if not self.attempt_lives:
             return self._end(Outcome.FINISHED)
@@ -293,7 +297,7 @@ class JobLifecycle:
         return [] if stopping else [SendToAll(Finish(attempt=self.attempt))]
 
     def log_lost(self, number: int, now_ms: int) -> list[Action]:
-        """CP2: the loser ends."""
+        """Handle that another driver wrote the entry: this driver ends (CP2)."""
         self.log.answered(number)
         if self.state is LifecycleState.CLAIMING or (
             self.state is LifecycleState.FINISHING and not self.attempt_lives
@@ -317,8 +321,8 @@ class JobLifecycle:
     # --- failures and ends ------------------------------------------------------------------------
 
     def failed(self, error: RheosError, now_ms: int) -> list[Action]:
-        """Something of the running attempt has failed: it is stopped, and what follows is decided
-        when it has ended, since the error that explains the others may still come."""
+        """Stop the running attempt after a failure. The decision about what follows waits until it has
+        ended, because the error that explains the others may arrive later."""
         match self.state:
             case LifecycleState.FINISHING if self._finish_logged:
                 return [StopAttempt(self.attempt)]  # The job is done; only its processes remain.
@@ -349,7 +353,7 @@ class JobLifecycle:
         return self.settle(now_ms)
 
     def settle(self, now_ms: int) -> list[Action]:
-        """Goes on once the attempt has ended, and no write to the log nor to a sink is under way."""
+        """Continue once the attempt has ended, and no write to the log or to a sink is running."""
         if self.attempt_lives or self.log.busy:
             return []
         if self._checkpoints.publishing.under_way:
@@ -388,7 +392,7 @@ class JobLifecycle:
         return []
 
     def leave(self, outcome: Outcome) -> list[Action]:
-        """The job ends because it was asked to."""
+        """End the job on request."""
         match self.state:
             case LifecycleState.STARTING | LifecycleState.RUNNING:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
@@ -398,7 +402,7 @@ class JobLifecycle:
                 self.state, self._outcome = LifecycleState.LEAVING, outcome
                 return []
             case LifecycleState.FINISHING if self.attempt_lives:
-                return [StopAttempt(self.attempt)]  # Its output is out: it ends as finished.
+                return [StopAttempt(self.attempt)]  # Its output is published: it ends as finished.
             case LifecycleState.LEAVING:
                 return []
             case _:

@@ -1,8 +1,8 @@
-"""The job's log: the single truth about its attempts and checkpoints (docs/protocols/checkpoints.md).
+"""The job's log: the only record of its attempts and checkpoints (docs/protocols/checkpoints.md).
 
-One numbered file per entry, `<job>/log/<10 digits>.json`, written put-if-absent at the number after
+Each entry is a numbered file, `<job>/log/<10 digits>.json`, written put-if-absent at the number after
 the newest known (CP1). Entries of dropped checkpoints are rewritten as short tombstones. Compaction
-deletes old entries, but for the marks by which a driver that was suspended finds that the log went on
+deletes old entries, except the marks by which a suspended driver detects that the log has continued
 without it (CP42 to CP45, `log_marks`).
 """
 
@@ -42,11 +42,11 @@ class LogView:
     next_number: int = 1
     newest: LogEntry | None = None
     completed: tuple[Numbered, ...] = ()
-    """The checkpoints that retention has not dropped, oldest first."""
+    """Checkpoints that retention has not dropped, oldest first."""
 
     @property
     def attempt(self) -> Attempt:
-        """The newest attempt; 0 before the first."""
+        """Return the newest attempt; 0 before the first."""
         return self.newest.attempt if self.newest else Attempt(0)
 
     @property
@@ -55,7 +55,7 @@ class LogView:
 
     @property
     def origin(self) -> Origin | None:
-        """The savepoint that the newest attempt's state comes from."""
+        """Return the savepoint from which the newest attempt's state originates."""
         return self.newest.origin if self.newest else None
 
 
@@ -63,12 +63,13 @@ _NEWEST_DROPPED = "its checkpoint is the newest, but it was dropped (CP10)"
 _ENTRY_NAME = re.compile(r"(\d{10})\.json")
 
 _READ_TRIES = 3
-"""Tries of a reader whose entries compaction deletes between its listing and its reads."""
+"""Maximum number of tries of a reader, if compaction deletes entries between its listing and its
+reads."""
 
 
 class JobLog:
-    """The log of one job in a store. Errors of the store are raised as CheckpointError; an entry that
-    is damaged, or is not at its own place, as UnrestorableError (CP31)."""
+    """The log of one job in a store. It raises errors of the store as CheckpointError. An entry that is
+    damaged, or is not in its own place, raises UnrestorableError (CP31)."""
 
     def __init__(self, store: Store, job: JobId, block: int = LOG_BLOCK) -> None:
         self._store = store
@@ -81,26 +82,28 @@ class JobLog:
         """Number of the first entry of format 3 or later; None while unknown."""
         self._appended: Appended | None = None
         self._compacted_at: int | None = None
-        """Number at which compaction ran last."""
+        """Number of the newest entry when compaction last ran."""
         self.entries = 0
-        """Number of files of the log, as of the last read and what was written and deleted since."""
+        """Number of files of the log, counted at the last read and updated by later writes and
+        deletions."""
         self._staying: dict[int, str | None] = {}
-        """Entries below the floor that stay for what they name, with the folder of their origin."""
+        """Entries below the floor that must stay because of what they name, with the folder of their
+        origin."""
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"
 
     def read(self) -> LogView:
-        """Return what a driver must know of the log.
+        """Return what a driver must know about the log.
 
-        Costs one listing, and reads only the newest entry, the checkpoints that are kept, the first
+        It costs one listing, and reads only the newest entry, the retained checkpoints, the first
         entry, and one before those.
         """
         for tries_left in reversed(range(_READ_TRIES)):
             try:
                 return self._read()
             except CheckpointError as error:
-                # CP45: what was listed may be dropped, and compacted away, before it is read.
+                # CP45: a listed entry may be dropped, and compacted away, before it is read.
                 if not tries_left or not isinstance(error.__cause__, FileNotFoundError):
                     raise
         raise AssertionError("unreachable")
@@ -123,10 +126,10 @@ class JobLog:
         return LogView(last + 1, newest.entry, completed)
 
     def _completed(self, last: int, newest: Stored) -> tuple[Numbered, ...]:
-        """The checkpoints that are kept, oldest first."""
+        """Return the retained checkpoints, oldest first."""
         stored = newest
         completed: list[Numbered] = []
-        """The newest first."""
+        """Checkpoints found so far, newest first."""
         number = last
         while True:
             before = self._get(number - 1) if number > 1 else None
@@ -147,15 +150,15 @@ class JobLog:
         return tuple(reversed(completed))
 
     def savepoints(self) -> Iterator[str]:
-        """Yield the folder of every savepoint that the log names, the newest first; also of those whose
-        checkpoints retention has dropped. Reads an entry at a time."""
+        """Yield the folder of every savepoint that the log names, newest first, including those whose
+        checkpoints retention has dropped. Entries are read one at a time."""
         origins: set[str] = set()
         for number in reversed(self._numbers()):
             try:
                 entry = self._get(number).entry
             except CheckpointError as error:
                 if isinstance(error.__cause__, FileNotFoundError):
-                    continue  # Compacted away since: it named no savepoint (CP43).
+                    continue  # Compaction deleted it, so it named no savepoint (CP43).
                 raise
             if isinstance(entry, CheckpointCompleted) and entry.savepoint:
                 yield entry.savepoint
@@ -164,10 +167,10 @@ class JobLog:
                 yield entry.origin.directory
 
     def identity(self) -> str:
-        """The log's identity, from its first entry. No other log has it, not even one that replaces
-        this one. The numbers of checkpoints rise only within a log.
+        """Return the log's identity, from its first entry. No other log has the same, not even one that
+        replaces this one. Checkpoint numbers rise only within a log.
 
-        Raises CheckpointError if the first entry cannot be read.
+        Raise CheckpointError if the first entry cannot be read.
         """
         if self._identity is None:
             first = self._decoded(1)
@@ -177,10 +180,10 @@ class JobLog:
         return self._identity
 
     def append(self, number: int, entry: LogEntry) -> bool:
-        """False where another driver has made the number (CP2).
+        """Write an entry. Return False if another driver has written the number (CP2).
 
-        Raises CheckpointError where the store failed: the entry may or may not be there then,
-        and the log has to be read again to find out.
+        Raise CheckpointError if the store failed. Then the entry may or may not exist, and the log must
+        be read again to find out.
         """
         identity = entry.owner if number == 1 else self.identity()
         floor, since = floor_of(number, self._block), self._since_at(number)
@@ -195,7 +198,7 @@ class JobLog:
                             f"an earlier write of the log entry {path} completed late"
                         )
                     return False
-                # A write that was reported as failed had gone through.
+                # A write that was reported as failed did succeed.
             if self._went_on(number):
                 return False
         except OSError as error:
@@ -208,8 +211,8 @@ class JobLog:
         return True
 
     def _went_on(self, number: int) -> bool:
-        """CP44: whether the log has entries beyond the number, which was free. Then others made it
-        before, and compaction deleted it. Raises OSError."""
+        """Return whether the log has entries beyond this number, although the number was free. Then
+        other drivers wrote it earlier, and compaction deleted it (CP44). Raise OSError."""
         return any(self._exists(mark) for mark in marks_after(number, self._block))
 
     def _since_at(self, number: int) -> int:
@@ -219,7 +222,8 @@ class JobLog:
 
     @staticmethod
     def _since_of(stored: Stored, number: int) -> int:
-        """The first number of format 3 or later, as of an entry; the next one where that is older."""
+        """Return the first number of format 3 or later, according to an entry; the next number if the
+        entry is older."""
         if stored.format < COMPACTED or stored.place is None:
             return number + 1
         return stored.place.since
@@ -235,7 +239,7 @@ class JobLog:
         entry = stored.entry
         if isinstance(entry, CheckpointCompleted) and not entry.dropped:
             try:
-                # In the format that it had: formats only rise with the numbers.
+                # Keep its format: formats only rise with the numbers.
                 tombstone = encode_entry(entry.tombstone(), stored.place, stored.format)
                 self._store.put(self.path(number), tombstone)
             except OSError as error:
@@ -244,11 +248,11 @@ class JobLog:
     # --- compaction -------------------------------------------------------------------------------
 
     def compaction(self) -> Callable[[], int] | None:
-        """Return the work that deletes what nothing needs any more; None if it is not due.
+        """Return the work that deletes entries that are no longer needed; None if it is not due.
 
-        It is due once in each block of entries, and after the driver's first entry. The work may run
-        in any thread, one at a time. It returns the number of entries that it has deleted, for
-        `compacted`, and raises CheckpointError if the store fails: then it is done with the next block.
+        It is due once in each block of entries, and after the driver's first entry. The work may run in
+        any thread, one at a time. It returns the number of deleted entries, for `compacted`. It raises
+        CheckpointError if the store fails, and is then repeated in the next block.
         """
         newest = self._appended
         if newest is None or (
@@ -260,7 +264,7 @@ class JobLog:
         return lambda: self._compact(newest)
 
     def compacted(self, deleted: int) -> None:
-        """Count what a compaction has deleted."""
+        """Subtract the entries that a compaction has deleted."""
         self.entries -= deleted
 
     def _compact(self, newest: Appended) -> int:
@@ -282,8 +286,8 @@ class JobLog:
     def _listed(
         self, number: int, stored_entry: Stored, numbers: Sequence[int], newer: bool
     ) -> list[Numbered]:
-        """The checkpoints that an entry lists and that are not dropped, the oldest first. `newer`:
-        whether there are newer ones, so that all of these may be dropped."""
+        """Return the checkpoints that an entry lists and that are not dropped, oldest first. `newer`:
+        whether newer checkpoints exist, so that all of these may have been dropped."""
         entry = stored_entry.entry
         listed = []
         for at in numbers:
@@ -319,7 +323,7 @@ class JobLog:
             )
 
     def _get(self, number: int) -> Stored:
-        """The entry, checked for all that it says of itself."""
+        """Read an entry, and check that it belongs to this log and number."""
         stored = self._decoded(number)
         if stored.place is not None and stored.place.log != self.identity():
             raise self._wrong(number, "it belongs to another log of this job")
@@ -349,7 +353,7 @@ class JobLog:
         )
 
     def _numbers(self) -> list[int]:
-        """The numbers of all entries that the store lists, rising."""
+        """Return the numbers of all entries that the store lists, ascending."""
         try:
             paths = self._store.list(self.folder)
         except OSError as error:
@@ -358,7 +362,7 @@ class JobLog:
         return sorted(int(match[1]) for match in matches if match)
 
     def _exists(self, number: int) -> bool:
-        """Ask for the file itself: a listing may be of a moment before."""
+        """Return whether the entry's file exists now; a listing may be slightly outdated."""
         path = self.path(number)
         try:
             self._store.get(path)
@@ -369,7 +373,7 @@ class JobLog:
         return True
 
     def _check_whole(self, numbers: Sequence[int], newest: Stored) -> None:
-        """CP42: no entry is missing from the floor on, and none up to the first of format 3."""
+        """Check that no entry is missing from the floor on, or up to the first of format 3 (CP42)."""
         floor = since = 1
         if newest.place is not None and newest.format >= COMPACTED:
             floor, since = newest.place.floor, newest.place.since

@@ -1,4 +1,4 @@
-"""Finds entries of a job's log that nothing needs any more (CP42, CP43). Pure except for reading."""
+"""Finds entries of a job's log that are no longer needed (CP42, CP43). Pure except for reading."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Appended:
     number: int
     floor: int
     since: int
-    """The first entry of format 3 or later."""
+    """Number of the first entry of format 3 or later."""
     kept: frozenset[int]
-    """The entries that it lists as kept checkpoints."""
+    """Numbers of the entries that it lists as retained checkpoints."""
 
 
 def deletable(
@@ -29,15 +29,16 @@ def deletable(
     block: int,
     staying: dict[int, str | None],
 ) -> Iterator[int]:
-    """Yield the numbers of entries that may be deleted, in rising order.
+    """Yield the numbers of entries that may be deleted, ascending.
 
     Args:
-        numbers: All numbers that the store lists, rising.
-        read: Reads an entry. What it cannot read, it raises UnrestorableError for, and stays.
-        newest: The entry whose floor counts.
+        numbers: All numbers that the store lists, ascending.
+        read: Function that reads an entry. An entry for which it raises UnrestorableError is not
+            deleted.
+        newest: Entry whose floor counts.
         block: Entries per block of the log.
-        staying: Entries below the floor that stay for what they name, with the folder of their
-            origin. Later calls do not read them again.
+        staying: Entries below the floor that must stay because of what they name, with the folder of
+            their origin. Later calls do not read them again.
     """
     origins: set[str | None] = {None}
     for number in numbers:

@@ -1,9 +1,9 @@
-"""The entries of a job's log, and the files that they are.
+"""Entries of a job's log, and their file format.
 
     {"format": 3, "crc32": 3735928559, "entry": {"place": {...}, "entry": {...}}}
 
-The checksum covers the place: the job, the log and the number that the entry was written for (CP31),
-and which entries before it may be missing (CP42).
+The checksum covers the place: the job, the log and the number for which the entry was written (CP31),
+and which earlier entries may be missing (CP42).
 """
 
 from __future__ import annotations
@@ -21,27 +21,27 @@ from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.redaction import redacted
 
 FORMAT = 3
-"""Format of new entries. Older formats are read: format 1, of 0.1.0, has no place; the place of format
-2 has no floor, since nothing deleted entries then."""
+"""Format of new entries. Older formats can be read: format 1, of 0.1.0, has no place; the place of
+format 2 has no floor, because entries were never deleted then."""
 
 COMPACTED = 3
-"""First format whose writers check that the log has not gone on without them (CP44). Entries of older
+"""First format whose writers check that the log has not continued without them (CP44). Entries of older
 formats are never deleted."""
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """The savepoint that a job was started from."""
+    """The savepoint from which a job was started."""
 
     id: str
     directory: str
-    """As it was given: the job opens it by that."""
+    """Directory as the user gave it; the job uses it to open the savepoint."""
 
     def __repr__(self) -> str:
         return redacted(f"Origin(id={self.id!r}, directory={self.directory!r})")
 
 
 class Rescaled(msgspec.Struct, frozen=True):
-    """The width that a running job was given by command."""
+    """The parallelism that a command gave a running job."""
 
     parallelism: int
     instead_of: int
@@ -56,71 +56,74 @@ class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
     """Number of drivers that have claimed an attempt."""
     restarts: int = 0
     completed: int = 0
-    """Number of checkpoints in the log, with those that retention has dropped."""
+    """Number of checkpoints in the log, including those that retention has dropped."""
     failed: int = 0
-    """Number of checkpoints that were given up."""
+    """Number of aborted checkpoints."""
 
 
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
-    """The driver that wrote it. So a driver knows its own entry from another's of the same content."""
+    """Driver that wrote it. By this, a driver distinguishes its own entry from another driver's with
+    the same content."""
     reserved_to: CheckpointId
-    """No checkpoint after this id was opened before the next entry was written (CP4)."""
+    """Upper bound of the checkpoint ids that were used before the next entry was written (CP4)."""
     origin: Origin | None = None
-    """The savepoint that the job's state comes from: checkpoints without it no longer count
+    """Savepoint from which the job's state originates. Checkpoints from before it no longer count
     (CP17)."""
     rescaled: Rescaled | None = None
-    """Carried from entry to entry, so that every later driver knows it (CP40)."""
+    """Change of the parallelism, copied from entry to entry, so that every later driver knows it
+    (CP40)."""
     counts: JobCounts = JobCounts()
-    """Carried from entry to entry: what the job had counted when this one was written."""
+    """Counts of the job when this entry was written; copied from entry to entry."""
 
 
 class AttemptStarted(Entry, frozen=True):
-    """The claim: from here on `attempt` alone may add entries."""
+    """The claim of an attempt: from now on, only `attempt` may add entries."""
 
     from_checkpoint: CheckpointId | None
     parallelism: int
     completed: list[int]
-    """The numbers of the entries whose checkpoints were kept at that time, oldest first: a reader
+    """Numbers of the entries whose checkpoints were retained at that time, oldest first. So a reader
     need not walk over the claims of a job that failed many times."""
 
 
 class CheckpointCompleted(Entry, frozen=True):
-    """The checkpoint exists: all its state is written, and what it lists may be committed."""
+    """A checkpoint that exists: all its state is written, and its committables may be committed."""
 
     checkpoint: CheckpointId
     final: bool
-    """All input has ended and is in it: nothing is left to run, only to commit."""
+    """Whether all input has ended and is included: nothing is left to run, only to commit."""
     parallelism: int
     max_parallelism: int
     operators: dict[OperatorId, str]
-    """The name of every operator of the plan."""
+    """Names of all operators of the plan."""
     handles: list[StateHandle]
     committables: list[CommittableHandle]
     totals: Totals = Totals()
-    """The job's, at the barrier, from its beginning."""
+    """Totals of the job at the barrier, since its beginning."""
     states: dict[OperatorId, dict[str, StateShape]] = {}
     """Shape of each state, as the program declared it."""
     targets: dict[OperatorId, TypeShape] = {}
-    """The columns that sinks write into, where these are not their own, as they were."""
+    """Columns of the sinks' targets at that time, if the sinks do not own these."""
     cost: Cost = Cost()
     duration_ms: int = 0
-    """From the trigger to the last acknowledgement."""
+    """Time from the trigger to the last acknowledgement."""
     completed_ms: int = 0
     """Wall-clock time, ms since the epoch."""
     savepoint: str = ""
-    """The directory of the savepoint that was asked for with it. It is there once its manifest is."""
+    """Directory of the savepoint that was requested with it. The savepoint exists once its manifest
+    does."""
     kept: list[int] | None = None
-    """Numbers of the entries whose checkpoints are kept in addition to this one, oldest first. None in
-    formats before 3: a reader finds them entry by entry."""
+    """Numbers of the entries whose checkpoints are retained in addition to this one, oldest first. None
+    in formats before 3: readers find them entry by entry."""
     widths: dict[OperatorId, int] = {}
-    """The operators that were narrower than the job, and in how many subtasks they had rows."""
+    """Number of subtasks with rows, for the operators that were narrower than the job."""
     dropped: bool = False
-    """Retention has dropped the checkpoint; the entry holds its number alone."""
+    """Whether retention has dropped the checkpoint. Then the entry contains only its number."""
 
     def width(self, operator: OperatorId) -> int:
-        """In how many subtasks the operator had rows."""
+        """Return the number of subtasks in which the operator had rows."""
         return min(self.widths.get(operator, self.parallelism), self.parallelism)
 
     def tombstone(self) -> CheckpointCompleted:
@@ -138,11 +141,11 @@ class CheckpointCompleted(Entry, frozen=True):
 
 
 class JobFinished(Entry, frozen=True):
-    """The final checkpoint is committed everywhere. Nothing follows."""
+    """The end of a job: the final checkpoint is committed everywhere. No entry follows."""
 
     checkpoint: CheckpointId
     kept: list[int] | None = None
-    """Numbers of the entries whose checkpoints are kept, oldest first. None in formats before 3."""
+    """Numbers of the entries whose checkpoints are retained, oldest first. None in formats before 3."""
 
 
 LogEntry: TypeAlias = AttemptStarted | CheckpointCompleted | JobFinished
@@ -161,7 +164,7 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
     job: JobId
     log: str
-    """The log's identity: who made its first entry. Directories that were copied have the same."""
+    """Identity of the log: the writer of its first entry. Copied directories have the same identity."""
     number: int
     floor: int = 1
     """Compaction may have deleted entries below this number (CP42)."""
@@ -171,12 +174,12 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Stored(NamedTuple):
-    """An entry as its file holds it."""
+    """An entry as stored in its file."""
 
     entry: LogEntry
     format: int
     place: Place | None
-    """The place that is stored in the entry; None in format 1, which stores none."""
+    """Place that is stored in the entry; None in format 1, which stores none."""
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,9 +211,9 @@ IF_DAMAGED = (
 
 
 def encode_entry(entry: LogEntry, place: Place | None, format: int = FORMAT) -> bytes:
-    """Return the bytes of an entry's file. `place` None writes format 1.
+    """Return the bytes of an entry's file. If `place` is None, write format 1.
 
-    Raises CheckpointError if the entry is too large to be read back.
+    Raise CheckpointError if the entry is too large to be read back.
     """
     if place is None:
         return _sealed("").seal(msgspec.json.encode(entry), 1)
@@ -219,9 +222,10 @@ def encode_entry(entry: LogEntry, place: Place | None, format: int = FORMAT) -> 
 
 
 def decode_entry(data: bytes, path: str) -> Stored:
-    """Raise UnrestorableError, naming `path`, where the bytes are no whole entry of a known format.
+    """Decode an entry's file. Raise UnrestorableError, with `path`, if the bytes are not a complete
+    entry of a known format.
 
-    Only the log can check whether it is the entry that belongs there.
+    Only the log can check whether the entry belongs there.
     """
     sealed = _sealed(path)
     format, content = sealed.open(data)

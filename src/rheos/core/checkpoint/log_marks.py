@@ -1,10 +1,10 @@
-"""Marks: entries of a job's log by which a writer finds that the log went on (CP42 to CP45).
+"""Marks: entries by which a writer detects that the log has continued without it (CP42 to CP45).
 
 Pure arithmetic on entry numbers. The log is divided into blocks of 100 numbers, blocks into larger
 blocks of 100, and so on. The first number of each block is a *mark*. A mark is kept as long as the
 log's end is in the same larger block. So a log of any length keeps fewer than 100 marks per level, and
-a writer with an old number finds a mark beyond it by looking at four numbers. Neither needs a listing
-or a clock.
+a writer with an old number finds a mark beyond it by checking four numbers. Neither needs a listing or
+a clock.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 LOG_BLOCK = 100
-"""Entries per block. The 100 to 199 newest entries are never deleted. Belongs to the format of the log:
-all drivers of a log must use the same number, so only tests use another."""
+"""Number of entries per block. The 100 to 199 newest entries are never deleted. It is part of the log's
+format: all drivers of a log must use the same number, so only tests use another."""
 
 _END = 10**10
-"""Numbers have ten digits."""
+"""Bound of entry numbers, which have ten digits."""
 
 
 def floor_of(number: int, block: int = LOG_BLOCK) -> int:
@@ -45,10 +45,10 @@ def is_mark(number: int, newest: int, block: int = LOG_BLOCK) -> bool:
 
 
 def marks_after(number: int, block: int = LOG_BLOCK) -> Iterator[int]:
-    """Yield the marks of which at least one exists if entry `number` was deleted, smallest first.
+    """Yield marks, ascending, at least one of which exists if entry `number` was deleted.
 
-    A reader that looks at them in this order finds one even if the log grows meanwhile: the level at
-    which the log's end has left the block of `number` only rises.
+    A reader that checks them in this order finds one even if the log grows in the meantime: the level
+    at which the log's end has left the block of `number` only rises.
 
     >>> list(marks_after(31_415))
     [31500, 40000, 1000000, 100000000]

@@ -1,4 +1,4 @@
-"""The valid orders of entries in a log (CP31), by which a misplaced entry is detected.
+"""Valid orders of entries in a log (CP31), with which a misplaced entry is detected.
 
 Pure. Entries of versions before 0.2.0 do not contain their numbers. But if such an entry is copied over
 a later one, the order of attempts and checkpoints is broken.
@@ -43,8 +43,8 @@ def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
 
 
 def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
-    """Why these cannot be the checkpoints that the claim lists, the oldest first; None where they can.
-    They are all that it lists, also those that were dropped since."""
+    """Return why `kept`, oldest first, cannot be the checkpoints that the claim lists; None if it can.
+    `kept` must contain all listed checkpoints, including those dropped since."""
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
     newest = checkpoints[-1] if checkpoints else None
     if newest != claim.from_checkpoint:
@@ -60,8 +60,8 @@ def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
 
 
 def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> str | None:
-    """Return why these cannot be the checkpoints that the entry says are kept, the oldest first; None
-    if they can."""
+    """Return why `kept`, oldest first, cannot be the checkpoints that the entry lists as retained; None
+    if it can."""
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
     if isinstance(entry, CheckpointCompleted):
         checkpoints.append(entry.checkpoint)

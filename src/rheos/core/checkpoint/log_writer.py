@@ -1,6 +1,6 @@
 """Adds entries to the log, one at a time (CP1).
 
-Pure: an entry goes out as an action, and its answer comes back as an event.
+Pure: an entry is sent as an action, and the answer arrives as an event.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ class LogWriter:
 
     def __init__(self) -> None:
         self.next_number: int | None = None
-        """As far as this driver has read or written; None before it first continued the log."""
+        """Next number, according to this driver's last read or write; None before it first read the
+        log."""
         self._entry: LogEntry | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether an entry is being written: then no other may be."""
+        """Return whether an entry is being written. Then no other entry may be written."""
         return self._entry is not None
 
     @property
     def checkpoint(self) -> CheckpointId | None:
-        """The checkpoint that is being entered."""
+        """Return the checkpoint whose entry is being written."""
         return self._entry.checkpoint if isinstance(self._entry, CheckpointCompleted) else None
 
     def append(self, entry: LogEntry) -> AppendLog:
@@ -35,7 +36,7 @@ class LogWriter:
         return AppendLog(self.next_number, entry)
 
     def answered(self, number: int) -> LogEntry:
-        """The entry that the answer is to; nothing is known of whether it is there."""
+        """Return the entry that was answered. Whether it exists may still be unknown."""
         entry = self._entry
         assert entry is not None, "CP1: an entry is being written"
         assert number == self.next_number, "CP1: the answer is to the entry that was given"
@@ -43,7 +44,7 @@ class LogWriter:
         return entry
 
     def appended(self, number: int) -> LogEntry:
-        """It is in the log."""
+        """Record that the entry is in the log, and return it."""
         entry = self.answered(number)
         self.next_number = number + 1
         return entry

@@ -1,7 +1,7 @@
-"""Names as path components, and which of the paths that a file names may be followed.
+"""Names as path components, and checks of the paths that a file names.
 
-What is stored is named by `safe_name` alone, so a path that was read back and has anything else in it
-is not of our making. It is neither opened nor deleted (CP32).
+Rheos names files only by `safe_name`. A path that was read back and contains anything else is not from
+Rheos, and is neither opened nor deleted (CP32).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _COMPONENT = re.compile(r"(?!\.)[A-Za-z0-9_.~% -]{1,255}")
 
 
 def safe_name(text: str) -> str:
-    """`text` as one path component: readable and injective; very long ones get a checksum."""
+    """Return `text` as one path component: readable and injective. Very long ones get a checksum."""
     name = quote(text, safe="").replace("%20", " ") or "%"
     if name.startswith("."):
         name = "%2E" + name[1:]
@@ -25,7 +25,8 @@ def safe_name(text: str) -> str:
 
 
 def is_component(name: str) -> bool:
-    """Whether it is one path component as `safe_name` makes them: no separator, no leading dot.
+    """Return whether this is one path component as `safe_name` makes them: no separator, no leading
+    dot.
 
     >>> is_component("0-counts-0.arrow"), is_component(".."), is_component("a/b"), is_component("")
     (True, False, False, False)
@@ -34,7 +35,8 @@ def is_component(name: str) -> bool:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether the path is a file below the folder, by names of our making alone.
+    """Return whether the path is a file below the folder and consists only of names made by
+    `safe_name`.
 
     >>> is_below("job/state/1/x.arrow", "job/state"), is_below("job/state/../x", "job/state")
     (True, False)

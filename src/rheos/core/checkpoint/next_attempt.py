@@ -1,6 +1,6 @@
-"""From the log to the next attempt: what it starts from, and how wide it is.
+"""Determines the next attempt from the log: its state and its parallelism.
 
-Pure: what was read goes in, and the next step comes out.
+Pure: it maps what was read to the next step.
 """
 
 from __future__ import annotations
@@ -23,31 +23,32 @@ from rheos.core.protocol.ids import JobId
 
 @dataclass(frozen=True, slots=True)
 class FirstRead:
-    """The manifest in this folder is to be read before anything is decided."""
+    """A step: first read the manifest in this folder."""
 
     directory: str
     thorough: bool
-    """And all the savepoint's files are to be checked."""
+    """Whether to check all of the savepoint's files, too."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The log says that the job has finished: nothing is left to do."""
+    """A step: do nothing, as the job has finished according to the log."""
 
     totals: Totals | None
-    """Its counts, if it had finished before this driver; None if it finished under this driver."""
+    """Counts of the job, if it had finished before this driver; None if it finished under this
+    driver."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """The attempt to claim."""
+    """A step: claim this attempt."""
 
     continuation: Continuation
     parallelism: int
     outlived: tuple[int, ...]
-    """The entries of checkpoints that no longer count."""
+    """Entries of checkpoints that no longer count."""
     rescaled: Rescaled | None = None
-    """The width that a command gave the job, where it still holds."""
+    """Parallelism that a command gave the job, if it still applies."""
 
 
 Step: TypeAlias = FirstRead | Done | Ready | Wait | Short
@@ -82,7 +83,7 @@ class NextAttempt:
 
     @property
     def next_number(self) -> int:
-        """The log's next number, as of the last read."""
+        """Return the log's next number, as of the last read."""
         return self._read.view.next_number
 
     def fenced(self) -> FencedError:
@@ -92,21 +93,23 @@ class NextAttempt:
         )
 
     def attempt_failed(self, now_ms: int) -> None:
-        """Its slots may be lost, too."""
+        """Record the failure of an attempt, which may have lost slots."""
         self._placement.lost(now_ms)
 
     def log_read(self, event: LogRead, known: int | None, now_ms: int) -> Step:
-        """`known` is the next number of the log as far as this driver wrote or read it; None before.
+        """Return the next step after a read of the log. `known` is the next number of the log as far as
+        this driver wrote or read it; None before the first read.
 
-        Raises FencedError where another has written since, CheckpointError where entries are gone, and
-        what `decide` raises.
+        Raise FencedError if another driver has written since, and CheckpointError if entries are
+        missing. Also raise the errors of `decide`.
         """
         self._read = event
         view = event.view
         if known is None and view.newest is not None and view.newest.owner != self._owner:
             self.earlier = view.newest.counts
         if known is not None and view.next_number != known:
-            # More entries than this driver knows: its own, where a failed write had gone through.
+            # The log has more entries than this driver knows. If they are its own, a write that failed
+            # did succeed.
             if view.newest is None or view.next_number < known:
                 raise CheckpointError(f"entries of the log of job {self._job!r} have disappeared")
             if view.newest.owner != self._owner:
@@ -119,7 +122,7 @@ class NextAttempt:
         return self._choose(now_ms)
 
     def savepoint_read(self, event: SavepointRead, now_ms: int) -> Step:
-        """Raise what `decide` raises."""
+        """Return the next step after a read of the savepoint. Raise the errors of `decide`."""
         self._savepoint = event
         return self._choose(now_ms)
 
@@ -148,7 +151,8 @@ class NextAttempt:
         return Ready(continuation, choice.parallelism, outlived, rescaled)
 
     def _rescaled(self, continuation: Continuation) -> Rescaled | None:
-        """CP40: what the log says holds, unless the job was started otherwise since."""
+        """Return the rescaling in the log, unless the job was started with another parallelism since
+        (CP40)."""
         newest = self._read.view.newest
         if newest is None or newest.rescaled is None or newest.origin != continuation.origin:
             return None

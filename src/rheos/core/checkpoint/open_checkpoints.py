@@ -1,7 +1,7 @@
 """The open checkpoints of the running attempt: their pace, their ids, their outcomes.
 
-Pure bookkeeping for the coordinator. Several may be open at a time (`max_concurrent`); they complete in
-any order, and one that is entered in the log ends all that were opened before it (CP14).
+Pure bookkeeping for the coordinator. Several may be open at a time (`max_concurrent`), and they
+complete in any order. An entry in the log subsumes all checkpoints that were opened before it (CP14).
 """
 
 from __future__ import annotations
@@ -23,32 +23,32 @@ class OpenCheckpoint:
     final: bool
     savepoint: SavepointRequested | None = None
     acknowledged: dict[int, Acknowledge] = field(default_factory=dict)
-    """By subtask."""
+    """Acknowledgements by subtask."""
     complete_ms: int | None = None
     """Time at which the last subtask acknowledged; None before that."""
 
     @property
     def alone(self) -> bool:
-        """Whether no other checkpoint may be open at the same time (CP15)."""
+        """Return whether no other checkpoint may be open at the same time (CP15)."""
         return self.final or self.savepoint is not None
 
 
 class OpenCheckpoints:
     def __init__(self, config: CheckpointConfig) -> None:
         self._config = config
-        # A pause after each checkpoint, and several of them at once, contradict each other.
+        # A pause after each checkpoint excludes several at once.
         self._most = 1 if config.min_pause_ms > 0 else max(1, config.max_concurrent)
         self._parallelism = 0
         self._next = CheckpointId(1)
         self._reserved_to = CheckpointId(0)
         self._open: dict[CheckpointId, OpenCheckpoint] = {}
-        """The oldest first."""
+        """Open checkpoints, oldest first."""
         self._due_ms: int | None = None
         self._pause_until_ms = 0
         self._failures_in_row = 0
 
     def begin(self, first: CheckpointId, parallelism: int) -> None:
-        """An attempt is about to be claimed; ids below `first` may be in use."""
+        """Prepare for an attempt that is about to be claimed; ids below `first` may be in use."""
         self._parallelism = parallelism
         self._next = max(self._next, first)
         self._open.clear()
@@ -57,7 +57,7 @@ class OpenCheckpoints:
         self._failures_in_row = 0
 
     def run(self, now_ms: int) -> None:
-        """All subtasks are connected: the first interval begins."""
+        """Start the first interval: all subtasks are connected."""
         self._plan_next(now_ms)
 
     def _plan_next(self, now_ms: int) -> None:
@@ -65,40 +65,40 @@ class OpenCheckpoints:
             self._due_ms = now_ms + self._config.interval_ms
 
     def reserve(self) -> CheckpointId:
-        """Return the bound of ids to enter in the log (CP4). Until the next entry, at most
-        `tolerable_failures` more checkpoints fail, as one more fails the attempt, and the open ones
-        have ids, too."""
+        """Return the upper bound of ids to store in the log (CP4). At most `tolerable_failures` further
+        checkpoints can fail before the next entry, since one more fails the attempt. The open ones need
+        ids, too."""
         self._reserved_to = CheckpointId(self._next - 1 + self._config.tolerable_failures + self._most)
         return self._reserved_to
 
     @property
     def reserved_to(self) -> CheckpointId:
-        """The bound that was entered last."""
+        """Return the bound that was stored last."""
         return self._reserved_to
 
-    # --- when -------------------------------------------------------------------------------------
+    # --- times ------------------------------------------------------------------------------------
 
     def any_open(self) -> bool:
         return bool(self._open)
 
     def due_ms(self) -> int | None:
-        """Return the time at which the next one is due by the interval; None while none can be
+        """Return the time when the next checkpoint is due by the interval; None while none can be
         opened."""
         if self._due_ms is None or len(self._open) >= self._most:
             return None
         return max(self._due_ms, self._pause_until_ms)
 
     def retry_ms(self) -> int:
-        """Return the time from which one that does not wait for the interval may be opened. Only
-        failures delay it."""
+        """Return the time from which a checkpoint may be opened that does not wait for the interval.
+        Only failures delay it."""
         return self._pause_until_ms if self._failures_in_row else 0
 
     def timeout_ms(self) -> int | None:
-        """Return the time at which the next of them times out."""
+        """Return the time when the next open checkpoint times out; None if none can."""
         waiting = [open.opened_ms for open in self._open.values() if open.complete_ms is None]
         return min(waiting) + self._config.timeout_ms if waiting else None
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def open(
         self, now_ms: int, *, final: bool = False, savepoint: SavepointRequested | None = None
@@ -112,7 +112,8 @@ class OpenCheckpoints:
         return opened
 
     def acknowledge(self, event: Acknowledge, now_ms: int) -> None:
-        """CP5: each subtask counts once. What is not open is not listened to."""
+        """Record an acknowledgement, once per subtask. Ignore it if the checkpoint is not open
+        (CP5)."""
         open = self._open.get(event.checkpoint)
         if open is None or event.subtask in open.acknowledged:
             return
@@ -121,12 +122,13 @@ class OpenCheckpoints:
             open.complete_ms = now_ms
 
     def declinable(self, checkpoint: CheckpointId, subtask: int) -> OpenCheckpoint | None:
-        """The open checkpoint, where the subtask has not acknowledged it."""
+        """Return the open checkpoint if the subtask has not acknowledged it."""
         open = self._open.get(checkpoint)
         return open if open is not None and subtask not in open.acknowledged else None
 
     def newest_complete(self) -> OpenCheckpoint | None:
-        """The one to enter: those before it are made needless by it."""
+        """Return the newest complete checkpoint, the one to enter in the log; it subsumes those before
+        it."""
         complete = [open for open in self._open.values() if open.complete_ms is not None]
         return complete[-1] if complete else None
 
@@ -138,7 +140,7 @@ class OpenCheckpoints:
         ]
 
     def missing(self, open: OpenCheckpoint) -> list[int]:
-        """The subtasks that have not acknowledged it."""
+        """Return the subtasks that have not acknowledged the checkpoint."""
         return sorted(set(range(self._parallelism)) - set(open.acknowledged))
 
     def unacknowledged(self) -> list[int]:
@@ -147,7 +149,7 @@ class OpenCheckpoints:
         return [] if oldest is None else self.missing(oldest)
 
     def fail(self, open: OpenCheckpoint, now_ms: int) -> int:
-        """It is aborted. How many have failed in a row."""
+        """Remove an aborted checkpoint, and return the number of consecutive failures."""
         del self._open[open.id]
         self._failures_in_row += 1
         self._pause_until_ms = now_ms + self._config.min_pause_ms
@@ -156,7 +158,8 @@ class OpenCheckpoints:
     def entered(
         self, checkpoint: CheckpointId, now_ms: int
     ) -> tuple[OpenCheckpoint, list[OpenCheckpoint]]:
-        """The checkpoint is in the log. It, and the older ones that it makes needless (CP14)."""
+        """Remove a checkpoint that is in the log. Return it, and the older ones that it subsumes
+        (CP14)."""
         entered = self._open.pop(checkpoint)
         subsumed = [open for open in self._open.values() if open.id < checkpoint]
         for open in subsumed:
@@ -166,7 +169,8 @@ class OpenCheckpoints:
         return entered, subsumed
 
     def abandon(self, entering: CheckpointId | None) -> list[OpenCheckpoint]:
-        """The attempt fails: all end but the one that is being entered in the log."""
+        """Remove and return all open checkpoints of a failed attempt, except the one whose entry is
+        being written."""
         abandoned = [open for open in self._open.values() if open.id != entering]
         for open in abandoned:
             del self._open[open.id]

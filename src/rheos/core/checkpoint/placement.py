@@ -1,6 +1,6 @@
-"""Placement: with how many subtasks an attempt runs, when there are fewer slots than it wants (CP18).
+"""Placement: the number of subtasks of an attempt if there are fewer slots than wanted (CP18).
 
-Pure: the slots that are free go in, a decision comes out.
+Pure: it maps the number of free slots to a decision.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Slots that have just gone may come back: ask again."""
+    """A decision: wait, as slots that were just lost may come back."""
 
     until_ms: int
     shortage: RheosError
@@ -28,7 +28,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Short:
-    """They have not come back in time, and fewer will not do."""
+    """A decision: report missing slots. They have not come back in time, and fewer are not enough."""
 
     shortage: RheosError
 
@@ -45,16 +45,16 @@ class Placement:
         self.want(wanted)
         self._within_ms = within_ms
         self._since_ms: int | None = None
-        """Time at which the shortage began, or the event that may have caused it."""
+        """Time when the shortage began, or of the event that may have caused it."""
 
     def want(self, wanted: int) -> None:
-        """So many subtasks, from the next attempt on."""
+        """Set the wanted number of subtasks, from the next attempt on."""
         least = self._given_least
         self._wanted = wanted
         self._least = wanted if least is None else max(1, min(least, wanted))
 
     def lost(self, now_ms: int) -> None:
-        """An attempt has failed, and may have lost its slots."""
+        """Record the failure of an attempt, which may have lost slots."""
         if self._since_ms is None:
             self._since_ms = now_ms
 

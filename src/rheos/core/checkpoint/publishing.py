@@ -1,11 +1,11 @@
-"""Publications that only the driver can make: for each such sink, the next checkpoint to publish.
+"""Publications that only the driver can make: the next checkpoint to publish for each such sink.
 
     entered in the log -> (waits for the one before) -> running -> published
                                                           |   ^
                                                           +---+  retried
 
-Each sink is published by itself, so one whose target is unavailable holds up no other. A publication
-that fails because the target is unavailable (`UnavailableError`) is retried until it succeeds. Any
+Each sink is published separately, so an unavailable target does not delay other sinks. A publication
+that fails because its target is unavailable (`UnavailableError`) is retried until it succeeds. Any
 other error is retried a bounded number of times, and then fails the attempt.
 
 Pure: the coordinator reports events and receives actions. A checkpoint repeats the unpublished
@@ -36,11 +36,12 @@ class Publishing:
 
     @property
     def under_way(self) -> bool:
-        """Whether the driver is publishing: until it has answered, recovery must not publish (CP29)."""
+        """Return whether a publication is running. Until it is answered, recovery must not publish
+        (CP29)."""
         return any(sink.under_way is not None for sink in self._sinks.values())
 
     def retry_ms(self) -> int | None:
-        """Return when the next retry is due, by the monotonic clock, or None."""
+        """Return when the next retry is due, on the monotonic clock; None if none is."""
         due = (sink.retry[0] for sink in self._sinks.values() if sink.retry is not None)
         return min(due, default=None)
 
@@ -51,7 +52,8 @@ class Publishing:
         }
 
     def entered(self, entry: CheckpointCompleted) -> list[Action]:
-        """Announce a checkpoint that is in the log, and publish what it lists for the driver."""
+        """Publish what a checkpoint, which is now in the log, lists for the driver. Also announce the
+        checkpoint."""
         actions: list[Action] = [
             SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
         ]
@@ -60,13 +62,14 @@ class Publishing:
         return actions
 
     def published(self, operator: OperatorId, checkpoint: CheckpointId) -> list[Action]:
-        """Notify the subtasks (CP28), and publish what has waited for this."""
+        """Notify the subtasks (CP28), and publish what waited for this publication."""
         return self._sinks[operator].published(checkpoint)
 
     def failed(
         self, operator: OperatorId, checkpoint: CheckpointId, error: RheosError, now_ms: int
     ) -> RheosError | None:
-        """Return the error if it is not tried again: then it fails the attempt."""
+        """Record a failed publication. Return the error if it is not retried; then it fails the
+        attempt."""
         return self._sinks[operator].failed(checkpoint, error, now_ms)
 
     def tick(self, now_ms: int) -> list[Action]:
@@ -74,8 +77,8 @@ class Publishing:
         return [action for sink in self._sinks.values() for action in sink.tick(now_ms)]
 
     def abandon(self) -> None:
-        """Begin nothing more (CP30): the attempt is over, or the log is another's. Recovery publishes
-        what the log lists."""
+        """Start no further publications (CP30): the attempt has ended, or another driver owns the log.
+        Recovery publishes what the log lists."""
         for sink in self._sinks.values():
             sink.abandon()
 
@@ -86,10 +89,10 @@ class _SinkPublications:
     def __init__(self, operator: OperatorId) -> None:
         self._operator = operator
         self._waiting: PublishOnDriver | None = None
-        """The newest checkpoint that lists something, and is not begun."""
+        """Newest checkpoint with committables whose publication has not started."""
         self.under_way: PublishOnDriver | None = None
         self._is_over = False
-        """Whether the attempt of the publication under way has ended."""
+        """Whether the attempt of the running publication has ended."""
         self._failures = 0
         self._back_off = BackOff(_FOR_EVER_US, first_us=PAUSES_MS[0] * 1000)
         self.retry: tuple[int, PublishOnDriver] | None = None

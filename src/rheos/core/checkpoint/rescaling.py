@@ -1,4 +1,4 @@
-"""Whether a running job can go on with another parallelism, and which one it is to have. Pure."""
+"""Decides whether a running job can be rescaled, and its wanted parallelism. Pure."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
 def refusal(
     request: SavepointRequested, shape: JobShape, *, busy: bool, ending: bool
 ) -> RheosError | None:
-    """Why what is asked for cannot be done, with what to do instead; None where it can.
+    """Return why a rescale is impossible, with advice; None if it is possible.
 
-    `busy` says that a savepoint or another rescale is under way, `ending` that all input has ended.
+    `busy`: a savepoint or another rescale is running. `ending`: all input has ended.
     """
     wanted, slots = request.parallelism, request.slots
     if wanted < 1:

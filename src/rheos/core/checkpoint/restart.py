@@ -1,15 +1,15 @@
-"""Restart strategies: whether, and after how long, a failed attempt is followed by another.
+"""Restart strategies: whether, and after which delay, another attempt follows a failed one.
 
-Some failures come back on every replay. They are handled apart from the rest:
+Some failures come back on every replay. They are treated separately:
 
 - a wrong program, a wrong configuration, or another owner of the job: never restarted;
-- the user's function, the data, state that cannot be restored, or a defect of our own: restarted
-  only under `FixedDelay` and `FailureRate`, by which the user said how often to try. The endless
+- the user's function, the data, state that cannot be restored, or a defect of Rheos: restarted only
+  under `FixedDelay` and `FailureRate`, with which the user has limited the number of tries. The endless
   strategy, which is the default, ends the job at once: the same records would raise the same error
-  again, and a clear error with a non-zero exit is of more use than a job that seems to run. (Flink
+  again, and a clear error with a nonzero exit code is more useful than a job that seems to run. (Flink
   restarts on these too.)
 
-Everything else (a lost process, a lost peer, a store or a target that is away) is restarted.
+After any other failure (a lost process, a lost peer, an unavailable store or target), the job restarts.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from rheos.core.errors import (
 )
 
 LONGEST_UNAVAILABLE_MS = 5_000
-"""Longest delay of the endless strategy after a system was unavailable: a restart costs nobody anything
-then, and output resumes soon after the system's return, however long it was away."""
+"""Longest delay of the endless strategy after a system was unavailable. A restart is cheap then, and
+output resumes soon after the system's return, however long it was unavailable."""
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The failures of a job so far, as far as a strategy looks back."""
+    """The failures of a job so far, as far as a strategy considers them."""
 
     failures: int = 0
     times_ms: tuple[int, ...] = ()
@@ -55,7 +55,7 @@ class History:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`after_ms` None: the job ends."""
+    """The decision after a failure. If `after_ms` is None, the job ends."""
 
     after_ms: int | None
     history: History
@@ -101,8 +101,8 @@ def after_failure(
 
 
 def primary(errors: list[RheosError]) -> RheosError:
-    """The one of an attempt's errors that the user sees: the first, except for the lost peers that any
-    failure brings with it. Being fenced goes before all."""
+    """Return the error of an attempt that the user sees: the first one, ignoring the lost peers that
+    follow any failure. A FencedError takes precedence over all others."""
     for error in errors:
         if isinstance(error, FencedError):
             return error
@@ -110,7 +110,7 @@ def primary(errors: list[RheosError]) -> RheosError:
 
 
 class Failures:
-    """The failures of one job: those of the attempt that is ending, and the history before it."""
+    """The failures of one job: those of the ending attempt, and the earlier history."""
 
     def __init__(self, strategy: RestartStrategy) -> None:
         self._strategy = strategy
@@ -128,7 +128,7 @@ class Failures:
         self._errors.append(error)
 
     def decide(self) -> tuple[RheosError, int | None]:
-        """The error to report, and after how many ms another attempt follows: None ends the job."""
+        """Return the error to report, and the delay in ms until the next attempt; None ends the job."""
         error = primary(self._errors)
         decision = after_failure(self._strategy, self._history, error, self._first_ms)
         self._history = decision.history

@@ -1,4 +1,4 @@
-"""Reads what a restored subtask begins with, through the store it is handed."""
+"""Reads the state of a restored subtask from a store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from rheos.core.protocol.snapshots import (
 )
 
 Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
-"""`state.format.decode`: the rows of a written part, of these key groups where a range is given."""
+"""`state.format.decode`: returns the rows of a written part, limited to a range of key groups if one is
+passed."""
 
 RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
 
@@ -41,11 +42,11 @@ def restored_state(
     decode: Decode,
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
 ) -> RestoredByOperator:
-    """The state of every operator for one subtask, by operator and name. Nothing is read yet.
+    """Return the state of every operator for one subtask, by operator and name. Nothing is read yet.
 
-    Every state of the checkpoint is there for every subtask, with no rows where none fell to it: so an
-    operator can distinguish a restored subtask from a fresh one. What is iterated over later raises
-    CheckpointError, naming the file, where a part is missing or damaged.
+    Every subtask gets every state of the checkpoint, possibly without rows. So an operator can
+    distinguish a restored subtask from a fresh one. Later iteration raises CheckpointError, with the
+    file's name, if a part is missing or damaged.
     """
     first: dict[tuple[OperatorId, str], StateHandle] = {}
     for handle in entry.handles:
@@ -68,7 +69,8 @@ def restored_state(
 class _TableState(RestoredState):
     def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
         self._some = some
-        """Any part of the state. It defines the columns if this subtask has no part of its own."""
+        """Part of the state from any subtask. It defines the columns if this subtask has no part of its
+        own."""
         self.kind = some.kind
         self._taken = taken
         self._store = store
@@ -129,7 +131,7 @@ def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store)
 
 
 def read_part(store: Store, handle: StateHandle) -> bytes:
-    """The bytes of a written part, checked. Raises CheckpointError, naming the file."""
+    """Return the checked bytes of a written part. Raise CheckpointError with the file's name."""
     try:
         data = store.get(handle.path) if handle.path else handle.inline
     except FileNotFoundError as error:

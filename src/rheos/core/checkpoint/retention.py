@@ -1,8 +1,8 @@
-"""Retention: which files and log entries nothing needs any more (CP10).
+"""Retention: decides which files and log entries are no longer needed (CP10).
 
-A state file may be referred to by several checkpoints, since a chain of deltas names all its files in
-each. So a file is not deleted with its checkpoint, but when no kept checkpoint and none in flight
-refers to it, and none to come can: chains only grow from the newest completed checkpoint's.
+Several checkpoints may refer to one state file, since each checkpoint names all files of a chain of
+deltas. So a file is not deleted with its checkpoint. It is deleted when no retained or open checkpoint
+refers to it, and no future one can: chains only grow from those of the newest completed checkpoint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rheos.core.protocol.snapshots import StateHandle
 
 
 def attempt_of(path: str) -> Attempt | None:
-    """The attempt that wrote a state file; None where the path is not of our making."""
+    """Return the attempt that wrote a state file; None if the path is not from Rheos."""
     parts = path.split("/")
     if len(parts) < 4 or parts[1] != "state" or not parts[2].isdecimal():
         return None
@@ -33,8 +33,8 @@ def stale(
     keep: frozenset[str],
     through: CheckpointId | None = None,
 ) -> list[str]:
-    """Return the files in the state folder that nothing needs, among those of attempts before `attempt`
-    and of its own checkpoints up to `through`."""
+    """Return the files in the state folder that are no longer needed, among those of attempts before
+    `attempt` and of its own checkpoints up to `through`."""
     own = range(0 if through is None else through + 1)
     return [
         path
@@ -46,7 +46,8 @@ def stale(
 
 
 def _checkpoint_of(path: str) -> int | None:
-    """The checkpoint that a state file was written for."""
+    """Return the checkpoint for which a state file was written; None if the path does not contain
+    one."""
     name = path.split("/")[3]
     return int(name) if name.isdecimal() else None
 
@@ -58,20 +59,21 @@ class Expired:
 
 
 class Retention:
-    """Keeps the newest `retain` checkpoints, and of the files of others those that may be needed yet.
+    """Retains the newest `retain` checkpoints, and those files of other checkpoints that may still be
+    needed.
 
-    A file goes when no kept checkpoint refers to it, and every checkpoint that was seen to refer to it
-    is as old as the newest complete one: those to come refer to what that one does, and to files that
-    are newer than it. So a file that only an aborted checkpoint has named stays until a checkpoint
-    after that one completes without it.
+    A file is deleted when no retained checkpoint refers to it, and no checkpoint newer than the newest
+    complete one has referred to it. Future checkpoints refer only to the files of the newest complete
+    one, and to newer files. So a file that only an aborted checkpoint has named stays until a later
+    checkpoint completes without it.
     """
 
     def __init__(self, retain: int, completed: Sequence[Numbered] = ()) -> None:
         self._retain = max(1, retain)
         self._kept = list(completed)
-        """Oldest first."""
+        """Retained checkpoints, oldest first."""
         self._known: dict[str, CheckpointId] = {}
-        """Files that exist and are ours to delete, with the newest checkpoint that refers to them."""
+        """Existing files that retention may delete, with the newest checkpoint that refers to each."""
         for kept in completed:
             self.noted(kept.entry.checkpoint, kept.entry.handles)
 
@@ -81,7 +83,7 @@ class Retention:
 
     @property
     def kept(self) -> tuple[CheckpointCompleted, ...]:
-        """The oldest first."""
+        """Return the retained checkpoints, oldest first."""
         return tuple(kept.entry for kept in self._kept)
 
     @property
@@ -90,21 +92,23 @@ class Retention:
 
     @property
     def numbers_beside_next(self) -> list[int]:
-        """Numbers of the entries that are kept once another checkpoint is complete, without it."""
+        """Return the numbers of the entries that will be retained in addition to the next completed
+        checkpoint."""
         return self.numbers[max(0, len(self._kept) + 1 - self._retain) :]
 
     @property
     def needed(self) -> frozenset[str]:
-        """The files that the kept checkpoints refer to."""
+        """Return the files to which the retained checkpoints refer."""
         return frozenset(path for kept in self._kept for path in referred(kept.entry.handles))
 
     def noted(self, checkpoint: CheckpointId, handles: Iterable[StateHandle]) -> None:
-        """A subtask acknowledged these, for a checkpoint that may or may not complete."""
+        """Record the files that a subtask has acknowledged, for a checkpoint that may or may not
+        complete."""
         for path in referred(handles):
             self._known[path] = max(checkpoint, self._known.get(path, checkpoint))
 
     def completed(self, number: int, entry: CheckpointCompleted) -> Expired:
-        """The checkpoint is in the log."""
+        """Record that a checkpoint is in the log, and return what has expired."""
         assert not self._kept or number > self._kept[-1].number, "CP1: entries come in order"
         self._kept.append(Numbered(number, entry))
         self.noted(entry.checkpoint, entry.handles)

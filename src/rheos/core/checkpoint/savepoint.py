@@ -38,17 +38,17 @@ class Savepoint(msgspec.Struct, frozen=True, kw_only=True):
     """The manifest's content."""
 
     id: str
-    """Unique, also among copies of one job."""
+    """Unique id, even among copies of one job."""
     job: JobId
     name: str
-    """The job's name."""
+    """Name of the job."""
     version: str
     """Version of the Rheos that wrote it."""
     taken_ms: int
     """Wall-clock time, ms since the epoch."""
     entry: CheckpointCompleted
-    """The checkpoint it was taken with; its handles are the savepoint's own, their paths are below the
-    savepoint's folder, and it lists no committables."""
+    """Checkpoint with which it was taken. The handles refer to files below the savepoint's folder, and
+    there are no committables."""
 
 
 class Restore(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +56,7 @@ class Restore(msgspec.Struct, frozen=True, kw_only=True):
 
     entry: CheckpointCompleted
     origin: Origin | None = None
-    """The savepoint whose folder the paths are below; None: the job's own checkpoint directory."""
+    """Savepoint whose folder contains the paths; None: the job's own checkpoint directory."""
 
 
 _body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
@@ -78,9 +78,9 @@ def encode_manifest(savepoint: Savepoint) -> bytes:
 
 
 def write_savepoint(store: Store, savepoint: Savepoint) -> None:
-    """Write the manifest: from now on the savepoint exists. `store` is at its folder.
+    """Write the manifest, which makes the savepoint exist. The root of `store` is its folder.
 
-    Raises CheckpointError where it fails, or another savepoint is there.
+    Raise CheckpointError if that fails, or another savepoint is already there.
     """
     data = encode_manifest(savepoint)
     try:
@@ -95,9 +95,9 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
 
 
 def read_savepoint(store: Store, directory: str) -> Savepoint:
-    """The savepoint whose folder is the root of `store`; `directory` is what the user calls it.
+    """Return the savepoint whose folder is the root of `store`; `directory` is its name for the user.
 
-    Raises CheckpointError where it is missing, damaged or of a later version.
+    Raise CheckpointError if it is missing, damaged or of a later version.
     """
     try:
         data = store.get(MANIFEST)
@@ -135,7 +135,7 @@ def _sealed(directory: str) -> Sealed:
 
 
 def _decode(data: bytes, directory: str) -> Savepoint:
-    """CP32: its handles name files of its own folder, and nothing else."""
+    """Decode a manifest. Its handles must only name files of its own folder (CP32)."""
     sealed = _sealed(directory)
     _, body = sealed.open(data)
     savepoint = sealed.decoded(body, _body_decoder)
@@ -146,8 +146,8 @@ def _decode(data: bytes, directory: str) -> Savepoint:
 
 
 def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
-    """Read every file of the savepoint, one at a time. Raises CheckpointError, naming those that are
-    missing or damaged."""
+    """Read every file of the savepoint, one at a time. Raise CheckpointError with the names of missing
+    or damaged files."""
     wrong = []
     for handle in savepoint.entry.handles:
         problem = _problem(store, handle)
@@ -176,8 +176,8 @@ def _problem(store: Store, handle: StateHandle) -> str | None:
 
 
 def discard_savepoint(store: Store) -> None:
-    """Delete what a savepoint has left in its folder, the manifest first, and what is still being
-    written. Raises OSError."""
+    """Delete a savepoint's files in its folder, including unfinished ones; the manifest goes first.
+    Raise OSError."""
     store.delete(MANIFEST)
     for path in [*store.list(STATE), *store.unfinished(STATE)]:
         store.delete(path)

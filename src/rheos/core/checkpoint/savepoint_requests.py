@@ -1,15 +1,15 @@
-"""The savepoints that were asked for, one at a time: pure bookkeeping for the coordinator.
+"""Requests for savepoints, processed one at a time: pure bookkeeping for the coordinator.
 
     queued -> (DRAINING) -> OPEN -> COMMITTING -> WRITING -> answered
                  |           |                       |
                  +-----------+-- the attempt fails --+--> answered with an error
 
-One that the job itself has asked for, to stop with a checkpoint and without a copy, is TAKEN where
-others are written, and nobody is answered. So is one by which the job is rescaled; then it is
-RESCALING until the next attempt runs, and that is the answer.
+The job itself may request to stop with a checkpoint and without a copy. Such a request becomes TAKEN
+instead of WRITING, and is not answered. A request to rescale becomes TAKEN, too. It is then RESCALING
+until the next attempt runs, and that is the answer.
 
-A savepoint whose checkpoint is in the log outlives its attempt: recovery commits the checkpoint, and
-then the manifest is written (CP13).
+If a savepoint's checkpoint is in the log, the savepoint survives the end of its attempt: recovery
+commits the checkpoint, and then the manifest is written (CP13).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Stage(Enum):
 
 
 _WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
-"""The request that the job itself makes at its end."""
+"""Request that the job itself makes at its end."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Current:
     request: SavepointRequested
     stage: Stage
     entry: CheckpointCompleted | None = None
-    """Once its checkpoint is in the log: as the manifest will hold it."""
+    """Entry for the manifest, once the checkpoint is in the log."""
 
 
 class SavepointRequests:
@@ -60,7 +60,7 @@ class SavepointRequests:
         self._queue: deque[SavepointRequested] = deque()
         self._current: _Current | None = None
 
-    # --- asked ------------------------------------------------------------------------------------
+    # --- queries ----------------------------------------------------------------------------------
 
     @property
     def stage(self) -> Stage | None:
@@ -68,32 +68,34 @@ class SavepointRequests:
 
     @property
     def next(self) -> SavepointRequested | None:
-        """The one whose turn it is: none while another is under way."""
+        """Return the next waiting request; None while another one is being processed."""
         return self._queue[0] if self._queue and self._current is None else None
 
     @property
     def one_behind(self) -> bool:
-        """Whether another waits for the one under way to be settled, which has its checkpoint."""
+        """Return whether a request waits while the current one, which has its checkpoint, is being
+        settled."""
         return bool(self._queue) and self.stage in (Stage.COMMITTING, Stage.WRITING)
 
     @property
     def busy(self) -> bool:
-        """Whether anything is under way or waits."""
+        """Return whether any request is being processed or waits."""
         return self._current is not None or bool(self._queue)
 
     @property
     def entry(self) -> CheckpointCompleted | None:
-        """The checkpoint that carries the request under way, once it is in the log."""
+        """Return the checkpoint of the current request, once it is in the log."""
         return None if self._current is None else self._current.entry
 
     @property
     def rescales(self) -> bool:
-        """Whether the one under way is for another parallelism."""
+        """Return whether the current request is a rescale."""
         return self._current is not None and self._current.request.after is After.RESCALE
 
     @property
     def holds(self) -> bool:
-        """Whether no checkpoint may be opened: the attempt ends with the savepoint (CP16, CP40)."""
+        """Return whether no checkpoint may be opened, because the attempt ends with the savepoint
+        (CP16, CP40)."""
         return (
             self._current is not None
             and self._current.request.after in (After.STOP, After.RESCALE)
@@ -101,7 +103,7 @@ class SavepointRequests:
         )
 
     def is_of(self, checkpoint: CheckpointId) -> bool:
-        """Whether the one under way was taken with the checkpoint."""
+        """Return whether the current savepoint was taken with the checkpoint."""
         current = self._current
         return (
             current is not None and current.entry is not None and current.entry.checkpoint == checkpoint
@@ -109,31 +111,32 @@ class SavepointRequests:
 
     @property
     def awaited(self) -> tuple[SavepointRequested, Stage | None] | None:
-        """The oldest request that is not answered, and its stage: None if it has not begun."""
+        """Return the oldest unanswered request, and its stage: None if it has not begun."""
         if self._current is not None and self._current.request is not _WITHOUT_COPY:
             return self._current.request, self._current.stage
         waiting = next((each for each in self._queue if each is not _WITHOUT_COPY), None)
         return None if waiting is None else (waiting, None)
 
-    # --- what happens -----------------------------------------------------------------------------
+    # --- events -----------------------------------------------------------------------------------
 
     def ask(self, request: SavepointRequested) -> None:
         self._queue.append(request)
 
     def ask_to_stop(self) -> None:
-        """The job is to stop with its next checkpoint, of which no copy is wanted. May be called again:
-        one that fails is taken again."""
+        """Request that the job stops with its next checkpoint, without a copy. May be called again: a
+        failed one is repeated."""
         current = None if self._current is None else self._current.request
         if current is not _WITHOUT_COPY and _WITHOUT_COPY not in self._queue:
             self.ask(_WITHOUT_COPY)
 
     def drain(self) -> None:
-        """Begin the next one, for which the input is ended first."""
+        """Begin the next request, which first ends the input."""
         assert self._current is None
         self._current = _Current(self._queue.popleft(), Stage.DRAINING)
 
     def open(self) -> SavepointRequested | None:
-        """A checkpoint is about to be opened that can carry a savepoint. None if none is asked for."""
+        """Attach a request to the checkpoint that is about to be opened, and return it; None if there
+        is none."""
         if self._current is None and self._queue:
             self._current = _Current(self._queue.popleft(), Stage.OPEN)
         elif self._current is None or self._current.stage is not Stage.DRAINING:
@@ -142,7 +145,7 @@ class SavepointRequests:
         return self._current.request
 
     def entered(self, open: OpenCheckpoint, entry: CheckpointCompleted) -> list[Action]:
-        """The checkpoint that carries it is in the log."""
+        """Handle that the checkpoint of the current savepoint is in the log."""
         current = self._current
         assert current is not None
         assert current.stage is Stage.OPEN
@@ -168,7 +171,7 @@ class SavepointRequests:
         return []
 
     def committed(self, up_to: CheckpointId) -> list[Action]:
-        """All sinks have committed everything up to the checkpoint: now the manifest may be written."""
+        """Write the manifest once all sinks have committed everything up to the checkpoint."""
         current = self._current
         if current is None or current.stage is not Stage.COMMITTING:
             return []
@@ -189,8 +192,8 @@ class SavepointRequests:
         return [WriteSavepoint(current.request.request, current.request.directory, current.entry)]
 
     def written(self, request: int) -> bool | None:
-        """The manifest is in its place. Whether the job is to stop now, which one that has taken its
-        final checkpoint does by itself. None where the request is no longer current."""
+        """Handle that the manifest is written. Return whether the job must stop now; after a final
+        checkpoint it stops by itself. Return None if the request is no longer current."""
         current = self._current
         if current is None or current.request.request != request:
             return None
@@ -206,14 +209,14 @@ class SavepointRequests:
         return self.fail(error)
 
     def rescale(self) -> None:
-        """The next attempt is of the width that was asked for."""
+        """Record that the next attempt will have the requested parallelism."""
         assert self._current is not None
         assert self._current.stage is Stage.TAKEN, "CP40: its checkpoint is committed everywhere"
         self._current.stage = Stage.RESCALING
         self._forget_the_stop()
 
     def running(self) -> list[Action]:
-        """All subtasks of an attempt are connected."""
+        """Answer a rescale request, if all subtasks of the new attempt are connected."""
         current = self._current
         if current is None or current.stage is not Stage.RESCALING:
             return []
@@ -221,12 +224,13 @@ class SavepointRequests:
         return [SavepointEnded(current.request.request)]
 
     def _forget_the_stop(self) -> None:
-        """The next attempt reads again before it stops (CP39)."""
+        """Drop the request to stop, because the next attempt must first read again (CP39)."""
         if _WITHOUT_COPY in self._queue:
             self._queue.remove(_WITHOUT_COPY)
 
     def attempt_failed(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
-        """One whose checkpoint is not in the log, nor about to be, ends with the attempt."""
+        """Fail the current request with its attempt, unless its checkpoint is in the log or about to
+        be."""
         self._forget_the_stop()
         match self.stage:
             case Stage.DRAINING:
@@ -243,7 +247,7 @@ class SavepointRequests:
         )
 
     def fail(self, error: RheosError) -> list[Action]:
-        """The one under way is given up."""
+        """Fail the current request."""
         current = self._current
         assert current is not None
         self._current = None
@@ -254,7 +258,7 @@ class SavepointRequests:
         return [answer] if directory is None else [answer, DiscardSavepoint(directory)]
 
     def end(self, why: str) -> list[Action]:
-        """The job has ended: nothing more is taken."""
+        """Fail all requests, because the job has ended."""
         error = CheckpointError(f"no savepoint was taken: {why}")
         actions: list[Action] = []
         if self._current is not None:

@@ -3,8 +3,8 @@
     state/<operator>/<subtask>-<state>-<piece>.arrow
 
 A savepoint is self-contained: every part is FULL, every piece is a file, nothing is stored inline, and
-nothing is shared with checkpoints. If it cannot be written, no checkpoint fails: the error is returned
-as a sentence.
+nothing is shared with checkpoints. A failure of the write does not fail the checkpoint: the error is
+returned as a string.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Written:
 
 
 class PendingSavepoint:
-    """A savepoint's parts on their way."""
+    """The parts of a savepoint that are being written."""
 
     def __init__(self, completion: Completion[_Written]) -> None:
         self._completion = completion
@@ -39,16 +39,18 @@ class PendingSavepoint:
         return self._completion.done()
 
     def error(self) -> str:
-        """Once done: why it could not be written; empty where it is."""
+        """Return the error of the finished write; empty if it succeeded."""
         return self._completion.result().error
 
     def handles(self) -> list[StateHandle]:
-        """Once done, without error: every piece, in the order in which the pieces of a state apply."""
+        """Return the handles of a successful write: every piece, in the order in which a state's pieces
+        apply."""
         return self._completion.result().handles
 
 
 class SavepointWriter:
-    """One per subtask and savepoint. `open_store` opens its folder, and may take its time."""
+    """Writes savepoints of a subtask, one object per savepoint. `open_store` opens its folder, and may
+    take long."""
 
     def __init__(
         self, open_store: Callable[[], Store], subtask: int, io: IoExecutor, encode: Encode
@@ -59,8 +61,8 @@ class SavepointWriter:
         self._encode = encode
 
     def begin(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> PendingSavepoint:
-        """Submits the writes, as one piece of work: tables are made and written one after another, so
-        that no more than one is in memory, and checkpoints have the other threads."""
+        """Submit the writes as one piece of work. Tables are made and written one after another: only
+        one is in memory at a time, and the other threads stay free for checkpoints."""
         return PendingSavepoint(self._io.submit(lambda: self._write(parts)))
 
     def _write(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> _Written:

@@ -1,6 +1,6 @@
 """Writes a subtask's snapshots concurrently with its processing, and reuses files of earlier ones.
 
-A state is stored in one of two forms, and every checkpoint refers to the whole of it:
+A state is stored in one of two forms, and every checkpoint refers to the whole state:
 
 - as a *chain* of parts: a FULL part and the deltas since (CP11). If nothing has changed, nothing is
   written. A failed write of a part invalidates all checkpoints until the next FULL part begins a new
@@ -50,7 +50,7 @@ class PartFailure:
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """A part, whose pieces are a handle each, or one file of a set."""
+    """A part, with one handle per piece, or one file of a set."""
 
     operator: OperatorId
     state: str
@@ -69,7 +69,7 @@ _Written: TypeAlias = dict[tuple[str, str], StateHandle | Exception]
 
 
 class _OfSet:
-    """The completion of one file of those that one piece of work writes."""
+    """The completion of one of the files that a single piece of work writes."""
 
     def __init__(self, written: Completion[_Written], file: tuple[str, str]) -> None:
         self._written = written
@@ -86,8 +86,8 @@ class _OfSet:
 
 
 class PendingSnapshot:
-    """A checkpoint's parts and files on their way. The executor's completions wake the mailbox to look
-    again."""
+    """The parts and files of a checkpoint that are being written. Completions of the executor wake the
+    mailbox, which then polls this object."""
 
     def __init__(self, checkpoint: CheckpointId, links: Sequence[_Link], new: Sequence[_Link]) -> None:
         self.checkpoint = checkpoint
@@ -95,11 +95,13 @@ class PendingSnapshot:
         self._new = new
 
     def done(self) -> bool:
-        """Whether every part, of the chains too, and every file is written or has failed."""
+        """Return whether every part, including earlier ones of the chains, and every file is written or
+        has failed."""
         return all(link.completion.done() for link in self._links)
 
     def failures(self) -> list[PartFailure]:
-        """Once done: what failed. Where there is any, the checkpoint is to be declined."""
+        """Return the failures of the finished writes. If there are any, the checkpoint must be
+        declined."""
         failed = []
         for link in self._links:
             error = link.failed()
@@ -113,16 +115,18 @@ class PendingSnapshot:
         return failed
 
     def handles(self) -> list[StateHandle]:
-        """Once done, without failures: the handles, those of each state in the order they apply."""
+        """Return the handles of successful writes, those of each state in the order in which they
+        apply."""
         return [handle for link in self._links for handle in link.completion.result()]
 
     def written_bytes(self) -> int:
-        """Once done, without failures: what was written for this checkpoint, and not for one before."""
+        """Return the number of bytes that successful writes wrote for this checkpoint only."""
         return sum(handle.size_bytes for link in self._new for handle in link.completion.result())
 
 
 class SnapshotWriter:
-    """One per subtask and attempt; it knows no chains at first, also after a restore."""
+    """Writes the snapshots of one subtask in one attempt. At first it has no chains, even after a
+    restore."""
 
     def __init__(
         self,
@@ -145,9 +149,10 @@ class SnapshotWriter:
         self._files: dict[tuple[OperatorId, str, str], _Link] = {}
 
     def adopt(self, handles: Iterable[StateHandle]) -> None:
-        """Take over the FILEs of the checkpoint that the attempt starts from: they are written.
+        """Reuse the FILEs of the checkpoint that the attempt starts from, because they are already
+        written.
 
-        Names are unique over the life of a job, so those of all subtasks may be taken (CP20).
+        Names are unique over the life of a job, so the files of all subtasks may be passed (CP20).
         """
         for handle in handles:
             if handle.mode is PartMode.FILE:
@@ -158,7 +163,8 @@ class SnapshotWriter:
     def begin(
         self, checkpoint: CheckpointId, snapshots: Sequence[tuple[OperatorId, Snapshot]]
     ) -> PendingSnapshot:
-        """Submits the writes. A snapshot names all the state there is: what it leaves out is gone."""
+        """Submit the writes. Each snapshot names the whole state: states that it omits no longer
+        exist."""
         chains: dict[tuple[OperatorId, str], list[_Link]] = {}
         files: dict[tuple[OperatorId, str, str], _Link] = {}
         new: list[_Link] = []
@@ -246,7 +252,7 @@ class SnapshotWriter:
         snapshot: Snapshot,
         files: dict[tuple[OperatorId, str, str], _Link],
     ) -> list[_Link]:
-        """Add the snapshot's files to `files`; returns those that are written now."""
+        """Add the snapshot's files to `files`, and return those that are written now."""
         missing: dict[tuple[str, str], SnapshotFile] = {}
         for file in snapshot.files:
             key = (operator, file.state, file.name)
@@ -280,7 +286,8 @@ class SnapshotWriter:
     def _written(
         self, checkpoint: CheckpointId, operator: OperatorId, file: SnapshotFile
     ) -> StateHandle | Exception:
-        """One file that fails does not keep the others from being written."""
+        """Write a file, and return its handle or its error, so that one failure does not prevent other
+        writes."""
         try:
             return self._put(
                 operator,

@@ -1,6 +1,6 @@
 """The phase of the splits that an attempt's sources may open.
 
-CP25: a split is opened only when all splits of lower phases are read, in all subtasks.
+CP25: a split is opened only when all subtasks have read all splits of lower phases.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ class SourcePhases:
         self._attempt = Attempt(0)
         self._parallelism = 0
         self._read: dict[OperatorId, dict[int, int]] = {}
-        """By source and subtask: the phase that it has come to."""
+        """Phase that each subtask has reached, by source and subtask."""
         self._open: dict[OperatorId, int] = {}
 
     def begin(self, attempt: Attempt, parallelism: int) -> None:
-        """An attempt is started: its subtasks report again."""
+        """Record the start of an attempt; its subtasks report again."""
         self._attempt = attempt
         self._parallelism = parallelism
         self._read.clear()
         self._open.clear()
 
     def reported(self, event: PhaseRead) -> list[Action]:
-        """A subtask of the attempt has read on."""
+        """Record a subtask's progress."""
         read = self._read.setdefault(event.operator, {})
         read[event.subtask] = max(read.get(event.subtask, 0), event.phase)
         if len(read) < self._parallelism:

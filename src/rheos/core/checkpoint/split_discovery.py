@@ -1,8 +1,8 @@
-"""Which splits of an attempt's sources are found while it runs, and who is notified of them.
+"""Splits of an attempt's sources that are discovered while it runs, and how subtasks are notified.
 
-Pure. A source is listed anew at an interval, one listing at a time. What of it was not there before is
-announced to all subtasks, in messages of bounded size: the next goes when all have taken the one
-before. CP34 to CP38 of docs/protocols/checkpoints.md.
+Pure. A source is listed repeatedly at an interval, one listing at a time. New splits are announced to
+all subtasks, in messages of bounded size. The next message is sent when all subtasks have taken the
+previous one. CP34 to CP38 of docs/protocols/checkpoints.md.
 
     LISTING --(listed)--> ANNOUNCING --(all have taken all)--> WAITING --(interval)--> LISTING
        |                                                          ^
@@ -32,53 +32,53 @@ from rheos.core.protocol.splits import LISTING_TRIES, Split
 T = TypeVar("T")
 
 SLOW_MS = 60_000
-"""A listing that takes longer is shown in the status, and waited for."""
+"""Time after which the status shows that a listing is slow. It is still awaited."""
 MAX_SPLITS = 500
-"""Of one message."""
+"""Maximum number of splits in one message."""
 MAX_BYTES = 1 << 20
-"""Of one message, but for a single split that is larger."""
+"""Maximum size of one message, except for a single larger split."""
 
 
 @dataclass(slots=True)
 class _Discovery:
-    """Of one source."""
+    """The discovery of one source."""
 
     source: WatchedSource
     listing: bool = False
-    """One is under way, of this attempt or of one before it."""
+    """Whether a listing is running, of this attempt or an earlier one."""
     asked_ms: int = 0
-    """When it was begun."""
+    """Time when that listing began."""
     due_ms: int | None = None
-    """When something is to be done again; None at once."""
+    """Time of the next action; None: at once."""
     failures: int = 0
-    """In a row."""
+    """Number of consecutive failures."""
     error: RheosError | None = None
-    """Of the last listing, where it failed or has found nothing at all, or of the one under way, where
-    it is slow."""
+    """Error of the last listing, if it failed or found nothing at all, or of the running one, if it is
+    slow."""
 
-    # All that follows is of the attempt.
+    # The fields below belong to the attempt.
     announced: set[str] = field(default_factory=set)
-    """By id; the splits that subtasks knew when it began count, too."""
+    """Ids of the announced splits, including those that subtasks knew at the start."""
     sent: int = 0
-    """How many splits were announced, without those that were known."""
+    """Number of announced splits, without those known at the start."""
     found: deque[Split] = field(default_factory=deque)
-    """What is still to be announced."""
+    """Splits still to be announced."""
     gone: deque[str] = field(default_factory=deque)
-    """What is to be announced as gone, of a source that forgets, by id."""
+    """Ids of splits still to be announced as gone, for a source that forgets."""
     missing: set[str] = field(default_factory=set)
-    """Of those that were announced: what the last listing did not have, and is gone if the next has it
-    not, either."""
+    """Ids of announced splits that the last listing lacked. They are gone if the next one lacks them,
+    too."""
     listings: int = 0
     whole_is_known: bool = False
-    """Subtasks have heard that all was announced that there is."""
+    """Whether subtasks were notified that all existing splits have been announced."""
     message: SplitsFound | None = None
-    """What some have not taken yet."""
+    """Message that some subtasks have not taken yet."""
     taken: dict[int, int] = field(default_factory=dict)
-    """By subtask: how many splits of those that were announced it has taken."""
+    """Number of announced splits that each subtask has taken."""
 
 
 class SplitDiscovery:
-    """Of one driver. Its methods return what is to be done."""
+    """The discovery of all sources in one driver. Its methods return actions."""
 
     def __init__(self, watched: Mapping[OperatorId, WatchedSource]) -> None:
         self._attempt = Attempt(0)
@@ -87,13 +87,13 @@ class SplitDiscovery:
 
     @property
     def error(self) -> RheosError | None:
-        """Why nothing is found of a source just now."""
+        """Return why no splits of a source can be found at the moment; None if they can."""
         failed = (each.error for each in self._discoveries.values() if each.error is not None)
         return next(failed, None)
 
     def begin(self, attempt: Attempt, parallelism: int) -> None:
-        """An attempt is started. Nothing of what was found is kept: what is in its state its subtasks
-        know, and all else is found again (CP34)."""
+        """Start over for a new attempt. Its subtasks know the splits in their state; all others are
+        discovered again (CP34)."""
         self._attempt = attempt
         self._parallelism = parallelism
         for each in self._discoveries.values():
@@ -110,7 +110,7 @@ class SplitDiscovery:
     # --- while all subtasks are connected ---------------------------------------------------------
 
     def deadline_ms(self) -> int | None:
-        """When time alone changes anything."""
+        """Return the time when `tick` has something to do; None if there is no such time."""
         dues = [
             each.due_ms or 0
             for each in self._discoveries.values()
@@ -119,7 +119,8 @@ class SplitDiscovery:
         return min(dues, default=None)
 
     def tick(self, now_ms: int) -> list[Action]:
-        """List what is due. What some subtask has not taken within the interval is sent once more."""
+        """Start listings that are due. Repeat a message that some subtask has not taken within the
+        interval."""
         actions: list[Action] = []
         for id, each in self._discoveries.items():
             if each.listing and now_ms - each.asked_ms >= SLOW_MS:
@@ -135,7 +136,8 @@ class SplitDiscovery:
         return actions
 
     def listed(self, event: SplitsListed, now_ms: int, running: bool) -> list[Action]:
-        """What a listing has found; where no attempt runs, it is made again when one does."""
+        """Handle the result of a listing. If no attempt is running, the listing is repeated in the next
+        one."""
         each = self._discoveries[event.operator]
         each.listing = False
         none = not event.splits and not each.announced
@@ -159,7 +161,7 @@ class SplitDiscovery:
         return self._announce(event.operator, each, now_ms)
 
     def not_listed(self, event: SplitsNotListed, now_ms: int, running: bool) -> RheosError | None:
-        """It is tried again after the interval. Returns the error where it has failed too often."""
+        """Schedule a retry after the interval. Return the error if there were too many failures."""
         each = self._discoveries[event.operator]
         each.listing = False
         each.failures += 1
@@ -168,7 +170,7 @@ class SplitDiscovery:
         return event.error if running and each.failures >= LISTING_TRIES else None
 
     def taken(self, event: SplitsTaken, now_ms: int) -> list[Action]:
-        """A subtask of the attempt knows so many of the splits that were announced."""
+        """Record the number of announced splits that a subtask of the attempt knows."""
         each = self._discoveries.get(event.operator)
         if each is None or each.message is None:
             return []
@@ -179,10 +181,10 @@ class SplitDiscovery:
         return self._announce(event.operator, each, now_ms)
 
     def _announce(self, id: OperatorId, each: _Discovery, now_ms: int) -> list[Action]:
-        """The next of what was found, or is gone; where there is none, the source is listed after the
+        """Announce the next new or gone splits. If there are none, schedule the next listing after the
         interval."""
         each.due_ms = now_ms + each.source.every_ms
-        # What the subtasks know of before is missing for certain after two looks.
+        # Splits that subtasks know from earlier attempts are certainly missing after two listings.
         whole_is_due = each.source.forgets and each.listings > 1 and not each.whole_is_known
         if not (each.found or each.gone or whole_is_due):
             return []
@@ -208,7 +210,7 @@ def _slow(source: WatchedSource) -> RheosError:
 
 
 def _next_of(rest: deque[T], size_bytes: Callable[[T], int]) -> list[T]:
-    """Take as many of them as one message may have."""
+    """Take as many items as fit into one message."""
     taken: list[T] = []
     size = 0
     while rest and len(taken) < MAX_SPLITS:

@@ -1,7 +1,7 @@
-"""When a driver that stands by takes a job over, and when nothing is left to stand by for. Pure.
+"""Decides when a standby driver takes a job over, and when it can end. Pure.
 
-It looks at the note of the driver that runs the job (`driver_note`), again and again. Like the note,
-this decides only who begins; where two begin, the log decides between them (CP2, CP41).
+It checks the note of the driver that runs the job (`driver_note`) repeatedly. Like the note, it only
+decides who starts. If two drivers start, the log decides between them (CP2, CP41).
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ class Standing(Enum):
 
 
 class Standby:
-    """Of one driver and one job."""
+    """A standby driver of one job."""
 
     def __init__(self) -> None:
         self._seen: tuple[str, int] | None = None
-        """Whose note it was, and how often renewed."""
+        """Owner and number of renewals of the note, as last seen."""
         self._looked_ms = 0
         self._silent_ms = 0
-        """For so long the note was looked at and did not change."""
+        """Time for which the note was watched without a change."""
 
     def look(self, note: DriverNote | None, driver: Driver, now_ms: int) -> Standing:
-        """`driver` is the process of the note; `now_ms` is monotonic. To be called every LOOK_EVERY_MS
-        or so, whenever the note could be read: time in which nobody looked does not count against the
-        driver, since this one may have stood still, or been cut off, for as long."""
+        """Decide after reading the note. `driver` is the process of the note; `now_ms` is monotonic.
+        Call this about every LOOK_EVERY_MS, whenever the note could be read. Longer gaps do not count
+        against the driver, since this process may have been suspended or disconnected for that time."""
         if note is None:
-            # Notes are released, not removed: a store that has lost one is not what it was, such as a
-            # folder that is no longer mounted, and a job must not begin anew there.
+            # Notes are released, never removed. A store that has lost one is not the same store, such
+            # as a folder that is no longer mounted, and a job must not start over there.
             return Standing.TAKES_OVER if self._seen is None else Standing.BEHIND
         if note.released:
-            # One who stands by for a job that had ended before is there to start it.
+            # If the job had already ended when this standby began, it is here to start the job.
             over = note.outcome is not None and self._seen is not None
             return Standing.OVER if over else Standing.TAKES_OVER
         if driver is Driver.DEAD:

@@ -1,6 +1,6 @@
-"""Which state each subtask of an attempt gets, of that which those of an earlier one wrote (CP12).
+"""Assigns the state that subtasks of an earlier attempt wrote to the subtasks of a new one (CP12).
 
-Pure: the entry in, a list of handles out. What is assigned here is read by `restored_state`.
+Pure: it maps an entry to a list of handles. `restored_state` reads what is assigned here.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from rheos.core.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandl
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one subtask takes of one handle."""
+    """The share of one handle that one subtask takes."""
 
     handle: StateHandle
     groups: range | None = None
-    """Of a KEYED part: these key groups; None takes all there are."""
+    """Key groups of a KEYED part; None takes all."""
     every: int = 1
     offset: int = 0
-    """Of a LIST part: the rows offset, offset + every, ..."""
+    """First row of a LIST part: the share has the rows offset, offset + every, ..."""
     receiver: int | None = None
-    """Of rows that waited in the output of a broadcast edge: those for this old subtask."""
+    """Number of the old subtask for which rows waited in the output of a broadcast edge."""
 
 
 def shares(
@@ -36,13 +36,13 @@ def shares(
     parallelism: int,
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
 ) -> list[Share]:
-    """What subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12). `widths`
-    has the operators that are narrower than the job now; the entry knows those that were.
+    """Return what subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12).
+    `widths` has the operators that are narrower than the job now; the entry has those that were.
 
-    KEYED: the rows of its key groups, from every old subtask whose groups overlap them; of a set of
-    files, every file of such a subtask. LIST: its own rows where the parallelism is as it was (of
-    those in the output of a sender beyond a narrower operator, what falls to it in turn), else every
-    n-th of all. UNION: all. BROADCAST: those of one old subtask (EX17).
+    KEYED: the rows of its key groups, from every old subtask whose groups overlap them; from a set of
+    files, every file of such a subtask. LIST: its own rows if the parallelism is unchanged, otherwise
+    every n-th row of all subtasks. (In the first case, outputs of senders beyond a narrower operator
+    are assigned in turn.) UNION: all rows. BROADCAST: the rows of one old subtask (EX17).
     """
     handles = sorted(entry.handles, key=lambda handle: (handle.operator, handle.state, handle.subtask))
     result = []
@@ -60,7 +60,7 @@ def shares(
                 case StateKind.KEYED:
                     result.extend(_keyed_share(handle, entry, subtask, now))
                 case StateKind.LIST if parallelism == entry.parallelism and now == before:
-                    # What waited in an output was written by its sender, which may be wider.
+                    # Rows in an output were stored by its sender, which may be wider.
                     result.extend([Share(handle)] if handle.subtask % now == subtask else [])
                 case StateKind.LIST:
                     assert handle.mode is PartMode.FULL, "only keyed state has deltas"
@@ -73,7 +73,7 @@ def shares(
 
 def _broadcast_share(handle: StateHandle, source: int) -> Iterator[Share]:
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
-        # EX13: every sender wrote the copies that it had for any subtask.
+        # EX13: every sender stored its copies for each subtask.
         yield Share(handle, receiver=source)
     elif handle.subtask == source:
         yield Share(handle)
@@ -84,7 +84,7 @@ def _keyed_share(
 ) -> Iterator[Share]:
     old = group_range(handle.subtask, entry.width(handle.operator), entry.max_parallelism)
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
-        # EX13: the sender wrote them, and the rows are on their way to all subtasks.
+        # EX13: the sender stored them, and the rows may be for any subtask.
         old = range(entry.max_parallelism)
     new = group_range(subtask, parallelism, entry.max_parallelism)
     common = range(max(old.start, new.start), min(old.stop, new.stop))

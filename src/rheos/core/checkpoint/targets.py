@@ -1,7 +1,7 @@
-"""Whether the columns that sinks write into are still those that a checkpoint knew them by.
+"""Checks whether the columns of sinks' targets are still those that a checkpoint recorded.
 
-A table belongs to others, too: it may be altered while the job stands. What was staged for it, and what
-the program gives, were fitted to the table as it was. Pure; part of CP22.
+Other programs may alter a table while the job is stopped. But staged output and the program's rows were
+fitted to the table as it was. Pure; part of CP22.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import TypeShape
 
 Targets = Mapping[OperatorId, TypeShape]
-"""By sink: the name of what it writes into, and its columns with their types."""
+"""Name, columns and types of the target, by sink."""
 
 
 def target_refusal(
     old: Targets, new: Targets, names: Mapping[OperatorId, str], since: str
 ) -> UnrestorableError | None:
-    """Why a job does not go on writing into a target that has changed; None where it may. `since` names
-    the checkpoint or savepoint."""
+    """Return why a job cannot continue to write to a changed target; None if it can. `since` names the
+    checkpoint or savepoint."""
     for operator, before in old.items():
         after = new.get(operator)
         if after is None or after.label != before.label:
-            continue  # The program now writes elsewhere.
+            continue  # The program now writes to another target.
         changes = _changes(before, after)
         if changes:
             return UnrestorableError(
@@ -37,7 +37,7 @@ def target_refusal(
 
 
 def _changes(old: TypeShape, new: TypeShape) -> list[str]:
-    """What is in the way. A column that is new and may be null is not."""
+    """Return the changes that prevent writing. A new nullable column does not."""
     before = {field.name: field for field in old.fields}
     after = {field.name: field for field in new.fields}
     found = []

@@ -1,7 +1,7 @@
-"""What it means for stored values that their declared type has changed.
+"""Consequences for stored values if their declared type has changed.
 
-Pure, on shapes. The rules are those of `state/codec.py`: values are MessagePack, read strictly by the
-type that is declared now.
+Pure, on shapes. The rules follow `state/codec.py`: values are MessagePack, read strictly by the type
+that is declared now.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 
 
 class Verdict(Enum):
-    """In the order of their gravity."""
+    """Outcomes in the order of their severity."""
 
     SAME = "same"
     NEW = "new"
-    """The program has it, and the stored state has not: it starts empty."""
+    """The state is declared but not stored: it starts empty."""
     MIGRATES = "migrates"
-    """Read by what is declared now; nothing is lost."""
+    """The stored values can be read with the current declaration; nothing is lost."""
     DROPPED = "dropped"
-    """Stored, and the program has no place for it."""
+    """The values are stored, but the program does not declare them any more."""
     UNREADABLE = "unreadable"
-    """Cannot be read by what is declared now, or would be misread."""
+    """The values cannot be read with the current declaration, or would be misread."""
 
     @property
     def gravity(self) -> int:
@@ -37,22 +37,22 @@ _GRAVITY = {verdict: place for place, verdict in enumerate(Verdict)}
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One difference of two types."""
+    """One difference between two types."""
 
     path: str
-    """Where inside the type: "inner.tags[]"; empty for the type itself."""
+    """Path inside the type: "inner.tags[]"; empty for the type itself."""
     verdict: Verdict
     text: str
     rewrites: bool = False
-    """The value has other bytes when it is written again."""
+    """Whether the value has other bytes when it is written again."""
     fix: str = ""
-    """What to do about it, where there is more to say than of every change like it."""
+    """Advice for this change, in addition to the advice for all changes of its kind."""
 
 
 _ANY = ("object", "Any")
 
 _RECORDS = ("dataclass", "struct", "typed dict")
-"""Written as maps from the names of their fields."""
+"""Types that are written as maps from the names of their fields."""
 _BY_PLACE = ("named tuple", "array struct")
 _SEQUENCES = ("list", "tuple")
 _SETS = ("set", "frozenset")
@@ -60,14 +60,14 @@ _DICTS = ("dict", "frozendict")
 _BYTES = ("bytes", "bytearray", "memoryview")
 _CHOICES = ("enum", "literal")
 _QUOTES = "'\""
-"""Texts are shown in one of them."""
+"""Quotes in which strings are shown."""
 
 _WIDER = {("int", "float"), ("int", "decimal"), ("float", "decimal")}
 _AS_TEXT = ("date", "time", "timedelta", "decimal", "uuid")
 
 
 def changes(old: TypeShape, new: TypeShape, path: str = "") -> list[Change]:
-    """How values of `old` are read as `new`; nothing where they are read as they are."""
+    """Return how values of `old` are read as `new`; empty if they are read unchanged."""
     if old == new:
         return []
     if "pickle" in (old.name, new.name):
@@ -89,7 +89,7 @@ def changes(old: TypeShape, new: TypeShape, path: str = "") -> list[Change]:
 
 
 def described(shape: TypeShape) -> str:
-    """A type on one line, as a user would write it."""
+    """Return a type on one line, as a user would write it."""
     match shape.name:
         case "union":
             return " | ".join(map(described, sorted(shape.args, key=lambda arg: arg.name == "none")))
@@ -157,7 +157,8 @@ def _unions(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _parts(shape: TypeShape) -> list[TypeShape]:
-    """A literal of strings and numbers is encoded in two forms."""
+    """Split a literal of both strings and numbers, which is encoded in two forms, into one type per
+    form."""
     forms = _form(shape)
     if len(forms) == 1:
         return [shape]
@@ -174,8 +175,9 @@ def _parts(shape: TypeShape) -> list[TypeShape]:
 def _best(
     member: TypeShape, allowed: Sequence[TypeShape], path: str
 ) -> tuple[TypeShape | None, list[Change]]:
-    """Which type of a union reads the values of `member`, and how. A union has one type at the most for
-    each form of encoding; that one reads what has its form, and only else another may."""
+    """Return the type of a union that reads the values of `member`, and the changes. A union has at
+    most one type for each form of encoding. That type reads all values of its form; other types are
+    tried only if there is none."""
     alike = [other for other in allowed if _form(other) & _form(member)]
     options = [(other, changes(member, other, path)) for other in alike or allowed]
     if alike and len(alike) == 1 and member.name == alike[0].name:
@@ -185,7 +187,7 @@ def _best(
 
 
 def _form(shape: TypeShape) -> set[str]:
-    """How values of the type are encoded."""
+    """Return the forms in which values of the type are encoded."""
     name = shape.name
     if name in _CHOICES:
         return {"str" if member[0] in _QUOTES else "int" for member in shape.members}
@@ -241,7 +243,7 @@ def column_changes(
     wider: Callable[[str, str], bool],
     path: str = "",
 ) -> list[Change]:
-    """Return the differences of rows, column by column. `wider` tells whether a type of columns can be
+    """Return the differences of rows, column by column. `wider` returns whether one column type can be
     read as another."""
     before, after = ({field.name: field for field in shape.fields} for shape in (old, new))
     found = []
@@ -257,7 +259,7 @@ def column_changes(
 
 
 def _rows(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
-    """Light rows, which know their columns: they must have just those that are expected."""
+    """Compare named rows, which store their columns: these must be exactly the expected ones."""
 
     def unreadable(text: str) -> Callable[[FieldShape], Change]:
         return lambda field: Change(_inside(path, field.name), Verdict.UNREADABLE, text)
@@ -305,7 +307,7 @@ def _inside(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-# --- all else ---------------------------------------------------------------------------------------
+# --- all other types --------------------------------------------------------------------------------
 
 
 def _choices(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
@@ -324,7 +326,7 @@ def _choices(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _containers(old: TypeShape, new: TypeShape, path: str) -> list[Change] | None:
-    """None where the two are no containers that go together."""
+    """Compare containers; None if the two are not containers of one kind."""
     narrowed = _narrowed(old, new)
     if old.name in _DICTS and new.name in _DICTS:
         pairs = list(zip(old.args, new.args, (f"{path}[key]", f"{path}[]"), strict=True))
@@ -361,13 +363,13 @@ def _simple(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _narrowed(old: TypeShape, new: TypeShape) -> bool:
-    """Whether values are limited now in a way that they were not."""
+    """Return whether the new type has a constraint that the old one did not have."""
     return not {*new.members} <= {*old.members}
 
 
 def found_by(found: Sequence[Change]) -> list[Change]:
-    """Changes of the type by whose bytes entries are found: what would be written otherwise than it was
-    could not be found again."""
+    """Mark changes of the keys of a map as unreadable if they change the encoding: entries are found by
+    the bytes of their keys."""
     return [
         replace(
             change,

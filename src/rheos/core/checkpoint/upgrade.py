@@ -1,4 +1,4 @@
-"""What a user allows when a changed program starts from stored state; stored state under new ids."""
+"""A user's permissions for a changed program that starts from stored state, and renamed operators."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Upgrade:
-    """What becomes of state that does not fit a changed program as it is."""
+    """Options for state that does not fit a changed program unchanged."""
 
     allow_dropped: bool = False
-    """Whether state may go that the program has no place for."""
+    """Whether state may be dropped if the program does not use it."""
     new_aggregates: NewAggregates | None = None
-    """What a new aggregate gives for windows that are open; None refuses it."""
+    """Result of a new aggregate for open windows; None refuses the start."""
     renamed: Mapping[OperatorId, OperatorId] = field(default_factory=dict)
-    """The ids of operators in the program, by those that they had."""
+    """New ids of operators by their old ids."""
 
 
 NOTHING_ALLOWED = Upgrade()
@@ -34,7 +34,8 @@ NOTHING_ALLOWED = Upgrade()
 def under_new_ids(
     entry: CheckpointCompleted, renamed: Mapping[OperatorId, OperatorId], what: str
 ) -> CheckpointCompleted:
-    """Return the checkpoint with operators renamed. Ids that it has under their new names stay.
+    """Return the checkpoint with renamed operators. Operators that already have their new id are
+    unchanged.
 
     Args:
         entry: A checkpoint or savepoint.
@@ -42,8 +43,8 @@ def under_new_ids(
         what: The checkpoint's name in errors.
 
     Raises:
-        CheckpointError: It has no operator of the old id, or one of the new id, too; or a renamed sink
-            has output that is not committed: that is found by the id under which it was staged.
+        CheckpointError: It has no operator of the old id, or already has one of the new id. Or a
+            renamed sink has uncommitted output, which is found by the id under which it was staged.
     """
     known = set(entry.operators) | {handle.operator for handle in entry.handles}
     ids: dict[OperatorId, OperatorId] = {}

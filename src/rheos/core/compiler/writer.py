@@ -24,7 +24,7 @@ class Parameter:
     kind: Kind
     table: Table | None = None
     part: str = ""
-    """Part of a table."""
+    """Array of the table that is passed."""
 
 
 @dataclass(frozen=True)
