@@ -146,7 +146,7 @@ def _added(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What a checkpoint cost a subtask."""
+    """Cost of a checkpoint for a subtask."""
 
     sync_us: int = 0
     """Time for which processing was paused: the sum of all operators' synchronous parts."""
