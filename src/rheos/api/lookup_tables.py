@@ -49,6 +49,13 @@ def lookup_table(
         schema: a dataclass or pyarrow schema of its rows; required if the table is a function.
         reload_every: maximum age of the loaded table: a later lookup calls the function again. If the
             function raises, it is retried as set by `lookup(retry_for=)`.
+
+    Returns:
+        The lookup.
+
+    Raises:
+        ProgramError: The table is too large to send to workers, or `schema` or a function is missing.
+        SchemaError: The table has no such key, or its rows do not fit the schema.
     """
     keys = (key,) if isinstance(key, str) else tuple(key)
     if callable(table):

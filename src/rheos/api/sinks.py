@@ -11,10 +11,29 @@ def print_sink(name: str | None = None) -> PrintSink:
 
     Lines appear as rows arrive, so some appear twice after a failure. With a local master they appear
     in the terminal; on a cluster in the executors' logs.
+
+    ```python
+    events.sink_to(rh.print_sink("events"))
+    ```
+
+    Args:
+        name: Prefix of each line; none by default.
+
+    Returns:
+        The sink, for `stream.sink_to`.
     """
     return PrintSink(name)
 
 
 def collect_sink() -> CollectSink:
-    """Brings rows to the program, in memory: `result.collected[name]`, by the sink's operator name."""
+    """Create a sink that brings its rows to the program's memory.
+
+    ```python
+    events.sink_to(rh.collect_sink(), name="events")
+    table = env.execute("try it").collected["events"]
+    ```
+
+    Returns:
+        The sink. `JobResult.collected` has its rows as a pyarrow Table, by the name of its operator.
+    """
     return CollectSink()

@@ -16,6 +16,17 @@ def dataframe(df: Any, event_time: str | None = None) -> DataFrameSource:
     ```python
     env.from_source(rh.dataframe(spark.read.parquet("trips/"), event_time="departed_at"))
     ```
+
+    Args:
+        df: The DataFrame. Each of its rows is read once.
+        event_time: The column with the event time: a timestamp, a date, or a long of ms since the
+            epoch. By default the rows have no event time.
+
+    Returns:
+        The source.
+
+    Raises:
+        ProgramError: `df` is not a bounded Spark DataFrame, or has no column `event_time`.
     """
     with located(call_site()):
         return dataframe_source(df, event_time)
@@ -57,6 +68,12 @@ def spark_stream(
         max_unread: number of unread staged batches at which Spark pauses.
         retain: how long to keep batches that the newest checkpoint no longer needs: a savepoint can be
             restored for this long after the job has continued from it.
+
+    Returns:
+        The source. It is bounded if `available_now` is set.
+
+    Raises:
+        ProgramError: `df` is not a streaming DataFrame, or a number or duration is invalid.
     """
     with located(call_site()):
         settings = stream_settings(trigger, available_now, lanes, max_unread, retain)

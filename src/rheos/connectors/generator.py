@@ -53,17 +53,31 @@ class Block:
     """Number of splits of the generator."""
 
     def index(self) -> npt.NDArray[np.int64]:
-        """The number of each row within its split: it begins with 0 in every split, of which there are
-        four unless `splits` says otherwise. `number` is each row's own."""
+        """Return the number of each row within its split, from 0: an int64 array of `rows` numbers.
+
+        Use `number` for numbers that are unique among all splits (four by default).
+
+        ```python
+        def readings(block: rh.Block) -> dict[str, object]:
+            return {"n": block.index(), "value": block.rng().normal(size=block.rows)}
+
+        env.from_source(rh.generator(readings, count=1000, splits=1))
+        ```
+        """
         return np.arange(self.start, self.start + self.rows, dtype=np.int64)
 
     def number(self) -> npt.NDArray[np.int64]:
-        """The number of each row among those of all splits, each number once: from 0 to `count` less
-        one. Row i of split s is number `i * splits + s`: the order in which they are due at a rate."""
+        """Return the number of each row among those of all splits: an int64 array of `rows` numbers.
+
+        Each number from 0 to `count` - 1 occurs once. Row i of split s has the number `i * splits + s`,
+        which is the order in which rows are due at a rate.
+        """
         return self.index() * self.splits + self.split
 
     def rng(self) -> np.random.Generator:
-        """A random generator of this block's own: the same each time the block is made."""
+        """Return a random generator for this block. It draws the same numbers whenever the block is
+        made.
+        """
         return np.random.Generator(np.random.SFC64([self.seed, self.split, self.start]))
 
 
@@ -85,22 +99,37 @@ def generator(
     due_column: str | None = None,
     block_rows: int = BLOCK_ROWS,
 ) -> GeneratorSource:
-    """Rows made by a function, block by block.
+    """Create a source whose rows a function makes, block by block.
+
+    ```python
+    def numbers(block: rh.Block) -> dict[str, object]:
+        return {"n": block.number(), "value": block.rng().random(block.rows)}
+
+    env.from_source(rh.generator(numbers, count=1_000_000, rate_per_s=50_000))
+    ```
 
     Args:
-        fn: makes the rows of a `Block`; see `GeneratorFunction`.
-        count: how many rows there are over all splits; None never ends. Split s has
-            `count // splits` rows, and one more where `s < count % splits`.
-        rate_per_s: rows due a second, over all splits; row i of split s is due
-            `(i * splits + s) / rate_per_s` seconds after the start. None: as fast as they are taken.
-            After a restore the schedule starts over with the first row that is left.
-        splits: how the rows are cut. A part of the data, independent of the parallelism:
-            `block.index()` counts within a split, `block.number()` over all of them.
-        schema: a dataclass or a pyarrow schema. None takes what the first block gives.
-        seed: what `block.rng()` starts from.
-        due_column: the name of an int64 column that is filled with the wall-clock time, in ns, at
-            which the row was due, or was handed out where there is no rate.
-        block_rows: how many rows the function is asked for at once. A part of the data, too.
+        fn: Makes the rows of a `Block`; see `GeneratorFunction`.
+        count: Number of rows of all splits together; None never ends. Split s has `count // splits`
+            rows, and one more if `s < count % splits`.
+        rate_per_s: Rows per second, over all splits; row i of split s is due
+            `(i * splits + s) / rate_per_s` seconds after the start. None emits rows as fast as the job
+            reads them. After a restore, the schedule restarts with the first remaining row.
+        splits: Number of splits. The rows depend on it, but not on the parallelism: `block.index()`
+            counts within a split, and `block.number()` over all splits.
+        schema: A dataclass or a pyarrow schema. By default the columns of the first block.
+        seed: Seed of `block.rng()`.
+        due_column: Name of an int64 column that receives the processing time, in ns, at which the row
+            was due; without a rate, at which it was emitted.
+        block_rows: Number of rows of a block. The rows depend on it, too.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded if it has a count.
+
+    Raises:
+        ProgramError: A number is less than 1, or `fn` does not take one block.
+        SchemaError: `fn` returned no table of rows, or `due_column` is not an int64.
+        UserFunctionError: `fn` raised an error for the first block.
     """
     check_callable(fn, "generator", ["a block"])
     for name, value in (("count", count), ("rate_per_s", rate_per_s)):

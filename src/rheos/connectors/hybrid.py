@@ -54,7 +54,7 @@ def hybrid(
     unit: Unit | None = None,
     format: str | None = None,
 ) -> HybridSource:
-    """One source of several: `first` is read to its end, then the next, and so on.
+    """Create a source that reads several sources one after another: `first` to its end, then the next.
 
     ```python
     trips = rh.hybrid(
@@ -64,21 +64,30 @@ def hybrid(
         switch=datetime(2026, 7, 1, tzinfo=UTC))
     ```
 
-    The next source is opened when all subtasks have read those before it. All have the same columns,
-    and all but the last are bounded.
+    The next source opens when all subtasks have read those before it. All sources have the same
+    columns, and all but the last are bounded.
 
-    With a switch the hand-over is exact though the sources overlap: rows of the former count where `on`
-    is before it, rows of the latter where it is not. The others are dropped, and counted
-    (`after_switch`, `before_switch`). Where `on` is the event time, windows of the past fire while the
-    past is read; without a switch they wait until the last source is open.
+    If the sources overlap, a switch makes the hand-over exact. The earlier source emits rows with `on`
+    before the switch, and the later source emits the others. The rest are dropped and counted
+    (`after_switch`, `before_switch`). If `on` is the event time, windows of the past fire while the
+    past is read. Without a switch, they wait until the last source is open.
 
     Args:
-        first: what is read first, such as the files of the past.
-        then: what follows; the last may be unbounded.
-        on: the time column that the switch is about: a timestamp, a date, or an int64 of ms.
-        switch: the moment of the hand-over; with more than two sources one for each seam, rising.
-        unit: of other numbers since the epoch in `on`, floats too: "s", "ms", "us" or "ns".
-        format: of text in `on`, such as "%Y-%m-%d %H:%M:%S".
+        first: The source that is read first, such as the files of the past.
+        then: The sources after it, in order; the last may be unbounded.
+        on: The time column that `switch` refers to: a timestamp, a date, or an int64 of ms.
+        switch: The time of the hand-over. For more than two sources, one time for each hand-over, in
+            ascending order.
+        unit: Unit of `on` if it is another number since the epoch, also a float: "s", "ms", "us" or
+            "ns".
+        format: Format of `on` if it is a string, such as "%Y-%m-%d %H:%M:%S".
+
+    Returns:
+        The source, for `env.from_source`.
+
+    Raises:
+        ProgramError: A source before the last is unbounded, or the arguments do not belong together.
+        SchemaError: The sources differ in their columns, or `on` is not one of them.
     """
     parts = (first, *then)
     _check_parts(parts)

@@ -51,7 +51,10 @@ class ConnectorRegistration(Registration):
         """Import and return one of its functions.
 
         Args:
-            what: a key of `functions`.
+            what: A key of `functions`, such as "source".
+
+        Returns:
+            The function, of the module that `functions` declares.
         """
         return CONNECTORS.imported(self, f"{self.module}:{self.functions[what]}")
 

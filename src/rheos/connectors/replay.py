@@ -81,7 +81,14 @@ class Replay:
         return ratio
 
     def ratio_over(self, span_us: int) -> float:
-        """The speed at which a span is replayed within `duration`."""
+        """Return the speed at which to replay a split that spans some time.
+
+        Args:
+            span_us: Time from the split's first row to its last, in microseconds.
+
+        Returns:
+            The ratio of event time to processing time, such as 60.0; infinity for no pacing.
+        """
         assert self.duration is not None
         return max(span_us, 1) / (duration_ms(self.duration) * 1000)
 

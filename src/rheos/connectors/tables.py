@@ -49,6 +49,12 @@ def sink(
             partition columns.
         mode: "append", the only mode. A table keeps its rows: a job that starts over, without the
             checkpoints of the last run, appends its rows once more.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a name that is not that of a table.
     """
     text = os.fspath(target)
     if not isinstance(text, str) or not text.strip():

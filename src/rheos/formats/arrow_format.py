@@ -59,11 +59,23 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 
 @located_at_call
 def arrow(*, rows_per_payload: int = 1000) -> ArrowFormat:
-    """A whole Arrow IPC stream per payload: the fastest format, where both sides know it.
+    """Create the format for Arrow: a payload is an Arrow IPC stream of one or more rows.
+
+    This is the fastest format, if both sides support it.
+
+    ```python
+    events.sink_to(rh.kafka.sink("events", brokers="localhost:9092", format=rh.formats.arrow()))
+    ```
 
     Args:
-        rows_per_payload: how many rows are written into one payload at most. What has a key for each
-            record (a Kafka sink with `key=`) needs 1. Payloads of up to 16,777,216 rows are read.
+        rows_per_payload: Maximum number of rows that are written into one payload. A sink that needs a
+            key for each record (Kafka with `key=`) needs 1. Payloads of up to 16,777,216 rows are read.
+
+    Returns:
+        The format, for the `format=` of a connector.
+
+    Raises:
+        ProgramError: `rows_per_payload` is less than 1.
     """
     if not 1 <= rows_per_payload <= MAX_ROWS:
         raise ProgramError(

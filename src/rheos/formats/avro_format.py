@@ -54,17 +54,28 @@ def avro(
     registry: str | None = None,
     subject: str | None = None,
 ) -> AvroFormat:
-    """One Avro record per payload.
+    """Create the format for Avro: a payload is one record.
+
+    ```python
+    form = rh.formats.avro(registry="http://localhost:8081", subject="orders-value")
+    events.sink_to(rh.kafka.sink("orders", brokers="localhost:9092", format=form))
+    ```
 
     Args:
-        schema: an Avro schema, as JSON text or as a dict. Without a registry, what payloads are written
-            by. With one, what they are resolved to when they are read; by default they are read as they
-            were written, and columns found by their names. When rows are written, and none is given, it
-            is made from their columns.
-        registry: the URL of a schema registry, with a login where it needs one
+        schema: An Avro schema, as a JSON string or a dict. Without a registry, payloads are written and
+            read by it. With a registry, payloads are resolved to it when they are read; by default they
+            are read by the schema they were written with, and columns are found by name. A writer
+            without a schema derives one from the columns of its rows.
+        registry: The URL of a schema registry, with a login if it needs one
             ("https://user:password@host"). Payloads then begin with the id of their schema, as
             Confluent's serializers write them.
-        subject: under which a schema is registered to write by it, such as "orders-value".
+        subject: The subject under which a writer registers its schema, such as "orders-value".
+
+    Returns:
+        The format, for the `format=` of a connector.
+
+    Raises:
+        ProgramError: The schema is invalid, or both `schema` and `registry` are missing.
     """
     fastavro()
     text = schema if schema is None or isinstance(schema, str) else json.dumps(schema)

@@ -67,13 +67,26 @@ _FIELDS = re.compile(r"Expected (\d+) columns, got (\d+)")
 
 @located_at_call
 def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
-    """Return the format for CSV. An empty field is null; in a non-nullable string column it is the
-    empty string. A field that contains a delimiter, a quote or a line end is in double quotes.
+    """Create the format for CSV: a payload is one line.
+
+    An empty field is null; in a non-nullable string column it is the empty string. A field that
+    contains a delimiter, a quote or a line end is in double quotes.
+
+    ```python
+    logs = rh.files.source("logs/*.csv", schema=LogEvent, format=rh.formats.csv(delimiter=";"))
+    ```
 
     Args:
-        header: files begin with a line that names their columns, in any order; further ones are
-            ignored. Without it, and always in messages, fields are in the order of the schema.
-        delimiter: one character between two fields.
+        header: Whether files begin with a line that names their columns, in any order; columns that the
+            schema lacks are ignored. Without it, and always in messages, fields are in the order of the
+            schema.
+        delimiter: One ASCII character between two fields.
+
+    Returns:
+        The format, for the `format=` of a connector.
+
+    Raises:
+        ProgramError: `delimiter` is not a single ASCII character, or is a quote or a line end.
     """
     if len(delimiter.encode()) != 1 or delimiter in '"\r\n':
         raise ProgramError(

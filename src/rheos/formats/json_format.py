@@ -73,11 +73,18 @@ _CHANGED = re.compile(r"Column\((.*?)\) changed from (\w+) to (\w+)")
 
 
 def json() -> JsonFormat:
-    """One JSON object per payload, read strictly: "1" is no number, 1.0 no integer, 1 no string.
+    """Create the format for JSON: a payload is one object, decoded strictly.
 
-    Timestamps are ISO 8601 (without zone: UTC), dates and times ISO strings. Fields that the schema
-    does not name are ignored; one that it names and that is missing is null. Written, timestamps are
-    in UTC with a Z, and NaN and infinities null.
+    "1" is no number, 1.0 no integer, and 1 no string. Timestamps are ISO 8601 (UTC if they have no
+    zone); dates and times are ISO strings. Fields that the schema lacks are ignored, and missing fields
+    are null. The format writes timestamps in UTC with a Z, and NaN and infinity as null.
+
+    ```python
+    orders = rh.kafka.source("orders", brokers="localhost:9092", schema=Order, format=rh.formats.json())
+    ```
+
+    Returns:
+        The format, for the `format=` of a connector.
     """
     return JsonFormat()
 

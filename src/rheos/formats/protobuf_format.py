@@ -57,18 +57,31 @@ def protobuf(
     registry: str | None = None,
     subject: str | None = None,
 ) -> ProtobufFormat:
-    """One Protobuf message per payload.
+    """Create the format for Protobuf: a payload is one message.
+
+    ```python
+    with open("shop.descriptors", "rb") as file:
+        form = rh.formats.protobuf("shop.Order", descriptors=file.read())
+    orders = rh.kafka.source("orders", brokers="localhost:9092", format=form)
+    ```
 
     Args:
-        message: the class that protoc has generated; or, with `descriptors`, the name of a message type
+        message: The class that protoc has generated. With `descriptors`, the name of a message type
             with its package, such as "shop.Order".
-        descriptors: what `protoc --include_imports --descriptor_set_out=FILE` has written.
-        registry: the URL of a schema registry, with a login where it needs one
+        descriptors: The content of the file that `protoc --include_imports --descriptor_set_out=FILE`
+            has written.
+        registry: The URL of a schema registry, with a login if it needs one
             ("https://user:password@host"). Payloads then begin with the id of their schema and the
-            place of their type in it, as Confluent's serializers write them; those that were written by
-            another type, or by one whose fields cannot be read by this one, are bad.
-        subject: under which the type's file is registered to write by it, such as "orders-value". What
-            it imports is registered under the names of the files.
+            position of their type in it, as Confluent's serializers write them. A payload of another
+            type, or of one whose fields this type cannot read, is malformed.
+        subject: The subject under which a writer registers the type's file, such as "orders-value". The
+            files that it imports are registered under their own names.
+
+    Returns:
+        The format, for the `format=` of a connector.
+
+    Raises:
+        ProgramError: `message` is neither a message class nor the name of a type in `descriptors`.
     """
     check_subject(registry, subject)
     if descriptors is None:

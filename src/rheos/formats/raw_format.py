@@ -20,7 +20,16 @@ from rheos.formats.single_column import SingleColumnFormat
 
 
 def raw() -> RawFormat:
-    """The bytes of a payload as they are, in one column: `value`, or as the schema calls it."""
+    """Create the format for raw bytes: a payload becomes the only column, `value` or as the schema
+    names it.
+
+    ```python
+    frames = rh.kafka.source("frames", brokers="localhost:9092", format=rh.formats.raw())
+    ```
+
+    Returns:
+        The format, for the `format=` of a connector.
+    """
     return RawFormat()
 
 

@@ -23,7 +23,17 @@ from rheos.formats.single_column import SingleColumnFormat
 
 
 def text() -> TextFormat:
-    """A payload as one text, UTF-8, in one column: `value`, or as the schema calls it."""
+    """Create the format for text: a payload is one string in UTF-8, in the only column.
+
+    The column is `value`, or has the name in the schema.
+
+    ```python
+    lines = rh.kafka.source("lines", brokers="localhost:9092", format=rh.formats.text())
+    ```
+
+    Returns:
+        The format, for the `format=` of a connector.
+    """
     return TextFormat()
 
 

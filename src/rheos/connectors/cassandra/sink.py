@@ -71,9 +71,18 @@ def sink(
         retry_for: how long to retry, when the job is submitted, if nodes refuse temporarily. A running
             job waits as long as it takes: rows are staged next to the checkpoints, and other sinks
             continue. Each retry is counted (`retries`).
-        user, password: the login. It is never shown. datacenter: the datacenter whose nodes are used;
-        by default that of the first host. options: further options of the client
-        (cassandra.cluster.Cluster), such as ssl_context. Their values are shown nowhere.
+        user: the user to log in as; by default there is no login.
+        password: the user's password. It is never shown.
+        datacenter: the datacenter whose nodes are used; by default that of the first host.
+        options: further options of the client (cassandra.cluster.Cluster), such as ssl_context. Their
+            values are shown nowhere.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a table without a keyspace or a `ttl` above 20
+            years.
     """
     client()
     found = _NAME.fullmatch(table) if isinstance(table, str) else None

@@ -39,6 +39,11 @@ def source(
     """Read rows from files, Parquet or lines (JSON Lines, CSV, text), as a bounded source or as one
     that watches a folder for new files.
 
+    ```python
+    logs = rh.files.source("logs/*.jsonl.gz", schema=LogEvent, on_error="skip")
+    events = env.from_source(logs)
+    ```
+
     Args:
         path: a file, a folder, a glob, or a list of these; local, or a URL that fsspec supports. Files
             end in .parquet, .pq, .jsonl, .ndjson, .json or .csv; files of lines may have .gz or .zst
@@ -48,7 +53,7 @@ def source(
         format: overrules the files' names: "parquet", "jsonl", "csv", "text", or a format with its own
             settings, such as `rh.formats.csv(delimiter=";")`.
         compression: compression of files of lines, "none", "gzip" or "zstd"; overrules the files'
-        names.
+            names.
         encoding: encoding of files of lines, by its name in Python: "latin-1", "cp1252", "utf-16".
             After a restart, files that are not in UTF-8 are read from their beginning.
         on_error: what to do with a row that does not fit the schema: "fail" the job with its file and
@@ -66,6 +71,13 @@ def source(
             file. This bounds the state, which otherwise contains every file ever read. A newly
             discovered file that is this old is an error and is not read, so choose more than the
             maximum delay of files.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded unless `discover` is set.
+
+    Raises:
+        ProgramError: An argument is invalid or lacks another that it needs.
+        SchemaError: Files of rows have no schema, or the schema lacks the column of `replay`.
     """
     check_on_error(on_error)
     check_kind(format)

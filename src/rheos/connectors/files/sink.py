@@ -83,6 +83,12 @@ def sink(
         max_open_files: maximum number of files that a subtask writes at a time, with `partition_by`.
             For another partition the subtask closes the least recently used file, and counts it as
             `files_closed_early`. Each open file buffers up to 8 MB of rows.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, such as an unknown format, mode or compression.
     """
     if mode not in get_args(Mode):
         raise ProgramError(f"mode={mode!r} is not known", hint='write "error", "append" or "overwrite"')

@@ -28,26 +28,33 @@ def sink(
     token: str | None = None,
     cors: str | None = None,
 ) -> EventSink:
-    """Shows rows to browsers as they come: as server-sent events, each a row in JSON, and on a page.
+    """Create a sink that shows rows in browsers: as server-sent events of JSON, and on a page.
 
     ```python
     counts.sink_to(rh.http.sink(port=8081))
     ```
 
-    It listens where the one subtask of the sink runs, with a local master on this machine; the logger
-    `rheos.http` says where. `http://localhost:8081/` is a page that shows the rows. For display only:
-    after a failure some rows come again, and who is too slow misses some.
+    The sink's only subtask listens on its machine: with a local master, this one. The logger
+    `rheos.http` prints the address. `http://localhost:8081/` is a page that shows the rows. Use it for
+    display only: after a failure some rows are sent again, and a client that reads too slowly misses
+    some.
 
     Args:
-        port: 0 takes a free one.
-        path: of the events, for an EventSource. It begins with the rows that are kept, or behind the
-            one that `Last-Event-ID` names.
-        keep: how many of the last rows are kept for those who come later.
-        host: the address to listen at. One that others can reach needs a token.
-        token: who does not send it is refused: `Authorization: Bearer ...`, or `?token=...`, as an
+        port: Port to listen on; 0 takes a free one.
+        path: Path of the events, for an EventSource. The events begin with the kept rows, or after the
+            row that `Last-Event-ID` names.
+        keep: Number of latest rows that a client which connects later receives.
+        host: Address to listen on. An address that other machines can reach needs a token.
+        token: Token that clients must send: `Authorization: Bearer ...`, or `?token=...` because an
             EventSource has no headers. It is shown nowhere.
-        cors: the origin of pages of other sites that may read the events, such as
-            "https://app.example.com", or "*" for all; None for none.
+        cors: Origin of other sites' pages that may read the events, such as "https://app.example.com",
+            or "*" for all; None for none.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, or `host` needs a token.
     """
     if not (isinstance(path, str) and path.startswith("/") and path.isascii() and "?" not in path):
         raise ProgramError(f"path={path!r} is not a path", hint='write path="/events"')

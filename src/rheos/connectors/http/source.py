@@ -35,34 +35,41 @@ def source(
     max_body_bytes: int = 1 << 20,
     max_connections: int = 64,
 ) -> WebhookSource:
-    """Rows that others POST to a job, as webhooks do.
+    """Create a source of the rows that clients POST to the job, as webhooks do.
 
     ```python
     orders = env.from_source(rh.http.source(port=8080, path="/orders", schema=Order))
     ```
 
-    It listens where the subtask of the source runs, with a local master on this machine; the logger
-    `rheos.http` says where. A body is one record, an array of JSON, or a record in each line. A body
-    with a bad record is refused whole (400, with what is wrong), and nothing of it is taken.
+    The source's only subtask listens on its machine: with a local master, this one. The logger
+    `rheos.http` prints the address. A body is one record, a JSON array of records, or one record per
+    line. If a record is malformed, the source refuses the whole body (400, with the reason) and emits
+    none of it.
 
     Args:
-        port: 0 takes a free one.
-        path: others are answered with 404.
-        schema: a dataclass or a pyarrow schema. Not needed where the format has columns of its own.
-        format: of the records; JSON by default.
-        acknowledge: "checkpoint" answers when a checkpoint with the rows is complete (200). Who had no
-            such answer sends again, and so no row is lost. With a header `Idempotency-Key`, what is
-            sent again is taken once, within the last 10,000 keys. "received" answers at once (202):
-            what was taken since the last checkpoint is lost when the job fails or ends.
-        host: the address to listen at. One that others can reach needs a token.
-        token: who does not send it is refused (`Authorization: Bearer ...`). It is shown nowhere.
-        max_body_bytes: a larger body is refused (413).
-        max_connections: number of requests that are served at a time, up to 1024; further ones are
-            refused (503). With "checkpoint" a request has its connection until it is answered, so this
-            is the number of requests in a checkpoint's interval: 64 in 10 s by default. Many senders
-            need more, or a shorter interval. Connections that have sent no token, or without a token no
-            whole request, do not count: of these 64 are kept, and a new one takes the place of the
-            oldest.
+        port: Port to listen on; 0 takes a free one.
+        path: Path of the requests; other paths are answered with 404.
+        schema: A dataclass or a pyarrow schema. Not needed if the format has its own columns.
+        format: Format of the records; JSON by default.
+        acknowledge: "checkpoint" answers when a checkpoint with the rows is complete (200). A client
+            without an answer sends its rows again, so no row is lost. With a header `Idempotency-Key`,
+            repeated rows are emitted once, within the last 10,000 keys. "received" answers at once
+            (202): if the job fails or ends, rows since the last checkpoint are lost.
+        host: Address to listen on. An address that other machines can reach needs a token.
+        token: Token that clients must send (`Authorization: Bearer ...`). It is shown nowhere.
+        max_body_bytes: Maximum size of a body; larger ones are refused (413).
+        max_connections: Maximum number of requests at a time, up to 1024; further ones are refused
+            (503). With "checkpoint", a request keeps its connection until it is answered. So this is
+            the number of requests per checkpoint interval: 64 in 10 s by default. For many clients,
+            raise it or shorten the interval. Connections without a token, or (if there is no token)
+            without a whole request so far, do not count. The source keeps 64 of them; a new one
+            replaces the oldest.
+
+    Returns:
+        The source, for `env.from_source`.
+
+    Raises:
+        ProgramError: An argument is invalid, or `host` needs a token.
     """
     if acknowledge not in get_args(Acknowledge):
         raise ProgramError(

@@ -81,6 +81,12 @@ def sink(
         if_unknown: what to do with staged rows if the broker no longer knows whether it has them, for
             example after a killed job was down for a week: "fail" with an error that explains what to
             check, "write" or "skip".
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a topic's name or an option that the sink sets.
     """
     if not is_topic_name(topic):
         raise ProgramError(

@@ -109,6 +109,13 @@ def source(
             output "rejected".
         options: further options of the client (librdkafka's names), such as those for TLS and SASL.
             Their values are shown nowhere.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded if it has an end.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a topic's name or an option that the source sets.
+        SchemaError: The format cannot decode the columns of the schema.
     """
     client()
     check_on_error(on_error)

@@ -45,35 +45,41 @@ def sink(
     api_key: str | None = None,
     ca_certs: str | None = None,
 ) -> OpenSearchSink:
-    """Writes each row as a document of an index, over the one with its id.
+    """Create a sink that writes each row as a document of an index, replacing the document with its id.
 
     ```python
     counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page"))
     ```
 
-    Rows are written at each checkpoint at the latest, and are seen as the index is refreshed. After a
-    failure those since the last checkpoint are written again, in their order: a document may have a
-    value that it had before, until the job has come to where it was.
+    Rows are written at the latest at each checkpoint, and become visible when the index is refreshed.
+    After a failure, rows since the last checkpoint are written again, in order. So a document may show
+    an earlier value until the job has caught up.
 
     Args:
-        url: "https://host:9200", with user:password@ before the host where it asks for them.
-        index: its name, or that of an alias or a data stream's backing index.
-        id: the column with the document's id (text or whole numbers). Key the stream by it, so that one
-            subtask writes its rows in their order. `id=None` has the server make ids: then rows that
-            are written again after a failure are there twice.
-        version: a column of whole numbers: a row replaces only what has its version or a lower one
-            (external_gte). Older ones are counted (`stale`). Without it, a row may be replaced by an
-            older one where a request that had no answer was still at work.
-        delete: a column of true and false: where it is true the document is deleted. The index
-            remembers the version of a deletion for 60 s (`index.gc_deletes`).
-        on_error: what a row that the index refuses for its own fault does: "fail" the job with index,
-            id, row and reason, or "skip", which counts it (`rejected`).
-        max_request_bytes: of a bulk request, at the most.
-        retry_for: how long requests that are not taken for now (429, 503, no connection) are sent again
-            when the job is submitted. A job that runs waits as long as it takes: rows are staged next
-            to the checkpoints, and other sinks continue. Each time is counted (`retries`).
-        api_key: instead of a user. It is shown nowhere.
-        ca_certs: the file with the certificates that the server is known by.
+        url: "https://host:9200", with user:password@ before the host if it needs a login.
+        index: Name of the index, of an alias, or of a data stream's backing index.
+        id: The column with the document's id (strings or whole numbers). Key the stream by it, so that
+            one subtask writes the rows of an id in order. With `id=None` the server makes ids: rows
+            that are written again after a failure then occur twice.
+        version: A column of whole numbers: a row replaces only a document with its version or a lower
+            one (external_gte). Older rows are counted (`stale`). Without it, an older row may replace a
+            newer one if a request that received no answer was still in progress.
+        delete: A boolean column: for true the document is deleted. The index remembers the version of a
+            deletion for 60 s (`index.gc_deletes`).
+        on_error: What to do with a row that the index refuses as invalid: "fail" the job with index,
+            id, row and reason, or "skip" the row, which is counted (`rejected`).
+        max_request_bytes: Maximum size of a bulk request.
+        retry_for: How long to retry, when the job is submitted, if the server is down or refuses
+            temporarily (429, 503). A running job waits as long as it takes: rows are staged next to the
+            checkpoints, and other sinks continue. Each retry is counted (`retries`).
+        api_key: API key, instead of a user. It is shown nowhere.
+        ca_certs: File with the certificates that the server's certificate is checked against.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, or `version` or `delete` is set without `id`.
     """
     client()
     check_on_error(on_error)

@@ -72,6 +72,15 @@ def changes(
             and may be read in batch.
         options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
             nowhere.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded if it has an end.
+
+    Raises:
+        ProgramError: An argument is invalid, such as the name of the slot.
+        ConfigurationError: The table does not exist, or has no primary key but a snapshot needs one.
+        SchemaError: The schema has a column that the table lacks.
+        UnavailableError: The server cannot be reached.
     """
     client()
     check_table_name(table)

@@ -40,7 +40,7 @@ def lookup(
     columns: Sequence[str] | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresLookup:
-    """Rows of a table by key, for `stream.lookup(...)`.
+    """Create a lookup of a table's rows by key, for `stream.lookup`.
 
     ```python
     users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
@@ -48,14 +48,23 @@ def lookup(
     ```
 
     Args:
-        table: its name, or "schema.name". It is looked at where this is written.
-        url: where the server is, as libpq takes it. The password is shown nowhere.
-        key: the column or columns that it is asked by, best those of an index. `on=` says a column of
-            the stream for each, in their order. Where several rows have a key, all are found.
-        columns: what is read of the rows; by default all but the key's. Numbers without a precision,
-            JSON, UUIDs, enums and arrays are text.
-        options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
+        table: Its name, or "schema.name". The table is inspected by this call.
+        url: Address of the server, in a form that libpq accepts. The password is never shown.
+        key: The key column or columns, preferably those of an index. `on=` of the lookup names a column
+            of the stream for each, in this order. If several rows have a key, all are found.
+        columns: The columns to read; by default all but the key's. Numbers without a precision, JSON,
+            UUIDs, enums and arrays are strings.
+        options: Further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
             nowhere.
+
+    Returns:
+        The lookup.
+
+    Raises:
+        ProgramError: An argument is invalid, or no column is left to look up.
+        ConfigurationError: The table does not exist.
+        SchemaError: The table has no such column.
+        UnavailableError: The server cannot be reached.
     """
     client()
     check_table_name(table)

@@ -39,7 +39,8 @@ def sink(
     staging_schema: str | None = None,
     options: Mapping[str, object] | None = None,
 ) -> PostgresSink:
-    """Writes the rows of a stream into a table, exactly once. One that is not there is made.
+    """Create a sink that writes each row to a table exactly once. A table that does not exist is
+    created.
 
     ```python
     counts.sink_to(
@@ -47,16 +48,22 @@ def sink(
     ```
 
     Args:
-        table: its name, or "schema.name".
-        url: where the server is, as libpq takes it. The password is shown nowhere.
-        mode: "append" adds each row; "upsert" replaces the row that has the key, and of several rows of
-            a key in one subtask the last one wins.
-        key: the column or columns of an upsert's key. A table that is there must have them as its
-            primary key or a unique index.
-        staging_schema: where rows are kept until their checkpoint is complete, in tables `rheos_...`;
-            by default the table's own schema.
-        options: further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
+        table: Its name, or "schema.name".
+        url: Address of the server, in a form that libpq accepts. The password is never shown.
+        mode: "append" adds each row. "upsert" replaces the row with the same key; of several rows of a
+            key in one subtask, the last one remains.
+        key: The key column or columns of an upsert. An existing table must have them as its primary key
+            or as a unique index.
+        staging_schema: Schema of the tables `rheos_...` that store rows until their checkpoint is
+            complete; by default the table's own schema.
+        options: Further parameters of libpq, such as sslmode and sslrootcert. Their values are shown
             nowhere.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, or `mode` and `key` do not belong together.
     """
     client()
     check_table_name(table)

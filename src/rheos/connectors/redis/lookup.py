@@ -43,25 +43,34 @@ def lookup(
     separators: Separators = "refuse",
     options: Mapping[str, Any] | None = None,
 ) -> RedisLookup:
-    """Rows of a Redis by their keys, for `stream.lookup(...)`.
+    """Create a lookup of Redis values by their keys, for `stream.lookup`.
 
     ```python
     users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
     visits.lookup(users, on="user_id")
     ```
 
-    A key that is not there, or a hash without any of the columns, is not found. What does not fit the
-    schema is an error with the key, and so is a key that is no hash; with a `format`, a key that is no
-    text is not found.
+    A key that does not exist, or a hash without any of the columns, is not found. A value that does not
+    fit the schema, or a key that is not a hash, is an error that names the key. With a `format`, a key
+    that is not a string value is not found.
 
     Args:
-        url: as in `rh.redis.sink`.
-        key: the key, with names in braces: `on=` says a column of the stream for each, in their order.
-        schema: the columns that are found, a dataclass or a pyarrow.Schema: fields of the hash at the
-            key, or what the format gives.
-        format: of the value at the key, such as rh.formats.json(); without one it is a hash.
-        separators: as in `rh.redis.sink`, which must have written the keys by the same.
-        options: further options of the client (redis-py's Connection). Their values are shown nowhere.
+        url: Address of the server; see `rh.redis.sink`.
+        key: The key, with names in braces: `on=` of the lookup names a column of the stream for each,
+            in order.
+        schema: The columns that are found, a dataclass or a pyarrow.Schema: fields of the hash at the
+            key, or the columns of the format.
+        format: Format of the value at the key, such as rh.formats.json(). Without a format the value is
+            a hash.
+        separators: As in `rh.redis.sink`; it must be the same as that of the sink that wrote the keys.
+        options: Further options of the client (redis-py's Connection). Their values are shown nowhere.
+
+    Returns:
+        The lookup.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a key without names.
+        SchemaError: The format cannot decode the columns of the schema.
     """
     client()
     if format is None:

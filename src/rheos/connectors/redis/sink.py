@@ -136,6 +136,12 @@ def sink(
             checkpoints, and other sinks continue. Each retry is counted (`retries`).
         options: further options of the client (redis-py's Connection), such as ssl_ca_certs. Their
             values are shown nowhere.
+
+    Returns:
+        The sink, for `stream.sink_to`.
+
+    Raises:
+        ProgramError: An argument is invalid, such as a key without names.
     """
     client()
     names = [value] if isinstance(value, str) else value

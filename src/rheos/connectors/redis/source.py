@@ -59,7 +59,7 @@ def source(
         url: as in `rh.redis.sink`.
         stream: the key of a stream, or several. They must exist.
         schema: a dataclass or a pyarrow.Schema: the fields of an entry, as strings; other fields are
-        ignored.
+            ignored.
         format: with one, the rows are in the single field `payload`.
         payload: the name of that field.
         id: the name of a string column for the entry's id, which is not one of the fields.
@@ -77,6 +77,13 @@ def source(
         retry_for: how long to retry (`retries`) if Redis is down, before the job fails and is restarted
             by its strategy.
         options: further options of the client (redis-py's Connection). Their values are shown nowhere.
+
+    Returns:
+        The source, for `env.from_source`. It is bounded if it has an end.
+
+    Raises:
+        ProgramError: An argument is invalid, such as an unknown `on_error`.
+        SchemaError: The schema has a column that a field of an entry cannot be decoded to.
     """
     client()
     check_on_error(on_error)

@@ -51,6 +51,12 @@ def source(
         on_error: what to do with a line that does not fit the schema: "fail" the job, or "skip" it,
             which counts it (`skipped`) and emits it to the side output "rejected". The same holds for a
             line of more than 1 MB, whose content is dropped.
+
+    Returns:
+        The source, for `env.from_source`.
+
+    Raises:
+        ProgramError: An argument is invalid, or the format does not encode rows as lines.
     """
     check_on_error(on_error)
     form = text() if format is None else check_format(format)
