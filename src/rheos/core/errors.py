@@ -97,7 +97,15 @@ class RheosError(Exception):
         return "\n".join(lines)
 
     def located(self, *, site: Site | None, operator: str | None) -> RheosError:
-        """Fill in the place if this error has none, and return the error itself."""
+        """Add the place of an error, where it has none yet.
+
+        Args:
+            site: The user's file and line, or None if unknown.
+            operator: Name of the operator, or None if unknown.
+
+        Returns:
+            This error.
+        """
         self.site = self.site or site
         self.operator = self.operator or operator
         return self

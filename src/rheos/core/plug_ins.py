@@ -53,14 +53,21 @@ class Registration:
         return modules[0]
 
     def not_installed(self, error: BaseException) -> ConfigurationError:
-        """Return the error for a client library that cannot be imported."""
+        """Return the error for a client library that cannot be imported.
+
+        Args:
+            error: The error of the import.
+
+        Returns:
+            The error, with what to install as its hint.
+        """
         return ConfigurationError(
             f"the client library of {self.title} cannot be loaded: {error}",
             hint=f"pip install '{self.install}', on the driver and on every worker",
         )
 
     def is_installed(self) -> bool:
-        """Return whether the client library is installed. This does not import it."""
+        """Return whether the client library is installed, without importing it."""
         try:
             return all(find_spec(module.partition(".")[0]) for module in self.requires)
         except (ImportError, ValueError):

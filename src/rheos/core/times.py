@@ -45,8 +45,15 @@ class TimeColumn:
         return self.unit is None and self.format is None
 
     def check(self, schema: pa.Schema, what: str) -> None:
-        """Check that the existing column has a supported type. Raise SchemaError, whose message begins
-        with `what`, such as "the event-time column"."""
+        """Check that the column's type can be read as times. The column must exist.
+
+        Args:
+            schema: The columns of the rows.
+            what: Name of the column in the error, such as "the event-time column".
+
+        Raises:
+            SchemaError: The type cannot be read, or `unit` or `format` is missing or superfluous.
+        """
         kind = schema.field(self.name).type
         is_time = pa.types.is_timestamp(kind) or pa.types.is_date(kind)
         is_number = pa.types.is_integer(kind) or pa.types.is_floating(kind)
@@ -76,8 +83,14 @@ class TimeColumn:
             )
 
     def timestamps(self, column: pa.Array) -> pa.Array:
-        """Return the column as times that need no unit or format: the column itself, or timestamps in
-        us, rounded down. A row without a readable time becomes null."""
+        """Convert a column to times that need neither unit nor format.
+
+        Args:
+            column: The values.
+
+        Returns:
+            The column itself, or timestamps in us, rounded down. A missing or unreadable time is null.
+        """
         if self.by_itself:
             return column
         times, unfit = self.read(column, "us")
@@ -85,8 +98,18 @@ class TimeColumn:
         return pa.array(times, mask=missing).view(pa.timestamp("us", "UTC"))
 
     def read(self, column: pa.Array, into: Literal["ms", "us"]) -> tuple[Times, Unfit]:
-        """Return numbers or strings as times since the epoch, rounded down, and the rows that have
-        none. The caller handles nulls. Raise InputError if the format is invalid."""
+        """Convert numbers or strings to times since the epoch, rounded down. The caller handles nulls.
+
+        Args:
+            column: The values.
+            into: Unit of the result.
+
+        Returns:
+            The times, and which rows have none.
+
+        Raises:
+            InputError: The format is invalid.
+        """
         if self.format is not None:
             return _parsed(column, self.name, self.format, into)
         return _scaled(column, UNIT_NS[self.unit or "ms"], UNIT_NS[into])

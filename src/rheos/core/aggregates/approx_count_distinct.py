@@ -62,9 +62,23 @@ class ApproxCountDistinct(Agg):
 def approx_count_distinct(column: str, *, error: float = 0.02) -> Agg:
     """Return the approximate number of distinct non-null values, as int64. Only for windows.
 
-    `error` is the standard error, from 0.001 to 0.3. Two of three counts are within it, and 997 of
-    1,000 are within three times as much. A key and pane keep at most 1 / error² hashes of 8 bytes, by
-    default 2,502. Up to that number of distinct values the count is exact.
+    Two of three counts are within `error`, and 997 of 1,000 are within three times as much. A key and
+    pane keep at most 1 / error² hashes of 8 bytes, by default 2,502. Up to that number of distinct
+    values the count is exact.
+
+    ```python
+    windows.aggregate(users=rh.agg.approx_count_distinct("user", error=0.01))
+    ```
+
+    Args:
+        column: The column.
+        error: Relative standard error, from 0.001 to 0.3.
+
+    Returns:
+        The aggregate.
+
+    Raises:
+        ProgramError: `error` is out of range.
     """
     if not _LEAST_ERROR <= error <= _MOST_ERROR:
         raise ProgramError(

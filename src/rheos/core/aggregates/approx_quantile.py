@@ -90,13 +90,29 @@ class ApproxQuantile(Agg):
 
 
 def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0.01) -> Agg:
-    """Return a number within `error` (relative, from 0.001 to 0.3) of the q-quantile, as float64. The
-    q-quantile is the value at position q · (n - 1) in sorted order, rounded down. For a list of
-    quantiles, return a list computed from the same state. Infinities count as the largest numbers; NaN
-    is greater than all.
+    """Return an approximate quantile, as float64. Only for windows.
 
-    The state is a count per key, pane and non-empty bucket: numbers from 1 to 1,000,000 need at most
-    691 buckets at 1 percent, and all float64 numbers about 142,000. Only for windows."""
+    The result is within a relative `error` of the value at position q · (n - 1) in sorted order,
+    rounded down. Infinities count as the largest numbers; NaN is greater than all.
+
+    A key and pane keep a count for each bucket that has a number: numbers from 1 to 1,000,000 fall into
+    691 buckets of 1 percent. The whole range of numbers has about 142,000 buckets.
+
+    ```python
+    windows.aggregate(millis=rh.agg.approx_quantile("millis", [0.5, 0.99]))
+    ```
+
+    Args:
+        column: The column of numbers.
+        q: The quantile, from 0 to 1. For a list of them, the result is a list computed from one state.
+        error: Maximum relative error, from 0.001 to 0.3.
+
+    Returns:
+        The aggregate.
+
+    Raises:
+        ProgramError: `q` or `error` is out of range.
+    """
     listed = not isinstance(q, int | float)
     qs = tuple(q) if isinstance(q, Sequence) else (q,)
     if not qs or not all(

@@ -31,6 +31,16 @@ class Collect(Agg):
 
 
 def collect(column: str) -> Agg:
-    """Return the non-null values as a list, in the order of event time; values of the same time are
-    sorted. Only for windows."""
+    """Return the non-null values as a list, in order of event time and then of value. Only for windows.
+
+    ```python
+    windows.aggregate(pages=rh.agg.collect("page"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return Collect(column)

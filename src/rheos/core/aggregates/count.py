@@ -44,7 +44,18 @@ class Count(Agg):
 
 
 def count(column: str | None = None) -> Agg:
-    """Return the number of rows, or of non-null values of `column`, as int64."""
+    """Return the number of rows, or of the non-null values of a column, as int64.
+
+    ```python
+    windows.aggregate(rows=rh.agg.count(), known=rh.agg.count("user"))
+    ```
+
+    Args:
+        column: The column; None counts rows.
+
+    Returns:
+        The aggregate.
+    """
     return Count(column)
 
 

@@ -79,17 +79,50 @@ class MeanDistinct(OfDistinct):
 
 
 def count_distinct(column: str) -> Agg:
-    """Return the exact number of distinct non-null values, as int64."""
+    """Return the exact number of distinct non-null values, as int64.
+
+    ```python
+    windows.aggregate(users=rh.agg.count_distinct("user"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return CountDistinct(column)
 
 
 def sum_distinct(column: str) -> Agg:
-    """Return the sum of the distinct values, with the same type as `sum`."""
+    """Return the sum of the distinct values, of the same type as `sum`.
+
+    ```python
+    windows.aggregate(prices=rh.agg.sum_distinct("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+
+    Returns:
+        The aggregate.
+    """
     return SumDistinct(column)
 
 
 def mean_distinct(column: str) -> Agg:
-    """Return the arithmetic mean of the distinct values, with the same type as `mean`."""
+    """Return the arithmetic mean of the distinct values, of the same type as `mean`.
+
+    ```python
+    windows.aggregate(mean_price=rh.agg.mean_distinct("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+
+    Returns:
+        The aggregate.
+    """
     return MeanDistinct(column)
 
 

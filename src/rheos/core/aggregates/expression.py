@@ -62,6 +62,18 @@ class Expression(Agg):
 
 
 def expression(expr: pl.Expr) -> Agg:
-    """Return a Polars expression that reduces, such as `rh.col("ms").quantile(0.95)`, as an aggregate.
-    Where an aggregate is expected, the expression can also be passed directly."""
+    """Return the value of a Polars expression that reduces columns to one value.
+
+    `aggregate` also takes such an expression directly.
+
+    ```python
+    windows.aggregate(p95=rh.agg.expression(col("millis").quantile(0.95)))
+    ```
+
+    Args:
+        expr: The expression.
+
+    Returns:
+        The aggregate.
+    """
     return Expression(form=expr.meta.serialize(), spelled=" ".join(str(expr).split()))

@@ -81,12 +81,34 @@ class Max(_Extreme):
 
 
 def min(column: str) -> Agg:
-    """Return the smallest value, of the column's type. NaN is greater than all numbers."""
+    """Return the smallest value, of the column's type. NaN is greater than all numbers.
+
+    ```python
+    windows.aggregate(lowest=rh.agg.min("price"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return Min(column)
 
 
 def max(column: str) -> Agg:
-    """Return the largest value, of the column's type. NaN is greater than all numbers."""
+    """Return the largest value, of the column's type. NaN is greater than all numbers.
+
+    ```python
+    windows.aggregate(highest=rh.agg.max("price"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return Max(column)
 
 

@@ -63,12 +63,32 @@ class Last(_OneOfTime):
 
 
 def first(column: str) -> Agg:
-    """Return the value with the earliest event time; of several at that time the smallest. Only for
-    windows."""
+    """Return the value with the earliest event time; of several, the smallest. Only for windows.
+
+    ```python
+    windows.aggregate(opened=rh.agg.first("price"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return First(column)
 
 
 def last(column: str) -> Agg:
-    """Return the value with the latest event time; of several at that time the largest. Only for
-    windows."""
+    """Return the value with the latest event time; of several, the largest. Only for windows.
+
+    ```python
+    windows.aggregate(closed=rh.agg.last("price"))
+    ```
+
+    Args:
+        column: The column.
+
+    Returns:
+        The aggregate.
+    """
     return Last(column)

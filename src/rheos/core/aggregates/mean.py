@@ -80,9 +80,21 @@ class Mean(Agg):
 
 
 def mean(column: str) -> Agg:
-    """Return the arithmetic mean, as float64. For DECIMAL(p, s) it is DECIMAL(p + 4, s + 4), with at
-    most 38 digits, rounded half up. A mean of decimals that does not fit its type ends the job with an
-    InputError."""
+    """Return the arithmetic mean of a column, as float64.
+
+    Of DECIMAL(p, s) it is DECIMAL(p + 4, s + 4), of at most 38 digits, rounded half up. A mean of
+    decimals beyond its type ends the job with an InputError.
+
+    ```python
+    windows.aggregate(mean_price=rh.agg.mean("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+
+    Returns:
+        The aggregate.
+    """
     return Mean(column)
 
 

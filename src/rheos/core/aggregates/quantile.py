@@ -50,7 +50,22 @@ class Quantile(Agg):
 
 
 def quantile(column: str, q: float) -> Agg:
-    """Return the exact q-quantile (0 <= q <= 1) with linear interpolation, as float64."""
+    """Return the exact quantile with linear interpolation, as float64.
+
+    ```python
+    windows.aggregate(p95=rh.agg.quantile("millis", 0.95))
+    ```
+
+    Args:
+        column: The column of numbers.
+        q: The quantile, from 0 to 1.
+
+    Returns:
+        The aggregate.
+
+    Raises:
+        ProgramError: `q` is out of range.
+    """
     if not 0 <= q <= 1:
         raise ProgramError(f"a quantile must be between 0 and 1, not {q}")
     return Quantile(column, q)

@@ -67,9 +67,22 @@ class Sum(Agg):
 
 
 def sum(column: str) -> Agg:
-    """Return the sum: float64 for floats, in windows independent of the order of the rows; DECIMAL(p +
-    10, s), with at most 38 digits, for DECIMAL(p, s); otherwise int64. An integer sum beyond 64 bits,
-    or a sum of decimals that does not fit its type, ends the job with an InputError."""
+    """Return the sum of a column.
+
+    It is float64 for floats; in windows it does not depend on the order of the rows. Of DECIMAL(p, s)
+    it is DECIMAL(p + 10, s), of at most 38 digits. Otherwise it is int64. An integer sum beyond 64
+    bits, or one of decimals beyond its type, ends the job with an InputError.
+
+    ```python
+    windows.aggregate(revenue=rh.agg.sum("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+
+    Returns:
+        The aggregate.
+    """
     return Sum(column)
 
 

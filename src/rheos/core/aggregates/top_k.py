@@ -47,11 +47,26 @@ class TopK(Agg):
 
 
 def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smallest: bool = False) -> Agg:
-    """Return the `k` largest values of a column as a list in descending order, or with `smallest` the
-    smallest in ascending order.
+    """Return the largest or smallest values of a column as a list. Only for windows.
 
-    With `of`, each element is a row of these columns. If values are equal, earlier rows are preferred,
-    and at the same time, rows with smaller columns. Nulls are ignored. Only for windows.
+    Of rows with equal values, the earliest are chosen; of those at one time, the rows with the smallest
+    columns. Nulls are left out.
+
+    ```python
+    windows.aggregate(top=rh.agg.top_k("price", 3, of=["item", "price"]))
+    ```
+
+    Args:
+        column: The column to compare.
+        k: Maximum number of values.
+        of: The columns of each element, which is then a struct; by default `column` alone.
+        smallest: Whether to choose the smallest values instead of the largest.
+
+    Returns:
+        The aggregate.
+
+    Raises:
+        ProgramError: `k` is not a whole number of at least 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise ProgramError(f"k of top_k() must be an integer of at least 1, not {k!r}")

@@ -69,14 +69,36 @@ class StdDev(_Spread):
 
 
 def variance(column: str, ddof: int = 1) -> Agg:
-    """Return the variance of a sample, or with ddof=0 of the whole population, as float64; null if
-    there are too few values."""
+    """Return the variance, as float64; null if there are at most `ddof` values.
+
+    ```python
+    windows.aggregate(spread=rh.agg.variance("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+        ddof: Delta degrees of freedom: 1 for a sample, 0 for a whole population.
+
+    Returns:
+        The aggregate.
+    """
     return Variance(column, _checked(ddof))
 
 
 def stddev(column: str, ddof: int = 1) -> Agg:
-    """Return the standard deviation of a sample, or with ddof=0 of the whole population, as float64;
-    null if there are too few values."""
+    """Return the standard deviation, as float64; null if there are at most `ddof` values.
+
+    ```python
+    windows.aggregate(spread=rh.agg.stddev("price"))
+    ```
+
+    Args:
+        column: The column of numbers.
+        ddof: Delta degrees of freedom: 1 for a sample, 0 for a whole population.
+
+    Returns:
+        The aggregate.
+    """
     return StdDev(column, _checked(ddof))
 
 

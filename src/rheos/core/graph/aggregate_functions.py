@@ -42,16 +42,38 @@ class AggregateFunction(Generic[A]):
         raise NotImplementedError
 
     def add(self, record: Any, accumulator: A) -> A:
-        """Add a record, and return the accumulator."""
+        """Return the accumulator after one more record.
+
+        Args:
+            record: The record: an instance of the annotated dataclass.
+            accumulator: The accumulator of the records before it. It may be changed.
+
+        Returns:
+            The accumulator that includes the record.
+        """
         raise NotImplementedError
 
     def get_result(self, accumulator: A) -> Any:
-        """Return the result for the accumulator, a record. More records may be added to the accumulator
-        later."""
+        """Return the result of an accumulator.
+
+        Args:
+            accumulator: The accumulator. More records may be added to it later, so do not change it.
+
+        Returns:
+            A record of the output type.
+        """
         raise NotImplementedError
 
     def merge(self, a: A, b: A) -> A:
-        """Return an accumulator of the records of both. Merging windows, such as sessions, need it."""
+        """Combine two accumulators. Windows that merge, such as sessions, need it.
+
+        Args:
+            a: An accumulator. It may be changed.
+            b: The other one.
+
+        Returns:
+            The accumulator of the records of both.
+        """
         raise NotImplementedError
 
 

@@ -45,9 +45,11 @@ class BatchKeys(Protocol):
         ...
 
     def rounds(self) -> Iterator[Rows]:
-        """Yield positions of rows in rounds. Each round has every key at most once, and the rows of a
-        key are in the order of arrival from round to round. The most frequent key determines the number
-        of rounds."""
+        """Yield arrays of row positions, in which each key occurs at most once.
+
+        The rows of a key come in order of arrival, one per array. So there are as many arrays as the
+        most frequent key has rows. Use it if the state of a row depends on the earlier rows of its key.
+        """
         ...
 
     def groups(self) -> Groups:
@@ -55,7 +57,7 @@ class BatchKeys(Protocol):
         ...
 
     def frame(self) -> pl.DataFrame:
-        """Return the key columns, one row per row of the batch."""
+        """Return the key columns as a Polars DataFrame, one row for each row of the batch."""
         ...
 
 
@@ -146,21 +148,40 @@ class KeyedBatchFunction:
     `pyarrow.RecordBatch`."""
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Prepare the function. Called once in each subtask, before any batch: `def open(self, ctx:
-        rh.RuntimeContext)`, or `def open(self)`."""
+        """Prepare the function. The subtask calls it once, before any batch.
+
+        Define it as `def open(self, ctx: rh.RuntimeContext)` or `def open(self)`.
+        """
 
     def process_batch(
         self, keys: BatchKeys, batch: Any, state: BatchState
     ) -> Iterable[Emit[Any]] | None:
-        """Process a batch, which has the function's `form`. No timer that was registered before is due
-        before its rows."""
+        """Process a batch of records. All timers that were due before its rows have fired.
+
+        Args:
+            keys: The key of each row; `state.name[keys]` reads and writes the state of these keys.
+            batch: The rows, in the function's `form`: a Polars DataFrame by default.
+            state: The context, with an attribute for each declared state.
+
+        Returns:
+            Output batches, or None for none. A generator may yield them.
+        """
         raise NotImplementedError
 
     def on_timers(
         self, keys: BatchKeys, timestamps: npt.NDArray[np.int64], state: BatchState
     ) -> Iterable[Emit[Any]] | None:
-        """Handle due timers. They are passed in the order of time, with their keys."""
+        """Process timers that are due, in the order of their times.
+
+        Args:
+            keys: The key of each timer.
+            timestamps: The time of each timer, in ms since the epoch.
+            state: The context, with an attribute for each declared state.
+
+        Returns:
+            Output batches, or None for none. A generator may yield them.
+        """
         return None
 
     def close(self) -> None:
-        """Release resources. Called once, at the end."""
+        """Release what `open` has acquired. The subtask calls it once, at the end."""

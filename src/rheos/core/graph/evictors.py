@@ -17,9 +17,16 @@ __all__ = ["count", "delta", "time"]
 def count(n: int, *, after: bool = False) -> Evictor:
     """Return an evictor that keeps the last n records of a window.
 
+    ```python
+    events.key_by("user").window(rh.Tumbling("1h")).evictor(rh.evictors.count(10))
+    ```
+
     Args:
-        n: number of records to keep.
-        after: whether records are dropped after the result is computed, instead of before.
+        n: Number of records to keep.
+        after: Whether records are dropped after the result is computed, instead of before.
+
+    Returns:
+        The evictor.
 
     Raises:
         ProgramError: `n` is not a whole number of at least 0.
@@ -34,9 +41,16 @@ def time(keeps: Duration, *, after: bool = False) -> Evictor:
 
     As in Flink, the bound is exclusive: a record exactly `keeps` older than the latest is dropped.
 
+    ```python
+    rh.evictors.time("10m")
+    ```
+
     Args:
-        keeps: the length of time, counted back from the latest record of the window.
-        after: whether records are dropped after the result is computed, instead of before.
+        keeps: The length of time, counted back from the latest record of the window.
+        after: Whether records are dropped after the result is computed, instead of before.
+
+    Returns:
+        The evictor.
     """
     return TimeEvictor(duration_ms(keeps), after)
 
@@ -45,12 +59,19 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
     """Return an evictor that keeps the records whose number is near that of the last record.
 
     As in Flink, the bound is exclusive: a record whose number differs by exactly `threshold` is
-    dropped. If `threshold` is 0, this applies to the last record itself.
+    dropped. If `threshold` is 0, so is the last record itself.
+
+    ```python
+    rh.evictors.delta(lambda trade: trade.price, threshold=10.0)
+    ```
 
     Args:
-        of: function that returns the number of a record.
-        threshold: difference at which a record is dropped.
-        after: whether records are dropped after the result is computed, instead of before.
+        of: Function that returns the number of a record.
+        threshold: Minimum difference at which a record is dropped.
+        after: Whether records are dropped after the result is computed, instead of before.
+
+    Returns:
+        The evictor.
 
     Raises:
         ProgramError: `of` cannot be called with a record, or `threshold` is not a number.

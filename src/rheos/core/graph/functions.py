@@ -25,14 +25,16 @@ class RichFunction:
     """
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
-        rh.RuntimeContext)`, or `def open(self)`."""
+        """Prepare the function. The subtask calls it once, before any record.
+
+        Define it as `def open(self, ctx: rh.RuntimeContext)` or `def open(self)`.
+        """
 
     def __call__(self, record: Any) -> Any:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Release resources. Called once at the end, also if the attempt fails."""
+        """Release what `open` has acquired. The subtask calls it once, at the end of each attempt."""
 
 
 class AsyncFunction:
@@ -53,15 +55,32 @@ class AsyncFunction:
     """
 
     def open(self, *args: Any, **kwargs: Any) -> Any:
-        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
-        rh.RuntimeContext)`, or `def open(self)`; either may be `async`."""
+        """Prepare the function. The subtask calls it once, before any record.
+
+        Define it as `def open(self, ctx: rh.RuntimeContext)` or `def open(self)`; either may be
+        `async`.
+
+        Returns:
+            None, or an awaitable that the subtask awaits.
+        """
 
     async def invoke(self, record: Any) -> Any:
-        """Called for each record; many calls are under way at a time."""
+        """Compute the result of a record. The subtask calls it for each record, many at a time.
+
+        Args:
+            record: The record: an instance of the annotated dataclass, or a row with its columns.
+
+        Returns:
+            A record of the output type.
+        """
         raise NotImplementedError
 
     def close(self) -> Any:
-        """Release resources. Called once at the end, also if the attempt fails."""
+        """Release what `open` has acquired. The subtask calls it once, at the end of each attempt.
+
+        Returns:
+            None, or an awaitable that the subtask awaits.
+        """
 
 
 class Timers(Protocol):
@@ -104,7 +123,12 @@ class KeyedContext(Protocol):
         ...
 
     def output(self, tag: str, record: Any) -> None:
-        """Emit a record to a declared side output."""
+        """Emit a record to a declared side output.
+
+        Args:
+            tag: The side output: a key of the function's `side_outputs`.
+            record: An instance of its dataclass.
+        """
         ...
 
 
@@ -115,24 +139,53 @@ class KeyedProcessFunction:
     yielded (or returned in an iterable); their type is the annotation of `process_element`, such as
     `Iterator[Alert]`, or the `returns=` of `process`. Side outputs are declared in `side_outputs` as
     tag to dataclass.
+
+    ```python
+    class Count(rh.KeyedProcessFunction):
+        n = rh.ValueState(int, default=0)
+
+        def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Counted]:
+            self.n.value += 1
+            yield Counted(event.user, self.n.value)
+
+    events.key_by("user").process(Count())
+    ```
     """
 
     side_outputs: ClassVar[dict[str, type]] = {}
 
     def open(self, *args: Any, **kwargs: Any) -> None:
-        """Prepare the function. Called once in each subtask, before any record: `def open(self, ctx:
-        rh.RuntimeContext)`, or `def open(self)`."""
+        """Prepare the function. The subtask calls it once, before any record.
+
+        Define it as `def open(self, ctx: rh.RuntimeContext)` or `def open(self)`.
+        """
 
     def process_element(self, record: Any, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Process a record. Called for every record."""
+        """Process a record of the stream.
+
+        Args:
+            record: The record: an instance of the annotated dataclass, or a row with its columns.
+            ctx: The context: key, time, timers and side outputs.
+
+        Returns:
+            Records of the output type, or None for none. A generator may yield them.
+        """
         raise NotImplementedError
 
     def on_timer(self, timestamp: int, ctx: KeyedContext) -> Iterable[Any] | None:
-        """Handle a timer of the key that is due."""
+        """Process a timer of the key that is due.
+
+        Args:
+            timestamp: The time that the timer was registered for, in ms since the epoch.
+            ctx: The context: key, time, timers and side outputs.
+
+        Returns:
+            Records of the output type, or None for none. A generator may yield them.
+        """
         return None
 
     def close(self) -> None:
-        """Release resources. Called once, at the end."""
+        """Release what `open` has acquired. The subtask calls it once, at the end."""
 
 
 class TimeWindow(NamedTuple):
@@ -151,24 +204,55 @@ class WindowContext(Protocol):
 
 
 class CoGroupFunction:
-    """A function over all records of two streams with the same key and window. The records of each
-    stream are sorted by event time."""
+    """A function of all records of two streams with the same key in the same window.
+
+    The records of each stream are sorted by event time.
+
+    ```python
+    class Unpaid(rh.CoGroupFunction):
+        def co_group(self, left: list[Order], right: list[Payment], ctx) -> Iterator[Alert]:
+            if not right:
+                yield Alert(ctx.key)
+
+    orders.key_by("id").co_group(
+        payments.key_by("order_id"), window=rh.Tumbling("1h"), fn=Unpaid())
+    ```
+    """
 
     def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Return records of the output type for one key and window. Called once for each that has a
-        record of either stream; one of the lists may be empty. The event time of each output record is
-        the end of the window."""
+        """Compute records of all records of a key and window. Called if either stream has one.
+
+        Args:
+            left: The records of the first stream, sorted by event time; may be empty.
+            right: The records of the second stream, sorted by event time; may be empty.
+            ctx: The context: key and window.
+
+        Returns:
+            Records of the output type. Each has the last time of the window as its event time.
+        """
         raise NotImplementedError
 
 
 class WindowFunction:
-    """A function over all records of a key and window, sorted by event time."""
+    """A function of all records of a key and window, sorted by event time.
+
+    ```python
+    class Busiest(rh.WindowFunction):
+        def process(self, records: list[Event], ctx: rh.WindowContext) -> Iterator[Counted]:
+            yield Counted(ctx.key, len(records))
+
+    events.key_by("user").window(rh.Tumbling("1h")).process(Busiest())
+    ```
+    """
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Return records of the output type. Each has the last timestamp of the window as its event
-        time.
+        """Compute records of all records of a key and window. Called when the window fires.
 
-        Called when a window fires, with at least one record; after an aggregate, with its result as the
-        only record.
+        Args:
+            records: The records, at least one. After an aggregate: its result, as the only record.
+            ctx: The context: key and window.
+
+        Returns:
+            Records of the output type. Each has the last time of the window as its event time.
         """
         raise NotImplementedError

@@ -56,7 +56,15 @@ class Parameters(Mapping[str, Any]):
         return self._values[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return the unconverted value; `default` if the parameter is missing."""
+        """Return the unconverted value of a parameter.
+
+        Args:
+            name: The parameter.
+            default: The value if the parameter is missing.
+
+        Returns:
+            The value; a string if it comes from the command line.
+        """
         return self._values.get(name, default)
 
     def __contains__(self, name: object) -> _Bool:
@@ -73,7 +81,14 @@ class Parameters(Mapping[str, Any]):
         return f"Parameters({', '.join(self._values)})"
 
     def merged(self, others: Mapping[str, Any]) -> Parameters:
-        """Return these parameters with others, which take precedence."""
+        """Return these parameters and others, which take precedence.
+
+        Args:
+            others: The other parameters, by name.
+
+        Returns:
+            New parameters.
+        """
         merged = Parameters({**self._values, **others})
         merged.over = dict(others)
         return merged
@@ -83,8 +98,18 @@ class Parameters(Mapping[str, Any]):
     @overload
     def text(self, name: str, default: T) -> str | T: ...
     def text(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value as a string. Without `default`, a missing parameter raises
-        ConfigurationError."""
+        """Return a parameter as a string.
+
+        Args:
+            name: The parameter.
+            default: The value if the parameter is missing. Without it, a missing parameter is an error.
+
+        Returns:
+            The string.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is not a string.
+        """
         return self._read(name, default, "a string", _text)
 
     @overload
@@ -92,7 +117,18 @@ class Parameters(Mapping[str, Any]):
     @overload
     def int(self, name: str, default: T) -> _Int | T: ...
     def int(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value as an integer: 5, "5". Anything else raises ConfigurationError."""
+        """Return a parameter as a whole number: 5 or "5".
+
+        Args:
+            name: The parameter.
+            default: The value if the parameter is missing. Without it, a missing parameter is an error.
+
+        Returns:
+            The number.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is not a whole number.
+        """
         return self._read(name, default, "an integer", _whole)
 
     @overload
@@ -100,7 +136,18 @@ class Parameters(Mapping[str, Any]):
     @overload
     def float(self, name: str, default: T) -> _Float | T: ...
     def float(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value as a float: 0.5, "0.5". Anything else raises ConfigurationError."""
+        """Return a parameter as a number: 0.5 or "0.5".
+
+        Args:
+            name: The parameter.
+            default: The value if the parameter is missing. Without it, a missing parameter is an error.
+
+        Returns:
+            The number.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is not a number.
+        """
         return self._read(name, default, "a number", _number)
 
     @overload
@@ -108,7 +155,18 @@ class Parameters(Mapping[str, Any]):
     @overload
     def bool(self, name: str, default: T) -> _Bool | T: ...
     def bool(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value as a bool. Anything else raises ConfigurationError."""
+        """Return a parameter as True or False.
+
+        Args:
+            name: The parameter.
+            default: The value if the parameter is missing. Without it, a missing parameter is an error.
+
+        Returns:
+            The truth value.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is neither true nor false.
+        """
         return self._read(name, default, "true or false", _truth)
 
     @overload
@@ -116,7 +174,19 @@ class Parameters(Mapping[str, Any]):
     @overload
     def duration_ms(self, name: str, default: T) -> _Int | T: ...
     def duration_ms(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value, a duration such as "5s", in ms. Anything else raises ConfigurationError."""
+        """Return a parameter that is a duration, such as "5s".
+
+        Args:
+            name: The parameter.
+            default: The value in ms if the parameter is missing. Without it, a missing parameter is an
+                error.
+
+        Returns:
+            The duration in ms.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is not a duration.
+        """
         return self._read(name, default, 'a duration, such as "5s"', duration_ms)
 
     @overload
@@ -124,8 +194,19 @@ class Parameters(Mapping[str, Any]):
     @overload
     def size_bytes(self, name: str, default: T) -> _Int | T: ...
     def size_bytes(self, name: str, default: Any = _MISSING) -> Any:
-        """Return the value, a size such as "64MiB", in bytes. Anything else raises
-        ConfigurationError."""
+        """Return a parameter that is a size, such as "64MiB".
+
+        Args:
+            name: The parameter.
+            default: The value in bytes if the parameter is missing. Without it, a missing parameter is
+                an error.
+
+        Returns:
+            The size in bytes.
+
+        Raises:
+            ConfigurationError: The parameter is missing, or is not a size.
+        """
         return self._read(name, default, 'a size, such as "64MB"', size_bytes)
 
     def _read(self, name: str, default: Any, kind: str, read: Callable[[Any], Any]) -> Any:

@@ -43,7 +43,11 @@ class TimeToLive:
     renewed_on: Literal["write", "read_and_write"] = "write"
 
     def check(self) -> None:
-        """Raise ProgramError if the time to live is invalid."""
+        """Check the time to live.
+
+        Raises:
+            ProgramError: The duration is not positive, or another field has an unknown value.
+        """
         if self.ms <= 0:
             raise ProgramError(f"a time to live must be greater than 0: {self!r}", hint='write "1h"')
         for name, given, known in (
@@ -156,7 +160,7 @@ class ValueState(StateDeclaration, Generic[T]):
         self._no_key()
 
     def clear(self) -> None:
-        """Reset to the default. Nothing is stored for the key any more."""
+        """Remove the key's value: reads return the default again."""
         self._no_key()
 
 

@@ -27,28 +27,54 @@ CONTINUE = TriggerResult.CONTINUE
 
 
 def event_time(early: Trigger | None = None, late: Trigger | None = None) -> Trigger:
-    """Return a trigger that fires when the watermark passes the end of the window, and then again for
-    each record.
-
-    `early` may fire before the end as well. After the end, `late` decides instead of firing for each
-    record.
+    """Return a trigger that fires when the watermark passes the end of the window, and again for each
+    later record.
 
     ```python
     rh.triggers.event_time(
         early=rh.triggers.continuous_processing_time("10s"), late=rh.triggers.count(100)
     )
     ```
+
+    Args:
+        early: Trigger that also fires before the end.
+        late: Trigger that fires after the end, instead of each late record.
+
+    Returns:
+        The trigger.
     """
     return EventTimeTrigger(_trigger(early, "early"), _trigger(late, "late"))
 
 
 def processing_time() -> Trigger:
-    """Return a trigger that fires when the wall clock passes the end of the window."""
+    """Return a trigger that fires when processing time passes the end of the window.
+
+    ```python
+    windows.trigger(rh.triggers.processing_time())
+    ```
+
+    Returns:
+        The trigger.
+    """
     return ProcessingTimeTrigger()
 
 
 def count(n: int) -> Trigger:
-    """Return a trigger that fires with every n-th record of the window."""
+    """Return a trigger that fires at every n-th record of the window.
+
+    ```python
+    windows.trigger(rh.triggers.count(100))
+    ```
+
+    Args:
+        n: Number of records, at least 1.
+
+    Returns:
+        The trigger.
+
+    Raises:
+        ProgramError: `n` is not a whole number of at least 1.
+    """
     if not isinstance(n, int) or n < 1:
         raise ProgramError(f"count({n!r}) must take an integer of at least 1", site=call_site())
     return CountTrigger(n)
@@ -56,12 +82,34 @@ def count(n: int) -> Trigger:
 
 def continuous_event_time(every: Duration) -> Trigger:
     """Return a trigger that fires when the watermark passes a multiple of `every` since the epoch, and
-    at the end of the window."""
+    at the end of the window.
+
+    ```python
+    windows.trigger(rh.triggers.continuous_event_time("10m"))
+    ```
+
+    Args:
+        every: The interval, in event time.
+
+    Returns:
+        The trigger.
+    """
     return ContinuousEventTimeTrigger(_interval(every))
 
 
 def continuous_processing_time(every: Duration) -> Trigger:
-    """Return a trigger that fires when the wall clock passes a multiple of `every` since the epoch."""
+    """Return a trigger that fires when processing time passes a multiple of `every` since the epoch.
+
+    ```python
+    windows.trigger(rh.triggers.continuous_processing_time("10s"))
+    ```
+
+    Args:
+        every: The interval, in processing time.
+
+    Returns:
+        The trigger.
+    """
     return ContinuousProcessingTimeTrigger(_interval(every))
 
 
@@ -72,6 +120,16 @@ def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
     ```python
     rh.triggers.delta(lambda trade: trade.price, threshold=10.0)
     ```
+
+    Args:
+        of: Function that returns the number of a record.
+        threshold: Difference above which the trigger fires.
+
+    Returns:
+        The trigger.
+
+    Raises:
+        ProgramError: `of` cannot be called.
     """
     if not callable(of):
         raise ProgramError(
@@ -83,7 +141,21 @@ def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
 
 
 def purging(trigger: Trigger) -> Trigger:
-    """Return a trigger that fires when `trigger` does, and then drops the window's content."""
+    """Return a trigger that fires when another does, and drops the window's records each time.
+
+    ```python
+    windows.trigger(rh.triggers.purging(rh.triggers.count(100)))
+    ```
+
+    Args:
+        trigger: The other trigger.
+
+    Returns:
+        The trigger.
+
+    Raises:
+        ProgramError: `trigger` is not a trigger.
+    """
     inner = _trigger(trigger, "trigger")
     if inner is None:
         raise ProgramError("purging() takes a trigger", site=call_site())
@@ -91,7 +163,15 @@ def purging(trigger: Trigger) -> Trigger:
 
 
 def never() -> Trigger:
-    """Return a trigger that does not fire."""
+    """Return a trigger that never fires.
+
+    ```python
+    rh.triggers.event_time(late=rh.triggers.never())
+    ```
+
+    Returns:
+        The trigger.
+    """
     return NeverTrigger()
 
 

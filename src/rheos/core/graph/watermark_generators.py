@@ -23,12 +23,27 @@ class WatermarkGenerator:
     """
 
     def on_event(self, record: Any, timestamp: int) -> int | None:
-        """Return the watermark after the record, in ms since the epoch: no record of that time or
-        earlier will arrive. None keeps the current one, and a watermark never decreases. Called for
-        each record of the split, in order."""
+        """Return the watermark after a record. Called for each record of the split, in order.
+
+        Args:
+            record: The record: an instance of the annotated dataclass, or a row with its columns.
+            timestamp: Its event time, in ms since the epoch.
+
+        Returns:
+            The watermark, in ms since the epoch: no record of that time or earlier will arrive. None
+            keeps the current one. A watermark never decreases.
+        """
         return None
 
     def on_periodic(self, now_ms: int) -> int | None:
-        """Return the watermark at a processing time, in ms since the epoch. Called every `period=`, but
-        not in batch. The result depends on when rows arrive, and so does the lateness of rows."""
+        """Return the watermark at a processing time. Called every `period=`, but not in batch.
+
+        The result depends on when rows arrive, and so does the lateness of rows.
+
+        Args:
+            now_ms: Processing time, in ms since the epoch.
+
+        Returns:
+            The watermark, in ms since the epoch; None keeps the current one.
+        """
         return None

@@ -60,8 +60,11 @@ class TriggerContext(Protocol):
         ...
 
     def merged(self) -> Iterator[TimeWindow]:
-        """Iterate in `on_merge` over the windows that were merged. At each of them, the trigger's state
-        is that window's; after the last, it is the state of the new window."""
+        """Yield the windows that were merged, in `on_merge`.
+
+        During the iteration, the trigger's state is that of the current window. After it, the state is
+        that of the new window.
+        """
         ...
 
 
@@ -82,34 +85,65 @@ class Trigger:
     """
 
     def on_element(self, record: Any, ctx: TriggerContext) -> TriggerResult:
-        """Decide after a record was added to a window. Called for each record and window."""
+        """Decide what to do after a record. The window already contains it.
+
+        Args:
+            record: The record: an instance of the annotated dataclass, or a row with its columns.
+            ctx: The context: key, window, time and timers.
+
+        Returns:
+            Whether the window fires, and whether it drops its records.
+        """
         raise NotImplementedError
 
     def on_event_time(self, timestamp: int, ctx: TriggerContext) -> TriggerResult:
-        """Decide when an event-time timer is due."""
+        """Decide what to do when a timer of event time is due.
+
+        Args:
+            timestamp: The time of the timer, in ms since the epoch.
+            ctx: The context: key, window, time and timers.
+
+        Returns:
+            Whether the window fires, and whether it drops its records.
+        """
         return TriggerResult.CONTINUE
 
     def on_processing_time(self, timestamp: int, ctx: TriggerContext) -> TriggerResult:
-        """Decide when a processing-time timer is due."""
+        """Decide what to do when a timer of processing time is due.
+
+        Args:
+            timestamp: The time of the timer, in ms since the epoch.
+            ctx: The context: key, window, time and timers.
+
+        Returns:
+            Whether the window fires, and whether it drops its records.
+        """
         return TriggerResult.CONTINUE
 
     def on_merge(self, ctx: TriggerContext) -> None:
-        """Handle windows that were merged into one, `ctx.window`: merge their state (`ctx.merged()`),
-        and set the timers of the new window. A trigger without this method does not support merging
-        windows."""
+        """Combine the state of merged windows (`ctx.merged()`), and register the new window's timers.
+
+        A trigger without it does not support windows that merge.
+
+        Args:
+            ctx: The context of the new window.
+        """
         raise NotImplementedError
 
     def clear(self, ctx: TriggerContext) -> None:
-        """Delete the timers of a window that has ended, or was merged into another. Declared state is
-        dropped afterwards."""
+        """Delete the timers of a window that has ended or was merged. Declared state is dropped after
+        it.
+
+        Args:
+            ctx: The context of the window.
+        """
 
     def parts(self) -> dict[str, Trigger]:
         """Return the triggers that this one consists of, by attribute."""
         return {name: part for name, part in vars(self).items() if isinstance(part, Trigger)}
 
     def unmerging(self) -> Trigger | None:
-        """Return the first trigger that does not support merging windows, of this one and its parts;
-        None if all do."""
+        """Return the first of this trigger and its parts that does not support windows that merge."""
         if type(self).on_merge is Trigger.on_merge:
             return self
         found = (part.unmerging() for part in self.parts().values())
@@ -149,13 +183,27 @@ class Evictor:
     """
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Return the elements from which to compute the result. Called before the result is
-        computed."""
+        """Select the records that the result is computed from. Called as the window fires.
+
+        Args:
+            elements: The records of the window, in the order in which they arrived.
+            ctx: The context: key and window.
+
+        Returns:
+            The records to keep.
+        """
         return elements
 
     def evict_after(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Return the elements to keep. Called after the result was computed, with the elements that
-        `evict_before` returned."""
+        """Select the records that the window keeps. Called after the result was computed.
+
+        Args:
+            elements: The records that `evict_before` has returned.
+            ctx: The context: key and window.
+
+        Returns:
+            The records to keep.
+        """
         return elements
 
 
@@ -185,8 +233,17 @@ class WindowAssigner:
     """Whether windows of a key that overlap or touch are merged."""
 
     def assign(self, record: Any, timestamp: int, ctx: AssignerContext) -> Sequence[TimeWindow]:
-        """Return the windows of a record; without any, the record is dropped. `timestamp` is the event
-        timestamp, or the wall-clock time if windows end by processing time."""
+        """Return the windows of a record.
+
+        Args:
+            record: The record: an instance of the annotated dataclass, or a row with its columns.
+            timestamp: Its event time; for windows of processing time, the current time. In ms since the
+                epoch.
+            ctx: The context: key and processing time.
+
+        Returns:
+            The windows; an empty list drops the record.
+        """
         raise NotImplementedError
 
     def default_trigger(self) -> Trigger | None:

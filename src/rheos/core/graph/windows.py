@@ -58,7 +58,11 @@ class Window(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Raise ProgramError if such windows are impossible."""
+        """Check the lengths of the windows.
+
+        Raises:
+            ProgramError: Such windows do not exist.
+        """
 
 
 _MOST_WINDOWS = 100_000
@@ -479,17 +483,30 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Return a watermark with bounded disorder: a row is late if it is more than `bound` older than
-        the latest row of its split.
+        """Return event time with bounded disorder: rows that are more than `bound` older than the
+        latest row of their split are late.
 
-        A split without rows for `idle_after` (processing time) is ignored. If a split is more than
-        `max_drift` (event time) ahead of the slowest one, it is not read until the slowest catches up.
-        So the number of buffered rows stays small. This needs `idle_after`.
+        ```python
+        rh.Watermark.bounded_out_of_orderness("5s", on="at", idle_after="1m", max_ahead="1d")
+        ```
 
-        A row that is more than `max_ahead` later than the latest time of its split is rejected: it goes
-        to the side output "rejected", and is counted (`ahead`). So a single timestamp far in the future
-        does not make all later rows late. Set it longer than the longest pause of a split: after a
-        pause, only a hundred such rows in succession advance the split.
+        Args:
+            bound: Maximum disorder of the rows of a split, such as "5s".
+            on: The event-time column.
+            idle_after: Processing time after which a split without rows is ignored. By default event
+                time waits for it.
+            unit: Unit of the column if it is another number: "s", "ms", "us" or "ns".
+            format: Format of the column if it is a string.
+            max_drift: Maximum event time that a split may be ahead of the slowest one. A split that is
+                further ahead is not read until the slowest comes closer. So few rows wait for the
+                slowest split. It needs `idle_after`.
+            max_ahead: Maximum event time that a row may be ahead of the latest row of its split. Other
+                rows go to the side output "rejected" and are counted (`ahead`). So a single timestamp
+                far in the future does not make all later rows late. Choose it longer than a split may
+                pause: only a hundred such rows in succession advance the split.
+
+        Returns:
+            The watermark, for `watermark=` of a source.
         """
         return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
@@ -504,7 +521,25 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Return a watermark for timestamps that never decrease within a split."""
+        """Return event time that never decreases within a split.
+
+        ```python
+        rh.Watermark.monotonic(on="at")
+        ```
+
+        Args:
+            on: The event-time column.
+            idle_after: Processing time after which a split without rows is ignored.
+            unit: Unit of the column if it is another number.
+            format: Format of the column if it is a string.
+            max_drift: Maximum event time that a split may be ahead of the slowest; see
+                `bounded_out_of_orderness`.
+            max_ahead: Maximum event time that a row may be ahead of its split; see
+                `bounded_out_of_orderness`.
+
+        Returns:
+            The watermark, for `watermark=` of a source.
+        """
         return cls(on, "0s", idle_after, unit, format, max_drift, max_ahead=max_ahead)
 
     @classmethod
@@ -520,12 +555,29 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Return a watermark that only rows with a condition advance: it is the time of the latest such
-        row, less `bound`. Later rows of the split with earlier times are late.
+        """Return event time that only certain rows advance, such as markers in the stream.
+
+        Event time is the time of the latest such row, less `bound`. Later rows of the split with
+        earlier times are late.
 
         ```python
         rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
         ```
+
+        Args:
+            when: The condition for the rows that advance event time.
+            on: The event-time column.
+            bound: Time by which event time stays before such a row.
+            idle_after: Processing time after which a split without rows is ignored.
+            unit: Unit of the column if it is another number.
+            format: Format of the column if it is a string.
+            max_drift: Maximum event time that a split may be ahead of the slowest; see
+                `bounded_out_of_orderness`.
+            max_ahead: Maximum event time that a row may be ahead of its split; see
+                `bounded_out_of_orderness`.
+
+        Returns:
+            The watermark, for `watermark=` of a source.
         """
         # A string is parsed once the columns are known.
         condition: Any = when
@@ -544,8 +596,32 @@ class Watermark:
         max_drift: Duration | None = None,
         max_ahead: Duration | None = None,
     ) -> Watermark:
-        """Return a watermark that a user's generator computes: row by row (`on_event`) and, with a
-        `period`, at that interval (`on_periodic`)."""
+        """Return event time as your own class computes it.
+
+        ```python
+        class Trailing(rh.WatermarkGenerator):
+            def on_event(self, record: Event, timestamp: int) -> int:
+                return timestamp - 1_000
+
+        rh.Watermark.generator(Trailing(), on="at")
+        ```
+
+        Args:
+            generator: An instance; `on_event` returns the watermark after a row.
+            on: The event-time column.
+            period: Interval in processing time at which `on_periodic` is called; required if the class
+                defines it.
+            idle_after: Processing time after which a split without rows is ignored.
+            unit: Unit of the column if it is another number.
+            format: Format of the column if it is a string.
+            max_drift: Maximum event time that a split may be ahead of the slowest; see
+                `bounded_out_of_orderness`.
+            max_ahead: Maximum event time that a row may be ahead of its split; see
+                `bounded_out_of_orderness`.
+
+        Returns:
+            The watermark, for `watermark=` of a source.
+        """
         return cls(
             on,
             "0s",
@@ -560,9 +636,10 @@ class Watermark:
 
     @classmethod
     def ingestion_time(cls) -> Watermark:
-        """Return a watermark for ingestion time: the event time of a row is the wall-clock time of the
-        subtask that read it. No row is late, and event time advances even without rows. Rows that are
-        read again after a failure get new times.
+        """Return event time that is the processing time at which the source reads a row.
+
+        No row is late, and event time advances without rows. Rows that are read again after a failure
+        have new times.
 
         ```python
         env.from_source(source, watermark=rh.Watermark.ingestion_time())
@@ -573,7 +650,14 @@ class Watermark:
     period_ms = _InMsOrNone("period")
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
-        """Return the columns that it reads."""
+        """Return the columns that the watermark reads.
+
+        Args:
+            schema: The columns of the source.
+
+        Returns:
+            Their names.
+        """
         if self.generated_by is not None:
             return frozenset(schema.names)
         condition = [] if self.when is None else self.when.meta.root_names()

@@ -157,17 +157,37 @@ class RuntimeContext:
         return self._ctx.program.parameters
 
     def counter(self, name: str) -> Counter:
-        """The operator's counter of that name. It is shown with its progress, and is what
-        `JobResult.counter(operator, name)` gives."""
+        """Return a counter of the operator. The job's status shows it.
+
+        Args:
+            name: Name of the counter.
+
+        Returns:
+            The counter; `JobResult.counter(operator, name)` returns its total of all subtasks.
+        """
         return Counter(self._ctx.counters, _checked(name))
 
     def accumulator(self, name: str) -> Accumulator:
-        """The operator's accumulator of that name: `JobResult.accumulator(operator, name)`."""
+        """Return an accumulator of the operator: the sum, minimum and maximum of added numbers.
+
+        Args:
+            name: Name of the accumulator.
+
+        Returns:
+            The accumulator; `JobResult.accumulator(operator, name)` returns its total of all subtasks.
+        """
         return self._accumulator(name, Accumulator)
 
     def histogram(self, name: str) -> Distribution:
-        """The operator's histogram of that name; of `JobResult.accumulator(operator, name)`, too:
-        `.quantile(0.99)`."""
+        """Return a histogram of the operator, for quantiles of added numbers.
+
+        Args:
+            name: Name of the histogram.
+
+        Returns:
+            The histogram; `JobResult.accumulator(operator, name).quantile(0.99)` is a quantile of all
+            subtasks.
+        """
         return self._accumulator(name, Distribution)
 
     def _accumulator(self, name: str, kind: type[A]) -> A:
@@ -177,12 +197,28 @@ class RuntimeContext:
         return known
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """Has `read` called about once a second, and what it gives shown with the progress: of all
-        subtasks the most."""
+        """Declare a gauge of the operator: a function that returns its current value.
+
+        The subtask calls it about once a second. The job's status shows the maximum of all subtasks.
+
+        Args:
+            name: Name of the gauge.
+            read: Returns the current value.
+        """
         self._ctx.gauges[_checked(name)] = read
 
     def file(self, name: str) -> Path:
-        """Where a file or a folder of the job lies here: of `rh.Environment(files={name: path})`."""
+        """Return the local path of a file or folder of the job.
+
+        Args:
+            name: The name in `rh.Environment(files={name: path})`.
+
+        Returns:
+            The path on the subtask's machine.
+
+        Raises:
+            ConfigurationError: The job has no such file.
+        """
         files = self._ctx.program.files
         if name not in files:
             raise ConfigurationError(

@@ -19,7 +19,13 @@ _MOST_FLOAT = sys.float_info.max
 
 
 class Accumulated(msgspec.Struct, frozen=True):
-    """Aggregates of the added numbers. The last digits of a sum of floats depend on the order."""
+    """Aggregates of the added numbers. The last digits of a sum of floats depend on the order.
+
+    ```python
+    scores = env.execute("scores").accumulator("score", "millis")
+    print(scores.count, scores.quantile(0.99))
+    ```
+    """
 
     n: int = 0
     """Number of values."""
@@ -37,8 +43,14 @@ class Accumulated(msgspec.Struct, frozen=True):
         return self.total / self.n if self.n else None
 
     def quantile(self, share: float) -> float | None:
-        """Return an estimate, within 3 %, of the value below which this share of the histogram's
-        numbers is. Return None if it has no numbers."""
+        """Return an approximate quantile of a histogram's numbers, within 3 %.
+
+        Args:
+            share: Share of the numbers that are less than the result, from 0 to 1.
+
+        Returns:
+            The quantile; None if the histogram has no numbers.
+        """
         left = share * sum(self.buckets.values())
         for bucket in sorted(self.buckets):
             left -= self.buckets[bucket]
@@ -49,12 +61,26 @@ class Accumulated(msgspec.Struct, frozen=True):
         return None
 
     def at_most(self, bound: float) -> int:
-        """Return the number of the histogram's values up to `bound`, within 3 % of the bound."""
+        """Return the approximate number of a histogram's values up to a bound.
+
+        Args:
+            bound: The bound. A value within 3 % of it may be counted or not.
+
+        Returns:
+            The number of values.
+        """
         return sum(n for bucket, n in self.buckets.items() if _value(bucket) <= bound)
 
     def since(self, before: Accumulated) -> Accumulated:
-        """Return the part that was added after `before`, an earlier state of this object. If it is not
-        an earlier state, return everything. Minimum and maximum always cover everything."""
+        """Return the part that was added after an earlier state of this total.
+
+        Args:
+            before: The earlier state.
+
+        Returns:
+            The difference. If `before` is not an earlier state, everything. Minimum and maximum are
+            those of everything.
+        """
         grown = {bucket: n - before.buckets.get(bucket, 0) for bucket, n in self.buckets.items()}
         if self.n < before.n or min(grown.values(), default=0) < 0:
             return self
@@ -62,6 +88,14 @@ class Accumulated(msgspec.Struct, frozen=True):
         return Accumulated(self.n - before.n, self.total - before.total, self.least, self.most, left)
 
     def plus(self, other: Accumulated) -> Accumulated:
+        """Return the total of this and another one, such as that of another subtask.
+
+        Args:
+            other: The other total.
+
+        Returns:
+            The total of both.
+        """
         buckets = {
             bucket: self.buckets.get(bucket, 0) + other.buckets.get(bucket, 0)
             for bucket in {**self.buckets, **other.buckets}

@@ -26,9 +26,19 @@ def decimal(precision: int, scale: int = 0) -> pa.DataType:
     Annotate a field, a parameter, a result or a state with it: `Annotated[Decimal, rh.decimal(18, 2)]`.
     It also serves wherever a column's type is passed.
 
+    ```python
+    Price = Annotated[Decimal, rh.decimal(18, 2)]
+    ```
+
     Args:
         precision: Number of digits, from 1 to 38.
         scale: Number of digits after the point, from 0 to `precision`.
+
+    Returns:
+        The type, of pyarrow.
+
+    Returns:
+        The type, of pyarrow.
 
     Raises:
         SchemaError: No such type exists.

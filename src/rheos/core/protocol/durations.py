@@ -36,10 +36,17 @@ _PIECE = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)[\s,]*")
 
 
 def duration_ms(value: Duration) -> int:
-    """Return a duration in whole ms.
+    """Convert a duration to whole milliseconds.
+
+    ```python
+    assert rh.duration("1h30m") == 5_400_000
+    ```
 
     Args:
         value: A string ("5s", "1h30m", "90 minutes"), or a timedelta. Units are ms, s, m, h, d and w.
+
+    Returns:
+        The duration in ms.
 
     Raises:
         ProgramError: `value` is anything else.

@@ -20,8 +20,9 @@ class Clock(Protocol):
     """The only source of time."""
 
     def now_ms(self) -> int:
-        """Return the wall-clock time in ms since the epoch. It may jump. For processing time and
-        reports."""
+        """Return the wall-clock time in ms since the epoch, for processing time and reports. It may
+        jump.
+        """
         ...
 
     def now_ns(self) -> int:
@@ -29,8 +30,9 @@ class Clock(Protocol):
         ...
 
     def monotonic_us(self) -> int:
-        """Return microseconds since an arbitrary start. They never decrease. For timeouts and
-        pacing."""
+        """Return the microseconds since an arbitrary start, for timeouts and pacing. It never
+        decreases.
+        """
         ...
 
 
@@ -80,20 +82,31 @@ class Store(Protocol):
 class Completion(Protocol[T_co]):
     """The result of work on the I/O executor. The mailbox polls it, and never waits for it."""
 
-    def done(self) -> bool: ...
+    def done(self) -> bool:
+        """Return whether the work has ended."""
+        ...
 
     def result(self) -> T_co:
-        """Return the value, or raise what the work raised. Only called after `done()`."""
+        """Return the value of the work, or raise its error. Call it only after `done` returned True."""
         ...
 
 
 class IoExecutor(Protocol):
     """Runs blocking work outside the mailbox. It is bounded, and a completion wakes the mailbox."""
 
-    def submit(self, work: Callable[[], T]) -> Completion[T]: ...
+    def submit(self, work: Callable[[], T]) -> Completion[T]:
+        """Run blocking work in another thread.
+
+        Args:
+            work: A function without arguments.
+
+        Returns:
+            The result, to be polled.
+        """
+        ...
 
     def wake(self) -> None:
-        """Wake the mailbox, as a completion does. Any thread may call it."""
+        """Wake the subtask's mailbox, as a completion does. Any thread may call it."""
         ...
 
 

@@ -80,8 +80,17 @@ class StateConfig:
 
     @staticmethod
     def of(given: object) -> StateConfig:
-        """Return a configuration for the given configuration, or for the name of a backend with all
-        defaults. A configuration's own backend may be a name, too. Raise ConfigurationError."""
+        """Return the configuration that a setting specifies.
+
+        Args:
+            given: A configuration, whose own backend may be a name, or the name of a backend.
+
+        Returns:
+            The configuration; for a name, with all defaults.
+
+        Raises:
+            ConfigurationError: `given` is neither.
+        """
         config = given if isinstance(given, StateConfig) else StateConfig()
         backend: object = config.backend if config is given else given
         try:
