@@ -100,11 +100,11 @@ def test_files_that_no_manifest_lists_are_removed_and_not_read(
 @pytest.mark.parametrize(
     ("change", "event_time", "says"),
     [
-        ("name as title, id, at", "at", "the columns ..name are missing"),
-        ("*, 1 as more", "at", "the columns ..more are new"),
-        ("cast(id as int) as id, name, at", "at", "'id' was int64 not null and is int32 not null now"),
-        ("name, id, at", "at", "in another order"),
-        ("*", None, "column event time was 'at' and is now None"),
+        ("name as title, id, at", "at", "the columns ..name.. are missing"),
+        ("*, 1 as more", "at", "the columns ..more.. are new"),
+        ("cast(id as int) as id, name, at", "at", "'id' was int64 not null and is now int32"),
+        ("name, id, at", "at", "order of its columns has changed"),
+        ("*", None, "event time was 'at' and is now None"),
     ],
 )
 def test_a_job_that_comes_back_with_another_dataframe_is_refused(

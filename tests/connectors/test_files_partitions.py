@@ -139,7 +139,7 @@ def test_a_second_run_adds_or_replaces(runtime: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     write(out, 30, runtime)
     assert sorted(path.name for path in out.iterdir()) == ["third=0", "third=1", "third=2"]
-    with pytest.raises(rh.ConfigurationError, match="holds files already"):
+    with pytest.raises(rh.ConfigurationError, match="already contains files"):
         write(out, 30, runtime)
     write(out, 30, runtime, mode="append")
     assert pl.read_parquet(out).height == 60

@@ -106,7 +106,7 @@ def int32() -> Any:
     ("columns", "message"),
     [
         ("n BIGINT", "has no column 'k' (string); it has n"),
-        ("n STRING, k STRING", "column 'n' is bigint in the stream, and string in the table"),
+        ("n STRING, k STRING", "column 'n' is bigint in the stream, but string in the table"),
         ("N BIGINT, k STRING", "column 'n' of the stream is called 'N' in the table"),
     ],
 )
@@ -191,7 +191,7 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
     staged = writer.prepare(CheckpointId(1))
     assert writer.prepare(CheckpointId(2)) == []
     spark.sql(f"DROP TABLE {target}")
-    with pytest.raises(rh.SchemaError, match=f"{target} is not to be found: .TABLE_OR_VIEW_NOT_FOUND"):
+    with pytest.raises(rh.SchemaError, match=f"{target} does not exist: .TABLE_OR_VIEW_NOT_FOUND"):
         committer.commit(staged)
     spark.sql(made.format(target, "STRING", tmp_path / "files"))
     with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, and string in the"):
@@ -229,7 +229,7 @@ def test_a_table_that_was_altered_since_the_savepoint_is_told(
     savepoint = run_and_stop(program("before"))
     spark.sql(f"DROP TABLE {target}")
     spark.sql(made.format("n BIGINT"))  # The stream would fit it, too.
-    with pytest.raises(rh.RheosError, match="column 'n' was int, and is bigint") as refused:
+    with pytest.raises(rh.RheosError, match="column 'n' was int, and is now bigint") as refused:
         program("after", from_savepoint=savepoint).execute("numbers")
     assert f"{target} has changed since the savepoint {savepoint!r}" in refused.value.what
     assert refused.value.operator == "table"

@@ -209,7 +209,7 @@ def test_what_is_no_whole_dataframe_is_refused_at_the_users_line(spark: Any, tmp
         lambda: new.with_state("totals", "seen", rows),
         ProgramError,
         "a Spark DataFrame is needed",
-        "make",
+        "create one with",
     )
     refused(in_vain, ProgramError, "is streaming", "spark.read", at='"seen", endless')
 
@@ -224,7 +224,7 @@ def test_errors_of_state_begin_with_the_line_of_the_call(spark: Any, tmp_path: P
     key = spark.createDataFrame([(1,)], "usr int")
     null = sp.edit().update("totals", "seen", seen_of(spark, None))
     for program_, error, what, at in [
-        (lambda: rh.savepoint(spark, "nowhere"), CheckpointError, "no savepoint", '"nowhere"'),
+        (lambda: rh.savepoint(spark, "nowhere"), CheckpointError, "does not exist", '"nowhere"'),
         (lambda: sp.state("total", "seen"), ConfigurationError, "'total'", '"total", "seen"'),
         (lambda: sp.edit().delete("totals", key), SchemaError, "'usr'", "delete("),
         (lambda: sp.edit().delete_everywhere(usr=1), ConfigurationError, "usr", "(usr=1)"),

@@ -247,7 +247,7 @@ def test_rows_that_do_not_fit_are_refused(golden: SavepointFrames, spark: Any, t
     edit = golden.edit()
     with pytest.raises(SchemaError, match="value is string, but must be int64"):
         edit.replace("watch", "least", frame([("a", "1")], "k string, value string"))
-    with pytest.raises(SchemaError, match="k is missing, string; key is no column"):
+    with pytest.raises(SchemaError, match="k is missing, string; key is not one of its columns"):
         edit.update("watch", "least", frame([("a", 1)], "key string, value long"))
     with pytest.raises(SchemaError, match="contains content of windows, which cannot be written"):
         edit.replace("windows", "totals", golden.state("windows", "totals"))

@@ -130,8 +130,8 @@ def test_a_jvm_that_is_killed_ends_the_job_with_a_word_of_it(runtime: str, tmp_p
     )
     said = done.stdout.splitlines()
     assert said == [
-        "1 JobFailedError the JVM of Spark's driver has ended, and the job with it: "
-        "it was killed, as the system does when memory is short",
+        "1 JobFailedError the JVM of Spark's driver has ended, which ends the job: "
+        "it was killed, which the system does when memory is short",
         "2 ConfigurationError the JVM of Spark's driver has ended: "
-        "it was killed, as the system does when memory is short",
+        "it was killed, which the system does when memory is short",
     ], done.stderr
