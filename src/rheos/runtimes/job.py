@@ -33,7 +33,7 @@ class JobState(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """With a savepoint: all up to it is committed, and nothing after it."""
+    """Stopped with a savepoint: everything up to it is committed, and nothing after it."""
     FAILED = "failed"
 
     @property
@@ -48,18 +48,18 @@ class ScalingBounds:
 
     least: int
     most: int | None = None
-    """None: as many as there are slots."""
+    """Maximum parallelism; None for the number of slots."""
 
     def __str__(self) -> str:
         return f"{self.least} to {self.most if self.most is not None else 'all available slots'}"
 
 
 class AlertConfig:
-    """The destination of a job's alerts. Only the host is shown: the path of such an address is often a
+    """The destination of a job's alerts. Only the URL's host is shown, because its path is often a
     secret."""
 
     def __init__(self, url: str, least: HealthState = HealthState.STUCK) -> None:
-        """`least` is the lightest state of health that is worth an alert."""
+        """Send alerts to `url`. `least` is the lightest state of health that causes an alert."""
         self.url = url
         self.least = least
 
@@ -69,12 +69,12 @@ class AlertConfig:
 
 @dataclass(frozen=True)
 class Predecessor:
-    """The driver that had the job before this one, as its note says."""
+    """The driver that ran the job before this one, according to its note."""
 
     driver: str
-    """Its process and host, for people."""
+    """Process and host of the driver, for display."""
     released: bool
-    """Whether it gave the job back; else it was lost."""
+    """Whether it released the job; otherwise it was lost."""
     outcome: Outcome | None = None
     """Outcome of the job; None if this driver did not end it."""
     seen_ms: int | None = None
@@ -83,50 +83,52 @@ class Predecessor:
 
 @dataclass(frozen=True)
 class JobConfig:
-    """Everything that a runtime receives of a job except its plan."""
+    """Everything that a runtime needs to know about a job, except its plan."""
 
     job: JobId
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
     task: TaskConfig = field(default_factory=TaskConfig)
     checkpoint_dir: str | None = None
-    """A path or fsspec URL; None puts it into a temporary folder that goes with the job."""
+    """Path or fsspec URL. None: a temporary folder that is deleted with the job."""
     master: str | None = None
-    """A Spark master; None makes `local[parallelism + 1]`, or takes the session there is."""
+    """Spark master. None: the existing session, else `local[parallelism + 1]`."""
     slots_beside: int = 0
-    """Number of additional slots of a master that Rheos makes, for Spark jobs next to this one."""
+    """Number of additional slots, in a session that Rheos makes, for Spark jobs next to this one."""
     spark: Any | None = None
     """An existing SparkSession."""
     encrypt: bool | None = None
-    """Encrypts what travels between the job's processes; None does so where they run on several
+    """Whether to encrypt traffic between the job's processes. None: only if they run on several
     machines."""
     heartbeat_timeout_ms: int = 15_000
     """Time in ms without a message after which a worker and its driver abandon each other."""
     state: StateConfig = field(default_factory=StateConfig)
     from_savepoint: str | None = None
-    """A savepoint's folder: the job's state where its log does not say that it began from there."""
+    """Folder of a savepoint from which the job starts, unless its log shows that it already did."""
     allow_dropped: bool = False
-    """Whether state of the savepoint is dropped that the program no longer has."""
+    """Whether to drop state of the savepoint whose operator the program no longer has."""
     renamed: Mapping[str, str] = field(default_factory=dict)
-    """The uids of operators in the program, by those that they had when state was stored."""
+    """New uids of operators, by the uids that they had when their state was stored."""
     history: HistoryConfig | None = field(default_factory=HistoryConfig)
     """Settings of the metrics history; None keeps no history."""
     log_level: int | None = 20
     """Minimum level of the workers' log records that are kept, as in `logging`; None keeps none."""
     scaling: ScalingBounds | None = None
-    """Its width follows its load, within these; None keeps it as it is."""
+    """Bounds within which the parallelism follows the load; None: it stays as it is."""
     min_parallelism: int | None = None
-    """A job that has lost slots for good goes on with fewer, down to this; None waits for them."""
+    """Minimum parallelism with which a job continues after it has lost slots for good; None: it waits
+    for them."""
     alerts: AlertConfig | None = None
-    """Destination of changes of its health; None posts none."""
+    """Destination of changes of the job's health; None: none are sent."""
     until_now: bool = False
-    """It stops, with a checkpoint, once it has read what its sources have when it is submitted."""
+    """Whether the job stops, with a checkpoint, once it has read the input that exists when it is
+    submitted."""
     standby: bool = False
-    """Whether this driver waits for another one that runs the job, and takes over when that one is
+    """Whether this driver waits while another one runs the job, and takes over when that one is
     gone."""
     settings: tuple[tuple[str, str], ...] = ()
-    """The settings by the names of `rh.Settings`, as a user writes them, for display."""
+    """Settings by the names of `rh.Settings`, as a user writes them, for display."""
     driver: str = ""
-    """Process and host of this driver, for people."""
+    """Process and host of this driver, for display."""
     predecessor: Predecessor | None = None
     """The previous driver of the job; None if there is none, or it is unknown."""
 
@@ -140,8 +142,8 @@ class JobConfig:
 
     @property
     def writer(self) -> JobId:
-        """Return the identity of the job for sinks: its name and its directory. A fork with the same
-        name must not treat the other job's staged output as its own, and delete it."""
+        """Return the identity of the job for sinks: its name and its directory. With it, a fork of the
+        same name does not treat the other job's staged output as its own, and delete it."""
         if self.checkpoint_dir is None:
             return self.job
         return JobId(_at(self.job, self.checkpoint_dir))
@@ -156,7 +158,7 @@ def job_key(job: JobId, directory: str | None) -> JobKey:
     """Return the identity of a job: the same for every driver that runs it, on any host.
 
     Two jobs of one name in two checkpoint directories have two keys. A job without a checkpoint
-    directory has a new id each time it is started, and this is its key.
+    directory gets a new id at each start, which is also its key.
 
     Args:
         job: the job's id.
@@ -182,7 +184,7 @@ class OperatorStatus:
     records_in: int = 0
     records_out: int = 0
     watermark_ms: int | None = None
-    """None before there is one."""
+    """Watermark in ms; None before the first one."""
     counters: Mapping[str, int] = field(default_factory=dict)
     accumulated: Mapping[str, Accumulated] = field(default_factory=dict)
     """Accumulators of its function: `ctx.accumulator(name)`, `ctx.histogram(name)`."""
@@ -196,25 +198,25 @@ class ScalingStatus:
 
     bounds: ScalingBounds
     state: str
-    """A word: `steady`, `settling`, `no_slots`, ..."""
+    """Name of the state: `steady`, `settling`, `no_slots`, ..."""
     meaning: str
     """Explanation of that state."""
     last_change: str | None = None
-    """From which width to which, and why; None before the first."""
+    """The last change of the parallelism and its reason; None before the first."""
 
 
 @dataclass(frozen=True)
 class LatencyStatus:
     """Latency of a job with an objective: the values that its slots have chosen, and the measured
-    ones."""
+    latency."""
 
     objective_ms: float
     found_ms: float
-    """Time of a row along its path, in the slowest slot."""
+    """Time of a row along its path in ms, in the slowest slot."""
     buffer_timeout_ms: float
-    """The least of all slots."""
+    """Buffer timeout in ms, the smallest of all slots."""
     batch_rows: int
-    """The least of all slots."""
+    """Maximum rows per batch, the smallest of all slots."""
 
 
 class WaitKind(Enum):
@@ -234,7 +236,7 @@ class JobWait:
     """Something that a job waits for, such as a server that does not answer."""
 
     what: str
-    """A sentence, with the sink, the server and the subtasks as far as they are known."""
+    """A sentence that names the sink, the server and the subtasks as far as they are known."""
     since_ms: int
     """Start of the wait: wall-clock time in ms since the epoch."""
     kind: WaitKind = WaitKind.REQUEST
@@ -252,12 +254,12 @@ class JobStatus:
     records_per_s: float
     """Rows per second that the sources emitted, over about the last second."""
     watermark_ms: int | None
-    """The least over all operators."""
+    """Lowest watermark of all operators."""
     checkpoints_completed: int
     checkpoints_failed: int
-    """These two, and `restarts`, are counted over all drivers of the job, as its log says."""
+    """Number of failed checkpoints. Like the two other counts, it covers all drivers of the job."""
     last_checkpoint_ms: int | None
-    """Duration of the last one in ms."""
+    """Duration of the last checkpoint in ms."""
     restarts: int
     busy_ratio: float
     """Share of the time in which the busiest subtask worked."""
@@ -268,29 +270,29 @@ class JobStatus:
     parallelism: int = 0
     """Parallelism of the running attempt."""
     last_checkpoint_bytes: int | None = None
-    """The size of the newest checkpoint's state, with what it shares with those before it."""
+    """Size of the newest checkpoint's state, including what it shares with earlier ones."""
     last_checkpoint_sync_us: int | None = None
     """Time for which the newest checkpoint paused processing, in the slowest subtask."""
     strangers: int = 0
-    """Frames and connections that were not of the job, and were dropped by its sockets."""
+    """Number of frames and connections of other programs that the job's sockets have dropped."""
     checkpoint_failure: str | None = None
-    """Why the newest checkpoint failed; None once another is complete."""
+    """Cause if the newest checkpoint failed; None once another is complete."""
     earlier: JobCounts = field(default_factory=JobCounts)
     """Counts of the job from before this driver. They are part of the counts above."""
     finished_before: bool = False
-    """It had finished when it was started: nothing was run."""
+    """Whether the job had finished before this run, so that nothing was run."""
     source_lag_rows: int | None = None
     """Records that wait in the sources; None if no source knows it."""
     source_lag_ms: int | None = None
-    """Time by which the newest event time read is behind the wall clock, of the source that is furthest
-    behind; None without event time."""
+    """Time by which the newest event time read lags behind the wall clock, of the source with the
+    largest lag; None without event time."""
     since_published_ms: int | None = None
     """Time since the last publication of the sink that waits longest; None if no sink publishes with
     checkpoints."""
     latency: LatencyStatus | None = None
-    """None without an objective, and before it was first looked at."""
+    """Latency and its objective; None without an objective, and before the first measurement."""
     scaling: ScalingStatus | None = None
-    """None where the width does not follow the load."""
+    """Scaling of the job; None if its parallelism does not follow its load."""
     health: JobHealth | None = None
     """Health of the job, with its findings; None before its driver has checked it, and for batch
     jobs."""
@@ -301,14 +303,14 @@ class JobStatus:
 
     @property
     def iterating(self) -> Mapping[str, int]:
-        """The loops that go on though their input has ended, and how many laps they have gone since."""
+        """The loops that continue although their input has ended, with their iterations since then."""
         if self.state is not JobState.RUNNING:
             return {}
         laps = {of.name: int(of.gauges.get(LAPS, 0)) for of in self.operators}
         return {name: count for name, count in laps.items() if count}
 
     def __repr__(self) -> str:
-        """One line, for a notebook; the fields say more."""
+        """Return one line for a notebook."""
         return f"<JobStatus {self.summary}>"
 
     @property
@@ -346,11 +348,12 @@ class JobResult:
 
     status: JobStatus
     collected: Mapping[str, pa.Table] = field(default_factory=dict)
-    """The rows of each collect sink that this run committed, by the sink's operator name. To ask for
-    those of a job that had finished before raises ConfigurationError: they went to an earlier run."""
+    """The rows of each collect sink that this run committed, by the sink's operator name. If the job
+    had finished before, access raises ConfigurationError: an earlier run received the rows."""
 
     def counter(self, operator: str, name: str) -> int:
-        """A counter (`late`, `skipped`, ...) of the operator of that name; 0 where it never counted."""
+        """Return a counter (`late`, `skipped`, ...) of the operator with that name; 0 if it never
+        counted."""
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
 
     def accumulator(self, operator: str, name: str) -> Accumulated:

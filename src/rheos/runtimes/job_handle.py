@@ -1,4 +1,4 @@
-"""The handle of a running job, and the runtime that makes one from a plan."""
+"""The handle of a running job, and the contract of runtimes, which start a plan and return one."""
 
 from __future__ import annotations
 
@@ -24,15 +24,16 @@ class JobHandle(JobMethods, ABC):
 
     @abstractmethod
     def ask(self, operation: DriverOperation[T]) -> T:
-        """Return the answer of the job's driver. Raises the RheosError that it refuses with."""
+        """Return the answer of the job's driver. Raise the RheosError with which it refuses."""
 
     @abstractmethod
     def status(self) -> JobStatus:
-        """Return what the job does at this moment."""
+        """Return the current status of the job."""
 
     @abstractmethod
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        """Return when the job has ended. Raises the RheosError that ended it, TimeoutError."""
+        """Wait until the job has ended, and return its result. Raise the RheosError that ended it, or
+        TimeoutError."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -40,21 +41,22 @@ class JobHandle(JobMethods, ABC):
 
     @abstractmethod
     def metrics(self) -> MetricsReport:
-        """Return all metrics of the job as they are now, by operator, subtask and edge."""
+        """Return all current metrics of the job, by operator, subtask and edge."""
 
     def take_collected(self) -> Mapping[str, pa.Table]:
-        """Return the rows that its collect sinks have gathered since the last call, by the checkpoints
-        that are complete; they are no longer part of the result. A job that takes no checkpoints has
-        none before its end."""
+        """Return the rows of complete checkpoints that collect sinks have gathered since the last call.
+
+        They are no longer part of the result. A job without checkpoints has no rows before its end.
+        """
         return {}
 
     def figures(self) -> MetricsReport:
-        """Deprecated name of `metrics`."""
+        """Return `metrics()`. Deprecated name."""
         _warn_of_renaming("figures", "metrics")
         return self.metrics()
 
     def story(self) -> Sequence[str]:
-        """Deprecated name of `decisions`."""
+        """Return `decisions()`. Deprecated name."""
         _warn_of_renaming("story", "decisions")
         return self.decisions()
 
@@ -65,7 +67,8 @@ def _warn_of_renaming(old: str, new: str) -> None:
 
 
 class WithoutCheckpoints(JobHandle):
-    """A job without checkpoints. It refuses what needs them, and has kept nothing."""
+    """A job without checkpoints. It refuses operations that need them, and has no history or event
+    log."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
         """Return the empty answer, or raise the operation's refusal."""
@@ -79,7 +82,7 @@ class WithoutCheckpoints(JobHandle):
 
 
 class Runtime(Protocol):
-    """Executes plans."""
+    """An executor of plans."""
 
     def submit(
         self, plan: PhysicalPlan, config: JobConfig, listener: Callable[[JobStatus], None] | None = None

@@ -1,9 +1,9 @@
-"""The table of job operations: everything that can be asked of a running job.
+"""The table of job operations: all requests that a running job accepts.
 
-An operation is a class: its fields are the request, `carry_out` is its handler, and the class declares
-the answer's type, the role that may ask for it, and, as its docstring, the help. The client and the
-server of the control socket, the REST route, its OpenAPI description and the command are derived from
-the table `JOB_OPERATIONS`. A new operation is a class here, and a method of `Master`.
+An operation is a class. Its fields are the request, and `carry_out` is its handler. The class declares
+the answer's type, the role that may request it and, as its docstring, the help. The table
+`JOB_OPERATIONS` generates the client and the server of the control socket, the REST route, its OpenAPI
+description and the command. A new operation is a class here, and a method of `Master`.
 
 The help of the command line is built from this module, so it imports the types of answers only when
 they are needed.
@@ -60,7 +60,7 @@ class DoneAnswer(msgspec.Struct, frozen=True):
     done: bool = True
 
 
-# --- operations that look ---------------------------------------------------------------------------
+# --- operations that read ---------------------------------------------------------------------------
 
 
 class GetStatus(JobOperation["JobStatus"], frozen=True):
@@ -325,10 +325,10 @@ JOB_OPERATIONS: Operations = (
     ProfileSubtask,
     CancelJob,
 )
-"""Every operation. Whatever is derived from the table reads it when it is made."""
+"""All operations. Everything derived from the table reads it when it is built."""
 
 
-# --- what is derived ----------------------------------------------------------------------------------
+# --- derived from the table ---------------------------------------------------------------------------
 
 
 def answer_type(operation: type[JobOperation[Any]]) -> Any:
@@ -354,29 +354,29 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
 
 
 class JobMethods:
-    """The public methods of a job that ask for an operation: of its handle, and of its client."""
+    """The public methods of a job that send an operation, for its handle and for its client."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
-        """Return the answer of the job's driver. Raises the RheosError that it refuses with."""
+        """Return the answer of the job's driver. Raise the RheosError with which it refuses."""
         raise NotImplementedError
 
     def savepoint(self, directory: str | None = None) -> str:
-        """Take a savepoint while the job goes on, in a new folder.
+        """Take a savepoint in a new folder. The job continues.
 
         Args:
-            directory: the folder below which the savepoint's own is made; by default below the job's
+            directory: the folder below which the savepoint's folder is made; by default below the job's
                 checkpoint directory.
 
         Returns:
             The savepoint's folder.
 
         Raises:
-            CheckpointError: the savepoint failed, or the job ended before. The job itself goes on.
+            CheckpointError: the savepoint failed, or the job ended before. A failure does not stop it.
         """
         return self.ask(TakeSavepoint(directory=directory)).directory
 
     def stop(self, directory: str | None = None, *, drain: bool = False) -> str:
-        """Take a savepoint and stop the job: all up to it is committed, and nothing after it.
+        """Take a savepoint and stop the job: everything up to it is committed, and nothing after it.
 
         Args:
             directory: as in `savepoint`.
@@ -386,19 +386,18 @@ class JobMethods:
             The savepoint's folder.
 
         Raises:
-            CheckpointError: the savepoint failed. The job goes on.
+            CheckpointError: the savepoint failed. The job continues.
         """
         return self.ask(StopJob(directory=directory, drain=drain)).directory
 
     def rescale(self, parallelism: int) -> None:
-        """Have the running job go on with another parallelism, from a checkpoint that is taken for it,
-        in the same driver. Return when it runs with it. A job that is killed and started again as
-        before keeps it.
+        """Change the parallelism of the running job, which continues in the same driver from a
+        checkpoint taken for it. Return when the job runs with the new parallelism, and keep it for
+        later starts.
 
         Raises:
             ConfigurationError: the job cannot run with it.
-            CheckpointError: the job does not run just now, or the checkpoint failed. It goes on as it
-                was.
+            CheckpointError: the job is not running, or the checkpoint failed. It keeps its parallelism.
         """
         self.ask(RescaleJob(parallelism=parallelism))
 
@@ -407,28 +406,28 @@ class JobMethods:
 
         Args:
             subtask: the subtask, from 0.
-            duration: for how long it is sampled.
+            duration: the duration of the sampling.
 
         Raises:
-            ConfigurationError: the subtask does not exist, or another profile is under way.
+            ConfigurationError: the subtask does not exist, or another profile is running.
             TransportError: the subtask ended meanwhile.
         """
         return self.ask(ProfileSubtask(subtask=subtask, seconds=duration_ms(duration) / 1000))
 
     def checkpoints(self) -> Sequence[CheckpointInfo]:
-        """Return the checkpoints that are kept, the oldest first."""
+        """Return the retained checkpoints, the oldest first."""
         return self.ask(GetCheckpoints())
 
     def history(self) -> HistoryView:
-        """Return past values of the metrics: fine for an hour, coarse for a week, with those of earlier
-        drivers."""
+        """Return past values of the metrics, including those of earlier drivers: fine for an hour,
+        coarse for a week."""
         return self.ask(GetHistory())
 
     def events(self) -> Sequence[JobEvent]:
-        """Return the event log, the newest first: what happened under all drivers of the job."""
+        """Return the event log of the job under all of its drivers, the newest first."""
         return self.ask(GetEvents())
 
     def decisions(self) -> Sequence[str]:
-        """Return the protocol trace of this driver, for developers: which event led to which actions, a
-        line each, the oldest first; the last thousand."""
+        """Return the protocol trace of this driver, for developers: the last thousand events with the
+        actions that they caused, one line each, the oldest first."""
         return self.ask(GetDecisions())

@@ -1,4 +1,4 @@
-"""The contract of a job operation, and what its declaration says to whatever is derived from it.
+"""The contract of a job operation, and its declaration for everything that is derived from it.
 
 The operations themselves are in `rheos.runtimes.job_operations`.
 """
@@ -35,19 +35,19 @@ T = TypeVar("T")
 
 
 class Role(Enum):
-    """Role of whoever asks."""
+    """Role of the requester."""
 
     LOOK = "look"
     OPERATE = "operate"
-    """Also takes savepoints, profiles, stops, rescales, cancels, and runs its program once more."""
+    """Also permits savepoints, profiles, stops, rescales, cancels, and replays of the program."""
 
     def may(self, needed: Role) -> bool:
-        """Return whether this role allows what needs the other."""
+        """Return whether this role permits what needs the role `needed`."""
         return self is Role.OPERATE or needed is Role.LOOK
 
 
 class Face(Enum):
-    """A place where an operation is offered as it is declared."""
+    """An interface that offers an operation exactly as it is declared."""
 
     REST = "rest"
     COMMAND = "command"
@@ -56,20 +56,20 @@ class Face(Enum):
 EVERYWHERE = frozenset(Face)
 ONLY_REST = frozenset({Face.REST})
 NOWHERE: frozenset[Face] = frozenset()
-"""Other routes and commands show what the operation returns, together with more."""
+"""No interface: other routes and commands show the operation's result, together with more."""
 
 
 class Meaning(Enum):
     """Meaning of a string in a request from the network."""
 
     TEXT = "text"
-    """A name, a duration, a value: nothing is opened by it."""
+    """A name, a duration or a value: nothing is opened by it."""
     SAVEPOINT_FOLDER = "a folder for savepoints"
-    """Savepoints are written below it."""
+    """Folder below which savepoints are written."""
     SAVEPOINT = "a savepoint"
-    """Its state is restored, and may be pickled: reading it may run code."""
+    """Savepoint whose state is restored. The state may be pickled, so that reading it may run code."""
     PROGRAM = "a program"
-    """A file that is run."""
+    """Program file that is run."""
 
 
 @dataclass(frozen=True)
@@ -78,27 +78,27 @@ class Argument:
 
     help: str
     meaning: Meaning = Meaning.TEXT
-    """Meaning of a string. A folder for savepoints becomes absolute in the command: the driver has
+    """Meaning of a string. The command makes a savepoint folder absolute, because the driver has
     another working directory."""
     bounds: Mapping[str, float] | None = None
-    """Constraints of the REST body by their names in `msgspec.Meta`. The driver checks them, too, and
-    its error says what to do."""
+    """Constraints of the REST body, by their names in `msgspec.Meta`. The driver checks them, too, and
+    its error contains a hint."""
     positional: str | None = None
-    """Name of a positional argument of the command; `None` for an option."""
+    """Name of a positional argument of the command; None for an option."""
     option: str | None = None
-    """Name of the option, if it is not the field's."""
+    """Name of the option, if it differs from the field's."""
     seconds: bool = False
-    """Whether the command takes a duration, such as 30s or 2h."""
+    """Whether the command accepts a duration, such as 30s or 2h."""
     default: str | None = None
-    """The default in words, for the command's help."""
+    """Description of the default, for the command's help."""
 
 
-# --- what every operation is ------------------------------------------------------------------------
+# --- the contract -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class AskedJob:
-    """A running job, as the control socket knows it."""
+    """A running job, as seen by the control socket."""
 
     handle: JobHandle
     plan: PlanOutline
@@ -106,21 +106,23 @@ class AskedJob:
 
 
 class DrivenJob(Protocol):
-    """A job with a master, as the handlers see it. A runtime declares how it waits for the master."""
+    """A job with a master, as the handlers see it. Each runtime implements how to wait for the
+    master."""
 
     @property
     @abstractmethod
     def master(self) -> Master:
-        """The master that drives the job now."""
+        """The master that currently runs the job."""
 
     @abstractmethod
     def answered(self, answer: Future[T], what_failed: str) -> T:
-        """Return the master's answer once it is there. `what_failed` begins the error if it never
-        comes."""
+        """Return the master's answer once it arrives. `what_failed` begins the error if it never
+        arrives."""
 
     @abstractmethod
     def savepoint_place(self, directory: str | None) -> str:
-        """Return the folder below which a savepoint goes. Raises RheosError if it cannot be written."""
+        """Return the folder below which to write a savepoint. Raise RheosError if it cannot be
+        written."""
 
     @abstractmethod
     def wait_until_over(self) -> None:
@@ -135,34 +137,37 @@ class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=Tr
     """A request to a job, whose answer is a `T`."""
 
     name: ClassVar[str]
-    """Its name in REST paths, in the audit and as a command."""
+    """Name in REST paths, in the audit log and as a command."""
     role: ClassVar[Role] = Role.LOOK
-    """The least role that may ask. Requests of `LOOK` are answered at once, in the server's thread."""
+    """The least role that may request it. The server's thread answers requests of `LOOK`
+    immediately."""
     faces: ClassVar[frozenset[Face]] = EVERYWHERE
     reports: ClassVar[bool] = True
     """Whether the answer is data, which the command also prints as JSON."""
     timeout: ClassVar[str | None] = "30s"
-    """How long the command waits by default. `None` has no such option: the answer takes `lasts_s`."""
+    """Default time for which the command waits. None: no such option, because the answer takes
+    `lasts_s`."""
     always_admitted: ClassVar[bool] = False
-    """Whether it is carried out even if as many operations as may be are under way."""
+    """Whether it is carried out even if the maximum number of operations is running."""
     ends_job: ClassVar[bool] = False
-    """Whether the job has ended with it; then the command waits until the job's record is gone."""
+    """Whether it ends the job. If so, the command waits until the job's record is gone."""
 
     def of_job(self, job: AskedJob) -> T:
-        """Return the answer of a job that can be found by commands. Raises RheosError."""
+        """Return the answer of a registered job. Raise RheosError if it refuses."""
         raise NotImplementedError
 
     @property
     def lasts_s(self) -> float:
-        """Seconds that the operation itself takes."""
+        """Return the seconds that the operation itself takes."""
         return 0.0
 
     def text(self, answer: T) -> str | None:
-        """Return the answer as the command prints it; `None` for JSON, or nothing if it is no data."""
+        """Return the answer as the command prints it; None for JSON, or for no output if it is not
+        data."""
         return None
 
     def note(self, job: str) -> str | None:
-        """Return what the command prints to stderr when it is done; `None` for nothing."""
+        """Return the line that the command prints to stderr when it is done; None for no line."""
         return None
 
 
@@ -173,15 +178,15 @@ class DriverOperation(JobOperation[T], frozen=True):
         return job.handle.ask(self)
 
     def carry_out(self, job: DrivenJob) -> T:
-        """Return the answer, on the caller's thread. Raises RheosError."""
+        """Return the answer, computed on the caller's thread. Raise RheosError if the job refuses."""
         raise NotImplementedError
 
     def nothing(self) -> T | None:
-        """Return the answer of a job that keeps none of this; `None` if such a job refuses."""
+        """Return the empty answer of a job without checkpoints; None if such a job refuses."""
         return None
 
     def refusal(self) -> ConfigurationError:
-        """Return the error of a job that runs to its end without checkpoints."""
+        """Return the error with which a job without checkpoints refuses."""
         return ConfigurationError(
             f"this job does not support {self.name}: it is a batch job of Spark",
             hint='run it with runtime="continuous"',
@@ -191,7 +196,7 @@ class DriverOperation(JobOperation[T], frozen=True):
 Operations: TypeAlias = tuple[type[JobOperation[Any]], ...]
 
 
-# --- the declaration, for whatever is derived from it -------------------------------------------------
+# --- reading a declaration ----------------------------------------------------------------------------
 
 
 def summary(operation: type[JobOperation[Any]]) -> str:
@@ -205,7 +210,7 @@ def help_text(operation: type[JobOperation[Any]]) -> str:
 
 
 def arguments_of(operation: type[JobOperation[Any]]) -> dict[str, Argument]:
-    """Return the declarations of the operation's fields. Raises TypeError if a field has none."""
+    """Return the declarations of the operation's fields. Raise TypeError if a field has none."""
     found: dict[str, Argument] = {}
 
     def note(name: str, kind: Any, argument: Argument) -> Any:

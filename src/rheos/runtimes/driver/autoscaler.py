@@ -1,4 +1,5 @@
-"""Carries out what `scaling` decides: looks at the attempt that runs, and asks for another width."""
+"""The caller of `scaling`: observes the running attempt, and requests the parallelism that it
+decides."""
 
 from __future__ import annotations
 
@@ -10,30 +11,30 @@ from rheos.runtimes.driver.scaling import OBSERVE_EVERY_MS, ScalingController, S
 from rheos.runtimes.job import ScalingBounds, ScalingStatus
 
 Rescale = Callable[[int, str], Future[str]]
-"""Asks for a width, and says why."""
+"""Requests a parallelism, with the reason."""
 
 
 class Autoscaler:
-    """Used by the master alone, at each of its steps."""
+    """The automatic scaling of one job. The master calls it at each of its steps."""
 
     def __init__(self, bounds: ScalingBounds, rescale: Rescale) -> None:
         self._controller = ScalingController(bounds)
         self._rescale = rescale
         self._attempt: Attempt | None = None
-        """The one that runs; None while none does."""
+        """The running attempt; None if none runs."""
         self._answer: Future[str] | None = None
         self._look_ms = 0
         self._last: str | None = None
 
     def next_deadline_ms(self) -> int | None:
-        """Return the monotonic time of its next check; None while no attempt runs."""
+        """Return the monotonic time of the next check; None if no attempt runs."""
         return None if self._attempt is None else self._look_ms
 
     def step(
         self, attempt: Attempt, parallelism: int, now_ms: int, load: Callable[[], SlotLoad]
     ) -> bool:
-        """`parallelism` is that of the attempt where it runs, and 0 where it does not. Whether anything
-        has changed."""
+        """Observe the attempt and request a change if one is due. Return whether anything has changed.
+        `parallelism` is that of the running attempt, and 0 if the attempt does not run."""
         if parallelism == 0:
             self._attempt = None
         elif attempt != self._attempt:

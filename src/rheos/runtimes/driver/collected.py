@@ -1,4 +1,4 @@
-"""The rows that the collect sinks of a job have gathered."""
+"""The rows that a job's collect sinks have gathered."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rheos.core.protocol.ids import JobId, OperatorId
 
 
 class CollectedResults:
-    """The rows of collect sinks: what the completed checkpoints have listed, each once."""
+    """The rows of collect sinks, from the committables that completed checkpoints list, each once."""
 
     def __init__(self, plan: PhysicalPlan) -> None:
         self._sinks: Mapping[OperatorId, tuple[PlannedOperator, CollectsRows]] = {
@@ -38,13 +38,13 @@ class CollectedResults:
         }
         with self._lock:
             for operator, payload in listed:
-                # Until its commit is known, a checkpoint lists again what one before it listed.
+                # Until its commit is known, each later checkpoint lists the same committable again.
                 if (operator, payload) not in self._listed:
                     self._payloads[operator][payload] = None
             self._listed = {*listed}
 
     def take(self) -> dict[str, pa.Table]:
-        """Return the rows since the last call. May be called by any thread."""
+        """Return the rows since the last call. Any thread may call it."""
         with self._lock:
             tables = self.tables()
             self._payloads = {id: {} for id in self._sinks}
@@ -64,15 +64,18 @@ class CollectedResults:
 
 
 class CollectedBefore(Mapping[str, pa.Table]):
-    """The results of a job that had already finished when it was started: its rows went to the run that
-    finished it. An empty table would suggest that there were none."""
+    """The results of a job that had already finished when this run started.
+
+    The rows went to the run that finished the job. An empty table would suggest that there were none,
+    so access raises an error.
+    """
 
     def __init__(self, job: JobId, names: Sequence[str]) -> None:
         self._job = job
         self._names = names
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError, or KeyError if there is no such sink."""
         if name not in self._names:
             raise KeyError(name)
         raise ConfigurationError(

@@ -1,7 +1,7 @@
 """The event time of a source's slowest split over all subtasks, for which faster splits wait. Pure.
 
-Subtasks report the time of their own slowest split, and receive the minimum over all subtasks. These
-times are slightly old, so they bound the drift only loosely, and no result depends on them.
+Each subtask reports the time of its own slowest split, and receives the minimum over all subtasks.
+These times are slightly old, so they bound the drift only loosely. No result depends on them.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ class SourceDrift:
         self._least: dict[OperatorId, int | None] = {}
 
     def begin(self) -> None:
-        """An attempt is started: its subtasks report again."""
+        """Forget the reports of the previous attempt: the subtasks of a new one report again."""
         self._reached.clear()
         self._least.clear()
 
     def reported(self, event: Reached) -> list[Align]:
-        """Return the messages to all subtasks that follow from a report."""
+        """Return the messages to all subtasks that result from a report."""
         reached = self._reached.setdefault(event.operator, {})
         reached[event.subtask] = event.watermark_ms
         least = min((mark for mark in reached.values() if mark is not None), default=None)

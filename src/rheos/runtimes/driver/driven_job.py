@@ -1,4 +1,4 @@
-"""The handle of a job that a master drives, in the continuous and the simulated runtime."""
+"""The handle of a job that a master runs, in the continuous and the simulated runtime."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ T = TypeVar("T")
 
 
 class MasterDrivenJob(JobHandle, DrivenJob):
-    """A JobHandle over a master."""
+    """A JobHandle that passes requests to a master."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
-        """Return the answer of the master. Raises the RheosError that it refuses with."""
+        """Return the master's answer. Raise the RheosError with which it refuses."""
         return operation.carry_out(self)
 
     def status(self) -> JobStatus:

@@ -1,4 +1,5 @@
-"""Log messages of the driver: why a job restarts, its other states, and the records of workers."""
+"""Log messages of the driver: the causes of restarts, changes of state, and the workers' log
+records."""
 
 from __future__ import annotations
 
@@ -12,13 +13,12 @@ from rheos.core.redaction import redacted
 from rheos.runtimes.job import JobState, JobStatus
 
 LOGGER = logging.getLogger("rheos")
-"""Python prints its warnings to stderr, in a script as in a notebook, unless the program has set up
-logging otherwise."""
+"""Logger of warnings. Python prints these to stderr unless the program has configured logging."""
 
 
 class RestartReport:
-    """Reports the restarts of one job. A cause is printed in full once; if it recurs, only its first
-    line is printed."""
+    """A logger of one job's restarts. It logs a cause in full once; if the cause recurs, only its first
+    line."""
 
     def __init__(self) -> None:
         self._restarts = 0
@@ -27,7 +27,7 @@ class RestartReport:
         self._checkpoints_failed = 0
 
     def heard(self, status: JobStatus) -> None:
-        """Called with each status."""
+        """Log what has changed since the last call. Called with each status."""
         restarts = status.restarts - status.earlier.restarts
         checkpoints_failed = status.checkpoints_failed - status.earlier.failed
         of_job = {"job": status.job, "attempt": status.attempt}
@@ -79,7 +79,8 @@ JOBS.setLevel(logging.DEBUG)
 
 
 def pass_on(message: Logged, job: JobId, names: Mapping[OperatorId, str]) -> None:
-    """`names` are those of the job's operators, by id."""
+    """Log a worker's message in the driver. `names` maps the ids of the job's operators to their
+    names."""
     for line in message.lines:
         JOBS.handle(_record(line, message, job, names))
     if message.dropped:

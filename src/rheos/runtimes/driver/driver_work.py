@@ -1,4 +1,4 @@
-"""The driver's work at sinks and sources, concurrent with the master's steps."""
+"""The driver's work at sinks and sources, which runs concurrently with the master's steps."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.protocol.splits import Split
 from rheos.runtimes.driver.sources_and_sinks import discovered
 
 Answer = Callable[[RheosError | None], Event]
-"""Makes the event that reports an outcome: None for success, or the error."""
+"""Makes the event that reports the outcome: None for success, or the error."""
 
 
 class _Pending(NamedTuple):
@@ -24,7 +24,7 @@ class _Pending(NamedTuple):
 
 
 class DriverWork:
-    """The pieces of work that have not returned."""
+    """The pieces of work that are running or whose result has not been polled."""
 
     def __init__(self, io: IoExecutor) -> None:
         self._io = io
@@ -32,11 +32,11 @@ class DriverWork:
 
     @property
     def busy(self) -> bool:
-        """Whether any work is under way."""
+        """Whether any work is running or not yet polled."""
         return bool(self._pending)
 
     def begin(self, work: Callable[[], None], answer: Answer) -> None:
-        """Run `work` on the I/O executor. `poll` returns its answer once it has ended."""
+        """Run `work` on the I/O executor. Once it has ended, `poll` returns its answer."""
         self._pending.append(_Pending(self._io.submit(work), answer))
 
     def poll(self) -> list[Event]:
@@ -57,8 +57,8 @@ def _outcome(completion: Completion[None]) -> RheosError | None:
 
 
 class Listings:
-    """One at a time of each source. A listing that hangs hangs alone, and nothing waits for it: so the
-    executor has a thread for each."""
+    """The running listings, at most one per source. The executor has a thread for each, so a listing
+    that hangs delays no other."""
 
     def __init__(self, plan: PhysicalPlan, io: IoExecutor) -> None:
         self._planned = {planned.id: planned for planned in plan.operators()}
@@ -71,7 +71,7 @@ class Listings:
         self._under_way[action.operator] = self._io.submit(partial(discovered, planned))
 
     def poll(self) -> list[Event]:
-        """Return the results of the listings that are done."""
+        """Return the results of the listings that have ended."""
         done = [id for id, completion in self._under_way.items() if completion.done()]
         return [self._outcome(id, self._under_way.pop(id)) for id in done]
 

@@ -1,4 +1,4 @@
-"""The driver's side of the event log: records events, has them written, and reads those of earlier
+"""The driver's side of the event log: records events, writes them, and reads those of earlier
 drivers."""
 
 from __future__ import annotations
@@ -35,8 +35,11 @@ _RETRY_AFTER_US = 5_000_000
 
 
 class EventKeeper:
-    """The master calls it; `newest_first` is for any thread. Files are read and written on the I/O
-    executor. A failure there is tried again, and never fails the job."""
+    """The event log of one driver. The master calls it; any thread may call `newest_first`.
+
+    The I/O executor reads and writes the files. A failed read or write is tried again, and never fails
+    the job.
+    """
 
     def __init__(
         self,
@@ -55,13 +58,13 @@ class EventKeeper:
 
         Args:
             job: the job.
-            store: where the job's log is.
-            io: reads and writes the files.
-            shape: the program that runs.
+            store: the store that contains the job's log.
+            io: the executor that reads and writes the files.
+            shape: the operators of the running program.
             owner: unique to this driver.
-            driver: its process and host, for people.
-            predecessor: the driver that had the job before.
-            began_ms: the time by the wall clock.
+            driver: its process and host, for display.
+            predecessor: the driver that ran the job before.
+            began_ms: the wall-clock time.
             kept: whether the store outlives the job.
         """
         self._job = job
@@ -79,12 +82,12 @@ class EventKeeper:
         self._has_read = False
         self._writing: Completion[None] | None = None
         self._written: dict[str, list[JobEvent]] = {}
-        """The events of each file, as they were written last."""
+        """The events of each file, as last written."""
         self._version = 0
         """Version of the log when files were last written."""
         self._due_us = 0
         self._lock = threading.Lock()
-        """Held while files are written: at the end of the job, two threads may."""
+        """Lock that is held while files are written: at the end of the job, two threads may write."""
         self._newest_write = 0
         self._writes = 0
 
@@ -99,12 +102,12 @@ class EventKeeper:
         coordinator: Coordinator,
         wall_ms: int,
     ) -> None:
-        """Record what an event has led to (`EventRecorder.note`)."""
+        """Record the result of an event (`EventRecorder.note`)."""
         self._recorder.note(before, event, actions, coordinator, wall_ms)
 
     def earlier_restarts(self) -> list[tuple[int, str]]:
-        """Return the restarts under earlier drivers and the takeovers, the oldest first: when each was,
-        in ms since the epoch, and why. Safe to call from any thread."""
+        """Return the restarts under earlier drivers and the takeovers, the oldest first. Each has its
+        time in ms since the epoch and its reason. Safe to call from any thread."""
         own = {event.id for event in self.log.own}
         return [
             (event.at_ms, event.what)
@@ -114,7 +117,7 @@ class EventKeeper:
         ]
 
     def note_health(self, health: JobHealth | None, now_ms: int) -> None:
-        """Record which findings began and ended. `now_ms` is the time by the wall clock."""
+        """Record which findings began and ended. `now_ms` is the wall-clock time."""
         if health is not None and health.at_ms != self._looked_ms:
             self._looked_ms = health.at_ms
             named = health_conditions(health)
@@ -125,7 +128,7 @@ class EventKeeper:
             self.log.conditions(now_ms, holding)
 
     def step(self, now_us: int) -> None:
-        """Called often, with the time by the monotonic clock."""
+        """Start reading or writing files if that is due. Called often, with the monotonic time."""
         if not self._kept:
             return
         self._read_before()
@@ -138,12 +141,13 @@ class EventKeeper:
             self._writing = self._io.submit(partial(self._write, files, self._writes))
 
     def next_step_us(self) -> int | None:
-        """Return when `step` has something to write."""
+        """Return the time at which `step` has something to write; None if it has nothing."""
         pending = self._kept and self._version != self.log.version and self._writing is None
         return self._due_us if pending else None
 
     def close(self) -> None:
-        """Write what is not written, and wait for that. Called when the job has ended."""
+        """Write the remaining events, and wait until they are written. Called when the job
+        has ended."""
         if self._kept and (files := self._changed()):
             self._writes += 1
             self._write(files, self._writes)
@@ -151,7 +155,7 @@ class EventKeeper:
     # --- files ------------------------------------------------------------------------------------
 
     def _changed(self) -> dict[str, list[JobEvent]]:
-        """Return the files whose events are not as they were written last."""
+        """Return the files whose events differ from those last written."""
         by_file: dict[int, list[JobEvent]] = {}
         for event in self.log.own:
             number = int(event.id.rpartition("-")[2])
@@ -159,13 +163,14 @@ class EventKeeper:
         changed = {}
         for file, events in by_file.items():
             path = event_file_path(self._folder, f"{self._prefix}-{file:05d}", self._first_ms)
-            # A file stays as it is if the bound has dropped its first events.
+            # If the bound has dropped a file's first events, the file keeps them.
             if self._written.get(path, [])[-len(events) :] != events:
                 changed[path] = events
         return changed
 
     def _write(self, files: dict[str, list[JobEvent]], number: int) -> None:
-        """Runs on the I/O executor, or in `close`."""
+        """Write the files, unless a newer write has begun. Called on the I/O executor, or by
+        `close`."""
         with self._lock:
             if number < self._newest_write:
                 return
@@ -193,7 +198,7 @@ class EventKeeper:
         return True
 
     def _read_before(self) -> None:
-        """Put the events of earlier drivers before those of this one."""
+        """Read the events of earlier drivers and put them before those of this one."""
         if self._reading is None:
             self._reading = self._io.submit(partial(read_events, self._store, self._folder, self._job))
         elif not self._has_read and self._reading.done():
@@ -207,8 +212,8 @@ class EventKeeper:
 
 
 def stored_events(store: Store, job: JobId) -> list[JobEvent]:
-    """Return the events that drivers have left next to the log, the newest first. What was ongoing when
-    its driver went has no end that anybody saw.
+    """Return the events that drivers have stored next to the log, the newest first. An ongoing event
+    counts as over, because its driver is gone and nobody recorded its end.
 
     Raises:
         OSError: the folder cannot be listed.

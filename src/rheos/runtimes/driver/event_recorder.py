@@ -1,4 +1,4 @@
-"""Writes a job's event log for people from what its coordinator handles and decides. Pure."""
+"""The recorder of a job's event log, from what the coordinator handles and decides. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ _ENDED_BEFORE = {
 
 
 class EventRecorder:
-    """Records the events of one driver. The master calls it after each event that it has handled."""
+    """A recorder of the events of one driver. The master calls it after each event of the
+    coordinator."""
 
     def __init__(
         self, log: EventLog, shape: JobShape, driver: str, predecessor: Predecessor | None
@@ -60,20 +61,20 @@ class EventRecorder:
         self._driver = driver
         self._predecessor = predecessor
         self._newest: LogEntry | None = None
-        """Newest entry of the log before this driver wrote any."""
+        """Newest entry of the log when this driver started."""
         self._began = False
         self._restored = ""
-        """Description of the state that the attempt starts from."""
+        """Description of the state from which the attempt starts."""
         self._start: tuple[str, str] | None = None
         """The event of this driver's start, until the job runs; and its outcome."""
         self._restart: str | None = None
         """The event of a restart, until the job runs."""
         self._restart_cause = ""
         self._shortage: RheosError | None = None
-        """The lack of slots for which the job waits."""
+        """The event of a lack of slots, while the job waits for them."""
         self._failed_subtask: int | None = None
         self._requests: dict[int, str] = {}
-        """Events of savepoints and rescales that were requested, by the number of the request."""
+        """Events of requested savepoints and rescales, by the number of the request."""
 
     def note(
         self,
@@ -83,14 +84,14 @@ class EventRecorder:
         coordinator: Coordinator,
         wall_ms: int,
     ) -> None:
-        """Record what an event has led to.
+        """Record the result of one event.
 
         Args:
             before: state of the job before the event.
-            event: what the coordinator has handled.
-            actions: what it has decided.
-            coordinator: as it is after the event.
-            wall_ms: the time by the wall clock.
+            event: the event that the coordinator has handled.
+            actions: the actions that it has decided.
+            coordinator: the coordinator after the event.
+            wall_ms: the wall-clock time.
         """
         after = coordinator.state
         if isinstance(event, LogRead) and not self._began:
@@ -125,7 +126,7 @@ class EventRecorder:
             if isinstance(action, EndJob):
                 self._ended(action, wall_ms)
 
-    # --- how this driver begins -------------------------------------------------------------------
+    # --- start of this driver ---------------------------------------------------------------------
 
     def _begin(self, wall_ms: int, coordinator: Coordinator) -> None:
         self._began = True
@@ -176,10 +177,11 @@ class EventRecorder:
             self._log.end(self._restart, wall_ms, "restarted in {span}")
         self._restart = self._shortage = None
 
-    # --- what goes wrong --------------------------------------------------------------------------
+    # --- failures ---------------------------------------------------------------------------------
 
     def _failed(self, error: RheosError, coordinator: Coordinator, wall_ms: int) -> None:
-        """An attempt has failed, or cannot begin: what follows is open."""
+        """Record that an attempt has failed, or cannot start. The event stays open until the job runs
+        again."""
         cause = re.sub(r"\d+", "#", f"{type(error).__name__} {error.what}")
         if self._restart is not None and cause != self._restart_cause:
             self._log.end(self._restart, wall_ms, "the restart failed after {span}")
@@ -206,7 +208,7 @@ class EventRecorder:
             what, detail = redacted(error.what), redacted(str(error))
             self._log.amend(self._restart, what, detail, error.operator)
         elif error is not coordinator.shortage or self._shortage is None:
-            self._shortage = coordinator.shortage  # Slots are looked at again and again.
+            self._shortage = coordinator.shortage  # The coordinator looks for slots again and again.
             self._failed_subtask = None
             self._failed(error, coordinator, wall_ms)
 
@@ -228,7 +230,7 @@ class EventRecorder:
                 case _:
                     pass
 
-    # --- what is asked for ------------------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def _requested(self, event: SavepointRequested, coordinator: Coordinator, wall_ms: int) -> None:
         place = f" in {redacted(event.directory)}" if event.directory else ""
@@ -281,8 +283,8 @@ class EventRecorder:
 
 
 def health_conditions(health: JobHealth) -> dict[str, OngoingCondition]:
-    """Return the findings of a job's health as conditions of its event log, by their subjects. Findings
-    about restarts, failed checkpoints and the end of the job have events of their own."""
+    """Return the findings of a job's health as conditions for its event log, by subject. Findings about
+    restarts, failed checkpoints and the end of the job have events of their own."""
     found = {}
     for finding in health.findings:
         if finding.severity is Severity.NOTE or finding.kind in _WITH_OWN_EVENTS:
@@ -305,8 +307,8 @@ def health_conditions(health: JobHealth) -> dict[str, OngoingCondition]:
 
 
 def program_changes(entry: CheckpointCompleted, shape: JobShape) -> str:
-    """Return how the program differs from the one that wrote a checkpoint, as far as operators and
-    their state show it; empty if they are the same."""
+    """Return how the program differs from the one that wrote a checkpoint, judged by operators and
+    their state. Return "" if there is no difference."""
     parts = []
     known, now = entry.operators, shape.operators
     added = [now[id] for id in now if id not in known]

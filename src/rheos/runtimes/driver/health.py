@@ -1,4 +1,4 @@
-"""The driver's side of health: looks at the job every two seconds, and remembers what was."""
+"""The driver's side of health: examines the job every two seconds, and keeps the earlier results."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from rheos.runtimes.health.moment import JobMoment, Past
 from rheos.runtimes.job import JobStatus
 
 EVERY_US = 2_000_000
-"""Time from one look to the next."""
+"""Time between two examinations."""
 PAST_EVERY_US = 10_000_000
 PAST_FOR_US = 600_000_000
 RESTARTS_FOR_US = 3_600_000_000
 MOST_RESTARTS = 1000
-"""Number of restarts whose times are kept."""
+"""Maximum number of restarts whose times are kept."""
 
 
 class SeenJob(NamedTuple):
-    """A job at the moment of a look."""
+    """A job at the time of an examination."""
 
     status: JobStatus
     metrics: MetricsReport
     earlier_restarts: Sequence[tuple[int, str]]
     """Restarts under earlier drivers, and takeovers, the oldest first: wall-clock time in ms since the
-    epoch, and why."""
+    epoch, and reason."""
 
 
 class HealthKeeper:
-    """Computes the health of a job when it is due. Any thread may call it: while the driver is in a
-    call that does not return, those who ask for the status still get a health of now."""
+    """The computation of a job's health when it is due. Any thread may call it, so a status contains
+    current health even while the driver is in a call that does not return."""
 
     def __init__(self, outline: PlanOutline, config: CheckpointConfig) -> None:
         self._outline = outline
@@ -51,7 +51,7 @@ class HealthKeeper:
         self._restarts = 0
         self._restarts_us: deque[int] = deque(maxlen=MOST_RESTARTS)
         self._state: tuple[object, int] | None = None
-        """The state of the job, and since when it is in it."""
+        """The state of the job, and when it entered that state."""
 
     def look(
         self,
@@ -61,16 +61,16 @@ class HealthKeeper:
         restarts: int,
         job: Callable[[], SeenJob],
     ) -> JobHealth | None:
-        """Return the health, computed anew if that is due. None before the first look.
+        """Return the health, computed anew if that is due. Return None before the first examination.
 
         Args:
-            now_us: the time by the monotonic clock.
-            now_ms: the time by the wall clock.
-            stepped_us: when the driver stepped last, by the monotonic clock.
+            now_us: the monotonic time.
+            now_ms: the wall-clock time.
+            stepped_us: monotonic time of the driver's last step.
             restarts: number of restarts under this driver.
-            job: returns the job as it is. Called only if a look is due.
+            job: returns the current job. Called only if an examination is due.
         """
-        # Whoever asks while another thread looks gets what was found before.
+        # If another thread is computing the health, the caller gets the previous result.
         if self._is_due(now_us) and self._looking.acquire(blocking=False):
             try:
                 if self._is_due(now_us):

@@ -1,5 +1,5 @@
-"""The driver's side of the history of metrics: takes moments, has them written, and reads what an
-earlier driver has left."""
+"""The driver's side of the history of metrics: samples moments, writes them, and reads those of earlier
+drivers."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ from rheos.core.protocol.ports import Completion, IoExecutor, Store
 
 
 class HistoryKeeper:
-    """The master calls it; `view` is for any thread. Files are read and written on the I/O executor.
-    What fails there is tried again, and never a matter of the job."""
+    """The history of one driver. The master calls it; any thread may call `view`.
+
+    The I/O executor reads and writes the files. A failed read or write is tried again, and never fails
+    the job.
+    """
 
     def __init__(
         self, job: JobId, store: Store, io: IoExecutor, config: HistoryConfig, *, kept: bool
     ) -> None:
-        """`kept`: whether the store outlives the job."""
+        """Begin the history. `kept` is whether the store outlives the job."""
         self._job = job
         self._store = store
         self._io = io
@@ -51,7 +54,8 @@ class HistoryKeeper:
         self._has_read = False
 
     def step(self, now_us: int, metrics: Callable[[], MetricsReport]) -> None:
-        """Called often. `metrics` is called when a moment is due."""
+        """Sample the metrics if a moment is due. Called often; `metrics` is called only when one is
+        due."""
         if self._next_us is None:
             self._next_us = now_us + self._config.fine_ms * 1000
         if now_us < self._next_us:
@@ -66,7 +70,8 @@ class HistoryKeeper:
                 self._writing = self._io.submit(partial(self._write, self._files(), shown.at_ms))
 
     def close(self) -> None:
-        """The job has ended: writes what is not written, and waits for that."""
+        """Write the remaining moments, and wait until they are written. Called when the job
+        has ended."""
         if self._kept and self._unwritten:
             self._write(self._files(), None)
 
@@ -85,7 +90,7 @@ class HistoryKeeper:
             own.clear()
         own.append(moment)
         self._unwritten.add(grain)
-        # A store that fails for long costs the oldest, and no memory.
+        # If the store fails for long, drop the oldest moments: memory stays bounded.
         del own[: max(len(own) - 2 * SEGMENT_MOMENTS, 0)]
 
     # --- files ------------------------------------------------------------------------------------
@@ -103,7 +108,7 @@ class HistoryKeeper:
         return True
 
     def _files(self) -> list[tuple[str, HistorySegment]]:
-        """Return the files to write. From now on they count as written."""
+        """Return the files to write, and mark them as written."""
         periods = {Grain.FINE: self._config.fine_ms, Grain.COARSE: self._config.coarse_ms}
         files = []
         for grain in sorted(self._unwritten, key=lambda grain: grain.value):
@@ -114,7 +119,8 @@ class HistoryKeeper:
         return files
 
     def _write(self, files: Iterable[tuple[str, HistorySegment]], sweep_at_ms: int | None) -> None:
-        """On the I/O executor. Where a time is given, files that are too old then go."""
+        """Write files on the I/O executor. If `sweep_at_ms` is passed, then delete files that are too
+        old."""
         for path, segment in files:
             self._store.put(path, encode_segment(path, segment))
         if sweep_at_ms is not None and any("/coarse-" in path for path, _ in files):
@@ -122,7 +128,7 @@ class HistoryKeeper:
                 self._store.delete(stale)
 
     def _read_before(self) -> None:
-        """Add the moments of earlier drivers before those of this one."""
+        """Read the moments of earlier drivers and put them before those of this one."""
         if self._reading is None:
             first_ms = self._own[Grain.FINE][0].at_ms
             self._reading = self._io.submit(partial(self._read, first_ms))
@@ -139,7 +145,8 @@ class HistoryKeeper:
 
 
 def stored_history(store: Store, job: JobId) -> HistoryView:
-    """Return the history that drivers have stored next to the log. Raises OSError."""
+    """Return the history that drivers have stored next to the log. Raise OSError if it cannot be
+    listed."""
     config = HistoryConfig()
     return _view(job, config, *_stored(store, job, config))
 

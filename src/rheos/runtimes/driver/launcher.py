@@ -1,4 +1,4 @@
-"""The contract between master and runtime: running the subtasks of an attempt, and sending messages."""
+"""The contract between master and runtime: run the subtasks of an attempt, and send them messages."""
 
 from __future__ import annotations
 
@@ -18,28 +18,30 @@ LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnde
 
 
 class Launcher(Protocol):
-    """Runs the subtasks of one attempt at a time, and carries the messages. Used by the master alone.
+    """An executor of the subtasks of one attempt at a time, and carrier of messages. Only the master
+    calls it.
 
-    The last event of every attempt that was launched is one AttemptEnded, when nothing of it runs any
-    longer: after a stop, a failure, or the end of all its subtasks.
+    Every launched attempt ends with exactly one AttemptEnded: after a stop, a failure, or the end of
+    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs any
+    longer.
     """
 
     def free_slots(self) -> int:
-        """Return the number of subtasks that can run now, without waiting."""
+        """Return the number of subtasks that can start now, without waiting."""
         ...
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
-        """Starts `parallelism` subtasks of every operator, from the checkpoint or savepoint where there
-        is one. Does not wait for them: AttemptRunning follows when all are connected. Raises RheosError
-        where it cannot begin."""
+        """Start `parallelism` subtasks of every operator, from the checkpoint or savepoint in `restore`
+        if any. Do not wait for them: AttemptRunning follows when all are connected. Raise RheosError if
+        the attempt cannot start."""
         ...
 
     def send(self, message: ToTask, subtask: int | None = None) -> None:
-        """To one subtask, or to all; lost where the attempt is over."""
+        """Send a message to one subtask, or to all. It is lost if the attempt is over."""
         ...
 
     def stop(self, attempt: Attempt) -> None:
-        """Makes an end of the attempt, by force where need be. Does not wait; may be called again."""
+        """End the attempt, by force if necessary, without waiting for it. May be called again."""
         ...
 
     def strangers(self) -> int:

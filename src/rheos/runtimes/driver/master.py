@@ -1,4 +1,4 @@
-"""The master: the shell around the coordinator, the same in the continuous and the simulated runtime.
+"""The master: executes what the coordinator decides, in the continuous and the simulated runtime.
 
 It turns the launcher's events into the coordinator's, and the coordinator's actions into calls of the
 launcher, the log and the store. It has no thread and never waits: its owner calls `step`.
@@ -124,10 +124,10 @@ from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
 
 _SURELY_LEFT_S = 3600
-"""After this time no driver is still writing an entry of the log."""
+"""Time in seconds after which no driver can still be writing an entry of the log."""
 
 _CLEAR_WITHIN_US = 5_000_000
-"""Longest time for which the end of a job waits until leftovers at sinks are cleared away."""
+"""Maximum time for which the end of a job waits for the cleanup of leftovers at sinks."""
 
 OUTCOMES = {
     Outcome.FINISHED: JobState.FINISHED,
@@ -138,12 +138,13 @@ OUTCOMES = {
 
 
 class Master:
-    """Runs one job to its end. Other threads may use only the methods under "for any thread".
+    """The execution of one job until its end. Other threads may use only the methods under "for any
+    thread".
 
     `open_store` opens the folders of savepoints. `io` runs publications that only the driver can make,
-    and `listing` lists watched sources and compacts the log. `splits` are the initial ones of the job,
-    and `process` returns the metrics of the driver's process. Raises ConfigurationError, with the
-    directory, if the store cannot be written.
+    and `listing` lists watched sources and compacts the log. `splits` are the job's initial splits, and
+    `process` returns the metrics of the driver's process. The constructor raises ConfigurationError,
+    with the directory, if the store cannot be written.
     """
 
     def __init__(
@@ -175,7 +176,7 @@ class Master:
         self._listings = Listings(plan, listing)
         self._work = DriverWork(io)
         self._clearing: tuple[int, Completion[None]] | None = None
-        """At the end: the work that clears leftovers away, and when the job ends without it."""
+        """The cleanup of leftovers at the job's end, and the time at which the job ends without it."""
         self._log = JobLog(store, config.job, config.checkpoint.log_block)
         self._compaction: Completion[int] | None = None
         self._log_identity: str | None = None
@@ -248,31 +249,34 @@ class Master:
 
     @property
     def done(self) -> bool:
-        """Whether the job has ended; no step is needed any more."""
+        """Whether the job has ended, so that no further step is needed."""
         return self._done
 
     def cancel(self) -> None:
-        """Asks for the end; the next steps bring it about."""
+        """Request the end of the job. The next steps cancel it."""
         self._cancel_requested = True
 
     def request_savepoint(self, directory: str, after: After = After.GO_ON) -> Future[str]:
         """Request a savepoint in a new folder below `directory`, without waiting for it. The next steps
-        bring it about; the answer is the folder, or a CheckpointError."""
+        take it. The answer is the folder, or a CheckpointError."""
         return self._savepoints.request(directory, after)
 
     def request_stop(self, directory: str, *, drain: bool) -> Future[str]:
-        """Request the end of the job with a savepoint, as `request_savepoint`. With `drain` the input
-        ends first."""
+        """Request the end of the job with a savepoint; returns as `request_savepoint` does. With
+        `drain`, the input ends first."""
         return self.request_savepoint(directory, After.DRAIN if drain else After.STOP)
 
     def request_rescale(self, parallelism: int) -> Future[str]:
-        """Asks for another width. The next steps bring it about; the answer comes when the job runs
-        with it, or is a ConfigurationError or CheckpointError, and nothing has changed."""
+        """Request another parallelism, without waiting for it. The answer comes when the job runs with
+        it.
+
+        If the answer is a ConfigurationError or CheckpointError, nothing has changed.
+        """
         return self._savepoints.rescale(parallelism)
 
     def request_profile(self, subtask: int, for_ms: int) -> Future[StackProfile]:
-        """Asks where a subtask spends its time. The next steps bring it about; the answer comes after
-        `for_ms`, or is a ConfigurationError or TransportError."""
+        """Request a profile of where a subtask spends its time. The answer comes after `for_ms`, or is
+        a ConfigurationError or TransportError."""
         return self._profiles.request(subtask, for_ms)
 
     def checkpoints(self) -> tuple[CheckpointInfo, ...]:
@@ -284,7 +288,7 @@ class Master:
         return self._events.newest_first()
 
     def decisions(self) -> tuple[str, ...]:
-        """Return the protocol trace, a line for each event; as of the last step."""
+        """Return the protocol trace as of the last step, one line per event."""
         return tuple(map(str, self._decisions))
 
     def take_collected(self) -> dict[str, pa.Table]:
@@ -292,7 +296,7 @@ class Master:
         return self._collected.take()
 
     def metrics(self) -> MetricsReport:
-        """All that is known of the job now."""
+        """Return all current metrics of the job."""
         metrics = self._own_metrics(self._own_status())
         return msgspec.structs.replace(metrics, readings=[*metrics.readings, *self._health.readings()])
 
@@ -305,7 +309,7 @@ class Master:
         return self._history.view()
 
     def abandon(self, error: RheosError) -> None:
-        """No step will follow: whoever waits for a savepoint gets `error`."""
+        """Fail all pending requests with `error`, because no step will follow."""
         self._decisions = self._coordinator.decisions()
         if self._end is None:
             what = f"the driver failed: {redacted(error.what)}"
@@ -316,7 +320,7 @@ class Master:
         self._savepoints.close(error)
 
     def status(self) -> JobStatus:
-        """As of the last step, with the health of now."""
+        """Return the status as of the last step, with the current health."""
         status = self._own_status()
         health = None if status.state.is_over and status.state is not JobState.FAILED else self._look()
         return replace(status, health=health)
@@ -339,7 +343,7 @@ class Master:
     # --- for the owner ----------------------------------------------------------------------------
 
     def result(self) -> JobResult:
-        """Once done. Raises the error that ended the job."""
+        """Return the result of an ended job. Raise the error that ended it."""
         assert self._end is not None, "the job is still running"
         if self._end.error is not None:
             raise self._end.error
@@ -362,7 +366,7 @@ class Master:
         return min(due_us, default=None)
 
     def step(self) -> None:
-        """Takes in what has happened and acts on it. Calls of the log and the store may block."""
+        """Take in what has happened and act on it. Calls of the log and the store may block."""
         self._stepped_us = self._clock.monotonic_us()
         if self._cancel_requested:
             self._cancel_requested = False
@@ -409,8 +413,8 @@ class Master:
             self._profiles.close(TransportError("no subtask was profiled: the job has ended"))
 
     def _compact(self) -> None:
-        """CP42: deletes entries of the log that nothing needs, alongside the steps. A store that fails
-        leaves them to the next block."""
+        """Delete entries of the log that nothing needs (CP42), concurrently with the steps. If the
+        store fails, the entries stay until the next block."""
         if self._compaction is not None:
             if not self._compaction.done():
                 return
@@ -479,13 +483,13 @@ class Master:
                 self._feed(event)
 
     def _with_memory(self, error: RheosError) -> RheosError:
-        """The error, with what memory was used for if it may be for lack of memory. Returns itself."""
+        """Add the memory usage to `error` if a lack of memory may be its cause. Return `error`."""
         if isinstance(error, OutOfMemoryError | WorkerLostError):
             error.detail = "\n".join(filter(None, [self._metrics.memory(), error.detail]))
         return error
 
     def _feed(self, event: Event) -> None:
-        """The event and all that follows from it at once."""
+        """Let the coordinator handle the event, and all events that result from it immediately."""
         events = deque([event])
         while events:
             now_ms = self._clock.monotonic_us() // 1000
@@ -580,8 +584,11 @@ class Master:
 
     def _clear_away(self) -> None:
         """Abort output that workers of earlier attempts have staged since this one began, as they may
-        have outlived their driver. Remaining output is aborted by the next attempt; without one it is
-        garbage next to the output. So the job's end does not wait for a server that does not answer."""
+        have outlived their driver.
+
+        What remains is aborted by the next attempt. If there is none, it is garbage next to the output.
+        So the job's end need not wait for a server that does not answer.
+        """
         end = self._end
         assert end is not None
         if end.outcome is Outcome.FAILED or end.finished_before is not None:
@@ -641,7 +648,7 @@ class Master:
 
     def _delete(self, paths: Sequence[str]) -> None:
         for path in paths:
-            # What stays is found by the sweep of the next attempt.
+            # The sweep of the next attempt finds files that remain.
             with contextlib.suppress(OSError):
                 self._store.delete(path)
 

@@ -1,4 +1,4 @@
-"""All metrics of a job, from what its subtasks report and what the driver knows itself."""
+"""All metrics of a job, from the reports of its subtasks and from the driver's own knowledge."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ T = TypeVar("T")
 
 
 class JobTotals:
-    """Totals that the master keeps, for the running attempt and for the job."""
+    """Totals for the running attempt and for the job, kept by the master."""
 
     def __init__(self, plan: PhysicalPlan, reports: SubtaskReports) -> None:
         self._names = {operator.id: operator.name for operator in plan.operators()}
         self._reports = reports
         self._base = Totals()
         self._counted: dict[int, Totals] = {}
-        """By subtask, in this attempt."""
+        """Totals by subtask, in this attempt."""
 
     def begin(self, base: Totals) -> None:
         """Start an attempt from a checkpoint with these totals."""
@@ -40,15 +40,15 @@ class JobTotals:
         self._counted.clear()
 
     def progressed(self, progress: Progress) -> None:
-        """Count what a subtask has reported."""
+        """Count a subtask's report."""
         self.count(
             progress.subtask,
             Totals(progress.records_in, progress.records_out, progress.counters, progress.accumulated),
         )
 
     def count(self, subtask: int, totals: Totals) -> None:
-        """Count the totals of a subtask. Those of an acknowledgement are counted up to its barrier, and
-        may arrive after a later report."""
+        """Count the totals of a subtask. The totals in an acknowledgement are counted up to its
+        barrier, and may arrive after a later report."""
         before = self._counted.get(subtask, Totals())
         self._counted[subtask] = Totals(
             _larger(before.records_in, totals.records_in),
@@ -85,7 +85,7 @@ def _larger(left: dict[str, int], right: dict[str, int]) -> dict[str, int]:
 
 
 def _longer(left: dict[str, Accumulated], right: dict[str, Accumulated]) -> dict[str, Accumulated]:
-    """Return, for each name, the value that has more in it."""
+    """Return, for each name, the accumulator that has more values."""
     nothing = Accumulated()
     return {
         name: max(left.get(name, nothing), right.get(name, nothing), key=lambda each: each.n)
@@ -112,12 +112,12 @@ class Unpublished(NamedTuple):
     operator: str
     subtask: int
     since_ms: int
-    """Wall-clock time, ms since the epoch."""
+    """Wall-clock time in ms since the epoch."""
 
 
 class MetricsKeeper:
-    """Makes the metrics of a job from the reports of its subtasks and from what the driver knows. The
-    master calls it, from one thread; any thread may call `now`."""
+    """The metrics of a job, from the reports of its subtasks and the driver's own knowledge. The master
+    calls it, from one thread; any thread may call `now`."""
 
     def __init__(self, plan: PhysicalPlan, job: JobId, reports: SubtaskReports) -> None:
         self._job = job
@@ -128,21 +128,21 @@ class MetricsKeeper:
         self._attempt = Attempt(0)
         self._reports = reports
         self._shares: dict[int, Acknowledge] = {}
-        """By subtask: what it has said of its newest checkpoint."""
+        """The acknowledgement of its newest checkpoint, by subtask."""
         self._state_before: Counter[str] = Counter()
-        """By operator: the size of its state in the checkpoints of earlier attempts."""
+        """The size of each operator's state in the checkpoints of earlier attempts."""
         self._causes: Counter[str] = Counter()
         self._durations_ms = Distribution()
         self._last_checkpoint = 0
         self._completed_us: int | None = None
-        """Monotonic time at which it completed, or the attempt began."""
+        """Monotonic time at which the newest checkpoint completed, or the attempt began."""
         self.log_entries = 0
         """Number of files of the job's log."""
 
-    # --- what the master hears --------------------------------------------------------------------
+    # --- updates by the master --------------------------------------------------------------------
 
     def begin(self, attempt: Attempt, now_us: int) -> None:
-        """Start an attempt: the checkpoints of the one before it are over."""
+        """Start an attempt. The previous attempt's checkpoints no longer count."""
         self._completed_us = now_us
         self._state_before = self._state_bytes()
         self._attempt = attempt
@@ -155,22 +155,22 @@ class MetricsKeeper:
             self._causes[name] += restarts - self._causes.total()
 
     def acknowledged(self, share: Acknowledge) -> None:
-        """Note that a subtask has written its share of a checkpoint."""
+        """Record that a subtask has written its part of a checkpoint."""
         if 0 <= share.subtask < self._reports.parallelism:
             self._shares[share.subtask] = share
 
     def completed(self, entry: CheckpointCompleted, now_us: int) -> None:
-        """This is the newest checkpoint in the log; it may be an old one."""
+        """Record the newest checkpoint in the log. It may be an old one."""
         if entry.checkpoint > self._last_checkpoint:
             self._last_checkpoint = entry.checkpoint
             self._completed_us = now_us
             if entry.attempt == self._attempt:
                 self._durations_ms.add(entry.duration_ms)
 
-    # --- what there is ----------------------------------------------------------------------------
+    # --- views ------------------------------------------------------------------------------------
 
     def now(self, status: JobStatus, now_ms: int, now_us: int) -> MetricsReport:
-        """Return all metrics of the job, at a time by the wall clock and by the monotonic one."""
+        """Return all metrics of the job, at a wall-clock time and a monotonic time."""
         reports, shares = self._reports.all(), list(self._shares.values())
         ages = [
             # The wall clock may be set while the job runs.
@@ -207,8 +207,8 @@ class MetricsKeeper:
         ]
 
     def memory(self) -> str:
-        """Return what is known of memory and state, as lines for whoever has run out of it. An attempt
-        that has no checkpoint has the state of the one before it."""
+        """Return the memory usage and state sizes, as lines for an error about lack of memory. If the
+        attempt has no checkpoint yet, the sizes are those of the previous attempt."""
         numbers = self._reports.numbers(f.MEMORY)
         used = dict(sorted((of.newest.subtask, value) for of, _, value in numbers))
         largest = max(used, key=lambda subtask: used[subtask], default=None)

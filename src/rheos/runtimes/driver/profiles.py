@@ -1,4 +1,5 @@
-"""Requests for profiles of subtasks, from any thread, on their way to the workers and back."""
+"""Requests for profiles of subtasks: any thread makes them, the master sends them and receives the
+answers."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ _PATIENCE_MS = 10_000
 """Time that a worker may take to answer, in addition to the sampling time."""
 
 Send = Callable[[SampleStacks, int], None]
-"""A message to one subtask."""
+"""Sends a message to one subtask."""
 
 
 @dataclass(slots=True)
@@ -32,7 +33,8 @@ class _Wanted:
 
 
 class ProfileService:
-    """One profile at a time: to look at a subtask costs it something."""
+    """The requests for profiles. Only one profile runs at a time, because sampling slows the subtask
+    down."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -44,8 +46,8 @@ class ProfileService:
     # --- for any thread ---------------------------------------------------------------------------
 
     def request(self, subtask: int, for_ms: int) -> Future[StackProfile]:
-        """The answer is a ConfigurationError where there can be none, and a TransportError where the
-        worker has not answered, or its attempt has ended."""
+        """Request a profile. The answer is a ConfigurationError if the subtask cannot be profiled. It
+        is a TransportError if the worker does not answer, or its attempt ends."""
         wanted = _Wanted(subtask, for_ms, Future())
         wanted.answer.set_running_or_notify_cancel()
         refusal: RheosError | None = None
@@ -68,7 +70,7 @@ class ProfileService:
         return wanted.answer
 
     def close(self, error: RheosError) -> None:
-        """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
+        """Refuse with `error` all waiting and all later requests, because the job has ended."""
         with self._lock:
             self._closed = error
             waiting = [*self._asked, *([self._under_way] if self._under_way else [])]
@@ -111,7 +113,7 @@ class ProfileService:
         )
 
     def sampled(self, event: StacksSampled) -> None:
-        """Receive a worker's profile. It is checked before it counts."""
+        """Receive a worker's profile, and check it before it is used."""
         wanted = self._under_way
         if wanted is None or (event.request, event.profile.subtask) != (wanted.number, wanted.subtask):
             return
@@ -123,7 +125,7 @@ class ProfileService:
             self._settle(TransportError(what))
 
     def next_deadline_ms(self) -> int | None:
-        """Return the time of its next action, by the clock of `step`."""
+        """Return the time of the next action, by the clock of `step`."""
         return None if self._under_way is None else self._under_way.deadline_ms
 
     def _settle(self, outcome: StackProfile | RheosError) -> None:

@@ -1,4 +1,5 @@
-"""Savepoints on the driver: who asks for one, from whatever thread, and the folders they are in."""
+"""Savepoints on the driver: requests from any thread, and the folders in which savepoints are
+written."""
 
 from __future__ import annotations
 
@@ -36,11 +37,11 @@ from rheos.core.version import VERSION
 from rheos.runtimes.host.stores import open_store
 
 OpenStore = Callable[[str], Store]
-"""Opens a folder by its path or URL. Raises ConfigurationError where there can be none."""
+"""Opens a folder by its path or URL. Raises ConfigurationError if it cannot."""
 
 
 def open_folder(directory: str) -> Store:
-    """To look for a savepoint makes no folder."""
+    """Open a folder in which to look for a savepoint, without creating it."""
     return open_store(directory, make=False)
 
 
@@ -51,8 +52,8 @@ class _Asked:
 
 
 class SavepointService:
-    """Takes requests from any thread and hands them to the master's. Each is answered once: by the
-    folder of the savepoint, or by a CheckpointError."""
+    """A queue of requests from any thread to the master's thread. Each is answered once, with the
+    savepoint's folder or a CheckpointError."""
 
     def __init__(self, job: JobId, name: str, owner: str, open_store: OpenStore) -> None:
         self._job = job
@@ -68,7 +69,7 @@ class SavepointService:
     # --- for any thread ---------------------------------------------------------------------------
 
     def request(self, directory: str, after: After) -> Future[str]:
-        """Asks for one in a new folder below `directory`."""
+        """Request a savepoint in a new folder below `directory`."""
 
         def made(number: int) -> SavepointRequested:
             unique = f"{zlib.crc32(self._owner.encode()):08x}"
@@ -78,7 +79,8 @@ class SavepointService:
         return self._ask(made)
 
     def rescale(self, parallelism: int, why: str = "") -> Future[str]:
-        """Asks for another width. The answer, which says nothing, comes when the job runs with it."""
+        """Request another parallelism. The answer is an empty string, and comes when the job runs with
+        it."""
         return self._ask(
             lambda number: SavepointRequested(number, None, After.RESCALE, parallelism, why=why)
         )
@@ -96,7 +98,7 @@ class SavepointService:
         return answer
 
     def close(self, error: RheosError) -> None:
-        """The job has ended. Whoever still waits, and whoever asks from now on, gets `error`."""
+        """Refuse with `error` all waiting and all later requests, because the job has ended."""
         with self._lock:
             self._closed = error
             waiting = [*self._under_way.values(), *self._asked]
@@ -108,7 +110,7 @@ class SavepointService:
     # --- for the master ---------------------------------------------------------------------------
 
     def take(self) -> SavepointRequested | None:
-        """The next request, to be given to the coordinator."""
+        """Return the next request for the coordinator; None if there is none."""
         if not self._asked:
             return None
         with self._lock:
@@ -135,7 +137,7 @@ class SavepointService:
             return SavepointUnreadable(directory, error)
 
     def write(self, action: WriteSavepoint) -> Event:
-        """The manifest, and with it the savepoint."""
+        """Write the manifest, which completes the savepoint."""
         entry = action.entry
         savepoint = Savepoint(
             id=f"{self._job}-{entry.checkpoint}-{self._owner}",

@@ -1,29 +1,29 @@
-"""Computes the number of slots of a job from its load, for `parallelism="auto"`. Pure.
+"""The number of slots of a job, computed from its load, for `parallelism="auto"`. Pure.
 
 Every slot has a subtask of every operator, so the whole job is scaled. Once a second, the controller
-receives the share of their time in which the slots worked or were blocked by others that worked (for
-the rest they were idle), the number of rows that the sources emitted and, if sources know it, the
-number of rows that wait in them.
+receives three values: the share of their time in which the slots worked or were blocked by others that
+worked (in the rest they were idle), the number of rows that the sources emitted and, if the sources
+know it, the number of rows that wait in them.
 
 - If the slots are busy (`FULL` of their time, on average over `WIDEN_AFTER_MS`), the job gets enough
-slots
-  to be busy for `TARGET` of it. If rows wait in the sources, it gets enough slots to process new rows
-  and the waiting ones within `CATCH_UP_S`. If the current slots will manage that, it waits.
-- If fewer slots would still have time (`SPARE`), even for the highest recent load, it gets fewer.
-"Recent"
-  means a minute; longer if a rescale takes long, and twice as long each time that fewer slots soon were
-  too few.
-- If more slots did not process more rows (one slot reads a whole split; an external system or the
-machine
-  is the limit), the job stays as it is for some time.
+  slots to be busy for `TARGET` of it. If rows wait in the sources, it gets enough slots to process new
+  rows and the waiting ones within `CATCH_UP_S`. If the current slots will manage that, it waits.
+- If fewer slots would still have time left (`SPARE`), even for the highest recent load, it gets fewer.
+  "Recent" means a minute. It is longer if a rescale takes long. It doubles each time that fewer slots
+  soon proved to be too few.
+- If more slots did not process more rows, the parallelism stays as it is for some time. Then one slot
+  reads a whole split, or an external system or the machine is the limit.
 
-A rescale costs a checkpoint and a pause, in which rows accumulate. So the load just after the start of
-an attempt is ignored.
+A rescale costs a checkpoint and a pause, in which rows accumulate. So the controller ignores the load
+just after the start of an attempt.
 
-Invariants: AS1, a request is within the bounds and the slots. AS2, one step at most doubles the
-parallelism. AS3, there is no request until the last one is answered and its attempt has settled. AS4,
-under a constant load no step reverts the one before: the same work never fills a slot after a step
-down, nor spares one after a step up, as SPARE < TARGET < FULL.
+Invariants:
+
+- AS1, a request is within the bounds and the number of slots.
+- AS2, one step at most doubles the parallelism.
+- AS3, there is no request until the last one is answered and its attempt has settled.
+- AS4, under a constant load no step reverts the one before. The same work never fills a slot after a
+  step down, nor spares one after a step up, as SPARE < TARGET < FULL.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ SOON_MS = 600_000
 """Time in ms within which a reverted step counts as a mistake."""
 CATCH_UP_S = 60
 _BEHIND_S = 0.1
-"""Waiting rows up to the input of this time in seconds are not a backlog."""
+"""Duration in seconds: waiting rows are a backlog if they exceed the input of this time."""
 _SHARE_OF_TIME = 20
 """Minimum time between two steps down, as a multiple of the duration of a rescale."""
 _WORTH = 0.8
@@ -91,7 +91,7 @@ class ScalingState(Enum):
 class WidthChange:
     parallelism: int
     why: str
-    """In a few words."""
+    """Reason in a few words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,18 +115,18 @@ class ScalingController:
         self._asked_ms: int | None = None
         self._patience_ms = NARROW_AFTER_MS
         self._took_ms = 0
-        """The longest that a rescale took."""
+        """Duration of the longest rescale so far."""
         self._narrowed_ms: int | None = None
         self._before: tuple[float, int] | None = None
-        """Rows per second, and the width, before the job was made wider for want of time."""
+        """Rows per second, and the parallelism, before it was raised because the slots were busy."""
         self._no_gain_until_ms = 0
         self._retry_ms = FIRST_RETRY_MS
         self._not_before_ms = 0
 
-    # --- what happens to the job ------------------------------------------------------------------
+    # --- events of the job ------------------------------------------------------------------------
 
     def began(self, parallelism: int, now_ms: int) -> None:
-        """An attempt runs, for whatever reason. What was seen of the one before says nothing of it."""
+        """Note that an attempt runs, for whatever reason. Forget the load of the previous attempt."""
         if self._asked_ms is not None:
             self._took_ms = max(self._took_ms, now_ms - self._asked_ms)
         self._parallelism = parallelism
@@ -135,7 +135,7 @@ class ScalingController:
         self.state = ScalingState.SETTLING
 
     def answered(self, done: bool, now_ms: int) -> None:
-        """The last request is settled: the job was rescaled, or was not."""
+        """Note the outcome of the last request: `done` if the job was rescaled."""
         self._asked_ms = None
         if done:
             self._retry_ms = FIRST_RETRY_MS
@@ -145,7 +145,7 @@ class ScalingController:
             self._retry_ms = min(2 * self._retry_ms, MOST_RETRY_MS)
 
     def observe(self, load: SlotLoad, now_ms: int) -> WidthChange | None:
-        """Return the change to request now; None for no change, for which `state` has the reason."""
+        """Return the change to request now. If it is None, `state` has the reason."""
         if self._asked_ms is not None:
             self.state = ScalingState.ASKED
             return None
@@ -226,7 +226,8 @@ class ScalingController:
         oldest, *others = [_mean([s.mean for s in w]) for w in _windows(self._seen, WIDEN_AFTER_MS)]
         peak = max(others)
         if oldest > peak * _GAIN:
-            return ScalingState.STEADY, None  # More was asked of it until then: soon it will be known.
+            # The load was higher until then: wait for the result of the next seconds.
+            return ScalingState.STEADY, None
         width = max(ceil(peak * self._parallelism / SPARE), self.bounds.least)
         if width > self._parallelism * _WORTH:
             return ScalingState.STEADY, None
@@ -235,7 +236,7 @@ class ScalingController:
         why = f"its slots were idle {1 - peak:.0%} of the time for {self._patience() // 1000} s"
         return ScalingState.ASKED, WidthChange(width, why)
 
-    # --- parts of it ------------------------------------------------------------------------------
+    # --- conditions -------------------------------------------------------------------------------
 
     def _patience(self) -> int:
         return max(self._patience_ms, _SHARE_OF_TIME * self._took_ms)
@@ -249,14 +250,14 @@ class ScalingController:
         return self._parallelism < self.bounds.least or (most is not None and self._parallelism > most)
 
     def _in_bounds(self, width: int, load: SlotLoad) -> int:
-        """AS1."""
+        """Return the parallelism within the bounds and the slots (AS1)."""
         most = load.slots if self.bounds.most is None else min(self.bounds.most, load.slots)
         return max(min(width, most), min(self.bounds.least, most), 1)
 
 
 def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
     """Return the demand as a multiple of the rows that the slots process: new rows, and the waiting
-    ones within CATCH_UP_S. None if sources do not know their waiting rows."""
+    ones within CATCH_UP_S. Return None if sources do not know their waiting rows."""
     first, last = seen[0], seen[-1]
     if first.lag_rows is None or last.lag_rows is None or last.at_ms == first.at_ms:
         return None
@@ -266,7 +267,7 @@ def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
 
 
 def _windows(seen: Sequence[_Seen], length_ms: int) -> list[list[_Seen]]:
-    """One after the other, and what is left."""
+    """Return consecutive windows of the given length; the last one may be shorter."""
     windows: list[list[_Seen]] = []
     for each in seen:
         if windows and each.at_ms < windows[-1][0].at_ms + length_ms:

@@ -1,5 +1,5 @@
-"""The driver's own work at a job's sources and sinks: listing the input, and publishing output on
-recovery that the log promises."""
+"""The driver's own work at a job's sources and sinks: listing the input, and publishing on recovery the
+output that the log promises."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from rheos.core.protocol.shapes import TypeShape
 from rheos.core.shown import formatted_traceback, named_error
 
 _USUAL_S = 60.0
-"""Time that a connector's work on the driver may take before it counts as waiting for a server."""
+"""Time that a connector's call on the driver may take before it counts as waiting for a server."""
 
 LOGGER = logging.getLogger("rheos")
 
@@ -42,20 +42,20 @@ def sources(plan: PhysicalPlan) -> list[tuple[PlannedOperator, Source]]:
 
 
 def stages(plan: PhysicalPlan) -> bool:
-    """Whether a source of the plan has something to write down, or may have."""
+    """Return whether a source of the plan stages rows, or may."""
     return any(isinstance(source, StagesRows) for _, source in sources(plan))
 
 
 def streams_beside(plan: PhysicalPlan) -> bool:
-    """Return whether queries of Spark run next to the job for as long as it runs."""
+    """Return whether Spark queries run alongside the job for as long as it runs."""
     return any(
         not stream.bounded for _, source in sources(plan) for stream in capabilities.queries(source)
     )
 
 
 def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan of a run that stops with what its sources have now; one whose sources all end does so as
-    ever. Raises RheosError, with the user's line."""
+    """Return the plan of a run that stops with the current input of its sources. If all sources are
+    bounded, that is the plan itself. Raise RheosError, with the user's line."""
     if all(source.bounded for _, source in sources(plan)):
         return plan
 
@@ -66,7 +66,7 @@ def as_of_now(plan: PhysicalPlan) -> PhysicalPlan:
 
 
 def read_until_now(plan: PhysicalPlan) -> frozenset[OperatorId]:
-    """All sources of such a run; none of another."""
+    """Return all sources of a run that stops with its current input; none for another run."""
     return frozenset(
         planned.id
         for planned in plan.operators()
@@ -75,8 +75,8 @@ def read_until_now(plan: PhysicalPlan) -> frozenset[OperatorId]:
 
 
 def staged_sources(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
-    """The plan with its sources made ready to be read again, each below a folder of its own. To be
-    released (`release_sources`). Raises RheosError, with the user's line."""
+    """Return the plan with sources that can be read repeatedly, each staged below a folder of its own.
+    The caller ends them with `release_sources`. Raise RheosError, with the user's line."""
     staged: list[Chain] = []
     try:
         for chain in plan.chains:
@@ -96,7 +96,7 @@ def release_sources(plan: PhysicalPlan) -> None:
 
 
 def refuse_streams(plan: PhysicalPlan, hint: str) -> None:
-    """Refuse sources with queries, for runtimes in which no query can run next to the job. Raises
+    """Refuse sources with queries, for runtimes in which no query can run next to the job. Raise
     ConfigurationError, with the user's line."""
     for planned, source in sources(plan):
         if any(not stream.bounded for stream in capabilities.queries(source)):
@@ -117,7 +117,7 @@ def _staged_chain(chain: Chain, folder: str) -> Chain:
 
 
 def _with_source(chain: Chain, changed: Callable[[PlannedOperator, SourceSpec], SourceSpec]) -> Chain:
-    """The chain with another source in place of its own, where it has one."""
+    """Return the chain with its source changed, if it has one."""
     head = chain.operators[0]
     if not isinstance(head.spec, SourceSpec):
         return chain
@@ -127,8 +127,8 @@ def _with_source(chain: Chain, changed: Callable[[PlannedOperator, SourceSpec], 
 
 
 def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
-    """The splits of every source. Raises InputError, with the user's line, where input is missing;
-    warns of a source that may find some later, and should have had one."""
+    """Return the splits of every source. Raise InputError, with the user's line, if input is missing.
+    Log a warning for a source without splits that should have some now."""
     splits: dict[OperatorId, Sequence[Split]] = {}
     for planned, source in sources(plan):
         with _located(planned):
@@ -139,7 +139,7 @@ def enumerate_splits(plan: PhysicalPlan) -> dict[OperatorId, Sequence[Split]]:
 
 
 def _nothing_found(planned: PlannedOperator, source: Source) -> RheosError | None:
-    """The warning that it has no split, where it has one to give."""
+    """Return the warning about a source without splits; None if it need not have any now."""
     warning = capabilities.nothing_found(source)
     return None if warning is None else warning.located(site=planned.site, operator=planned.name)
 
@@ -147,7 +147,7 @@ def _nothing_found(planned: PlannedOperator, source: Source) -> RheosError | Non
 def watched_sources(
     plan: PhysicalPlan, splits: Mapping[OperatorId, Sequence[Split]]
 ) -> dict[OperatorId, WatchedSource]:
-    """The sources that are listed anew while the job runs; `splits` are those that it begins with."""
+    """Return the sources that are listed again while the job runs. `splits` are the initial ones."""
     return {
         planned.id: WatchedSource(
             every_ms,
@@ -162,7 +162,7 @@ def watched_sources(
 
 
 def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
-    """Return the current splits of a watched source. May take long. Raises RheosError, with the user's
+    """Return the current splits of a watched source. May take long. Raise RheosError, with the user's
     line."""
     assert isinstance(planned.spec, SourceSpec)
     source = planned.spec.source
@@ -188,7 +188,8 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
 
 
 def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with its sinks made ready to be written. Raises RheosError, with the user's line."""
+    """Return the plan with sinks that are ready to be written. Raise RheosError, with the user's
+    line."""
 
     def prepared(planned: PlannedOperator, sink: Sink) -> Sink:
         return sink_capabilities.prepared(
@@ -199,7 +200,7 @@ def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
 
 
 def _with_sinks(plan: PhysicalPlan, changed: Callable[[PlannedOperator, Sink], Sink]) -> PhysicalPlan:
-    """The plan with other sinks in place of its own."""
+    """Return the plan with each sink replaced by the result of `changed`."""
 
     def with_sink(planned: PlannedOperator) -> PlannedOperator:
         if not isinstance(planned.spec, SinkSpec):
@@ -215,13 +216,13 @@ def _with_sinks(plan: PhysicalPlan, changed: Callable[[PlannedOperator, Sink], S
 
 
 def sinks_stage(plan: PhysicalPlan) -> bool:
-    """Whether a sink of the plan needs a folder for what is not yet committed, or may."""
+    """Return whether a sink of the plan needs a folder for uncommitted output, or may."""
     sinks = (each.spec.sink for each in plan.operators() if isinstance(each.spec, SinkSpec))
     return any(isinstance(sink, StagesOutput) for sink in sinks)
 
 
 def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
-    """The plan with its sinks given a folder each, below `folder`, for what is not yet committed."""
+    """Return the plan in which each sink has a folder below `folder` for uncommitted output."""
     return _with_sinks(
         plan,
         lambda planned, sink: sink_capabilities.staged_sink(
@@ -231,7 +232,7 @@ def staged_sinks(plan: PhysicalPlan, folder: str) -> PhysicalPlan:
 
 
 def published_here(plan: PhysicalPlan) -> frozenset[OperatorId]:
-    """The sinks whose output the driver publishes."""
+    """Return the sinks whose output the driver publishes."""
     return frozenset(
         planned.id
         for planned, committer in _committers(plan)
@@ -245,7 +246,7 @@ def publishes(plan: PhysicalPlan) -> bool:
 
 
 def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
-    """Return the column types of the targets of sinks, if the sinks do not own these."""
+    """Return the column types of the targets of sinks that do not own their target."""
     return {
         planned.id: target
         for planned in plan.operators()
@@ -255,16 +256,16 @@ def targets(plan: PhysicalPlan) -> dict[OperatorId, TypeShape]:
 
 
 def check_targets(plan: PhysicalPlan) -> None:
-    """Check the targets of a job without earlier state. Raises ConfigurationError, with the user's
-    line, if a sink must not add to existing output."""
+    """Check the targets of a job without earlier state. Raise ConfigurationError, with the user's line,
+    if a sink must not add to existing output."""
     for planned, committer in _committers(plan):
         with _located(planned):
             sink_capabilities.check_target(committer)
 
 
 def begin_targets(plan: PhysicalPlan) -> None:
-    """Makes the sinks' targets ready for the rows of a job that begins with nothing, before any of them
-    is published. Raises RheosError, with the user's line."""
+    """Prepare the sinks' targets for the rows of a job without earlier state, before any row is
+    published. Raise RheosError, with the user's line."""
     for planned, committer in _committers(plan):
         with _located(planned), _publishing():
             sink_capabilities.begin_target(committer)
@@ -276,9 +277,10 @@ def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHan
     Args:
         plan: the job's plan.
         log: the identity of the job's log.
-        listed: what a checkpoint lists.
+        listed: the committables that a checkpoint lists.
 
-    Raises RheosError, with the sink's place: that of the first sink that could not commit.
+    Raises:
+        RheosError: with the place of the first sink that could not commit.
     """
     payloads = _by_operator(listed)
     unavailable: RheosError | None = None
@@ -299,9 +301,10 @@ def publish(
 ) -> None:
     """Commit the checkpoint's committables, and abort other output that earlier attempts have staged.
 
-    Raises RheosError, with the sink's place.
+    Raises:
+        RheosError: with the sink's place.
     """
-    # Sinks may share a place: so all of them commit before any clears what is stale.
+    # Sinks may share a target: so all of them commit before any aborts stale output.
     publish_listed(plan, log, checkpoint.committables if checkpoint else [])
     abort_stale(plan, job, attempt, checkpoint)
 
@@ -309,9 +312,10 @@ def publish(
 def abort_stale(
     plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
 ) -> None:
-    """Aborts what attempts before `attempt` staged, but for what the checkpoint lists.
+    """Abort what attempts before `attempt` staged, except what the checkpoint lists.
 
-    Raises RheosError, with the sink's place.
+    Raises:
+        RheosError: with the sink's place.
     """
     payloads = _by_operator(checkpoint.committables if checkpoint else [])
     for planned, committer in _committers(plan):
@@ -337,7 +341,7 @@ def _by_operator(listed: Iterable[CommittableHandle]) -> dict[OperatorId, list[b
 
 @contextlib.contextmanager
 def _publishing() -> Iterator[None]:
-    """Within it, an error of a committer becomes a RheosError."""
+    """Turn an error of a committer in the block into a RheosError."""
     try:
         yield
     except RheosError:
@@ -348,7 +352,7 @@ def _publishing() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _located(planned: PlannedOperator) -> Iterator[None]:
-    """Within it, errors get the place of the operator, and a call that does not return is reported."""
+    """Add the operator's place to errors of the block, and report a call that does not return."""
     try:
         with UNDER_WAY.watched(f"the connector of {planned.name!r}", _USUAL_S):
             yield

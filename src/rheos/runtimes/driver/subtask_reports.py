@@ -19,16 +19,16 @@ class SubtaskReport(NamedTuple):
 
     newest: Progress
     before: Progress | None
-    """The report before it."""
+    """The previous report."""
     at_ms: int
-    """Time of its arrival by the wall clock."""
+    """Wall-clock time of its arrival."""
     at_us: int
-    """Time of its arrival by the monotonic clock."""
+    """Monotonic time of its arrival."""
 
 
 class SubtaskReports:
-    """Owner of the reports. The master's thread takes them in; any thread may read them. The metrics
-    and the status of a job are views of it."""
+    """The reports of all subtasks. The master's thread adds them; any thread may read them. The metrics
+    and the status of a job are views of them."""
 
     def __init__(self, plan: PhysicalPlan) -> None:
         operators = list(plan.operators())
@@ -37,28 +37,28 @@ class SubtaskReports:
         self._edges = frozenset(str(edge.id) for edge in plan.edges)
         self._sources = [each.id for each in operators if isinstance(each.spec, SourceSpec)]
         self._of: dict[int, SubtaskReport] = {}
-        """By subtask."""
+        """Reports by subtask."""
         self._strangers_before = 0
         self.refused = 0
-        """Number of reports that cannot be true."""
+        """Number of refused reports, whose values cannot be true."""
         self.parallelism = 0
         """Parallelism of the attempt."""
         self.begin(0)
 
     def begin(self, parallelism: int) -> None:
-        """Start an attempt. The reports of the one before it are dropped."""
+        """Start an attempt, and drop the reports of the previous one."""
         self._strangers_before = self.strangers()
         self.parallelism = parallelism
         self._shape = ReportShape(self._operators, self._chains, self._edges, parallelism)
         self._of = {}
 
     def take(self, report: Progress, now_ms: int, now_us: int) -> bool:
-        """Take a report in, and return True. If it cannot be true, count it and return False.
+        """Store a report, and return True. If its values cannot be true, count it and return False.
 
         Args:
             report: a report of a subtask.
-            now_ms: the time by the wall clock.
-            now_us: the time by the monotonic clock.
+            now_ms: the wall-clock time.
+            now_us: the monotonic time.
         """
         if report_problem(report, self._shape) is not None:
             self.refused += 1
@@ -84,7 +84,7 @@ class SubtaskReports:
     # --- over the last two reports of each subtask ------------------------------------------------
 
     def records_per_s(self) -> float:
-        """Return the rate of the sources' rows."""
+        """Return the number of rows per second that the sources emit."""
         return sum(
             1e6 * (_rows(newest, self._sources) - _rows(before, self._sources)) / us
             for before, newest, us in self._spans()
@@ -95,13 +95,13 @@ class SubtaskReports:
         return _ratio((newest.busy_us - before.busy_us) / us for before, newest, us in self._spans())
 
     def backpressure_ratio(self) -> float:
-        """Return the share of the time in which the most held-up subtask waited for credit."""
+        """Return the share of the time in which the most blocked subtask waited for credit."""
         return _ratio(
             (newest.blocked_us - before.blocked_us) / us for before, newest, us in self._spans()
         )
 
     def shares(self) -> list[float]:
-        """Return, for each subtask, the share of the time in which it worked or was held up. Empty
+        """Return, for each subtask, the share of the time in which it worked or was blocked. Empty
         until all have reported twice."""
         spans = self._spans()
         if len(spans) < self.parallelism:
@@ -122,7 +122,7 @@ class SubtaskReports:
     # --- over the newest reports ------------------------------------------------------------------
 
     def watermark_ms(self, operator: str) -> int | None:
-        """Return the least watermark of an operator's subtasks; None until each has one."""
+        """Return the lowest watermark of an operator's subtasks; None until each has one."""
         reported = [
             of.newest.watermark_ms[operator] for of in self.all() if operator in of.newest.watermark_ms
         ]
@@ -142,8 +142,8 @@ class SubtaskReports:
         return int(sum(known)) if known else None
 
     def lag_ms(self) -> int | None:
-        """Return how far the newest event time read is behind the wall clock, of the source that is
-        furthest behind; None without event time."""
+        """Return the lag of the newest event time read behind the wall clock, of the source with the
+        largest lag. Return None without event time."""
         return max(map(round, self._values(f.SOURCE_LAG)), default=None)
 
     def since_published_ms(self) -> int | None:

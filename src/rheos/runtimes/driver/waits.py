@@ -1,6 +1,6 @@
 """Descriptions of what a job waits for: servers, sinks and subtasks, with the start of each wait.
 
-The status shows them, so a command that has to wait can report the reason.
+The status shows them, so that a command that has to wait can report the reason.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ _REQUESTS: Mapping[After, str] = {
 
 
 def call_wait(now_ms: int) -> tuple[JobWait, ...]:
-    """Return the call of this process to a server that has waited longest, if it has waited for long.
+    """Return this process's call to a server that has waited longest; empty if none has waited for
+    long.
 
     Args:
-        now_ms: the wall clock.
+        now_ms: the wall-clock time.
     """
     longest = UNDER_WAY.longest_wait()
     if longest is None or longest[1] < _CALL_AFTER_S:
@@ -47,7 +48,7 @@ def call_wait(now_ms: int) -> tuple[JobWait, ...]:
 
 
 class Waits:
-    """Remembers since when each wait has lasted."""
+    """A memory of when each wait began."""
 
     def __init__(self, names: Mapping[OperatorId, str]) -> None:
         self._names = names
@@ -59,9 +60,9 @@ class Waits:
         """Return what the job waits for, the longest wait first.
 
         Args:
-            coordinator: decides what follows, and so knows what is awaited.
-            unpublished: the sinks whose complete output is not published, as their subtasks report it.
-            now_ms: the wall clock.
+            coordinator: decides what follows, and so knows what it waits for.
+            unpublished: the sinks whose complete output is not published, as their subtasks report.
+            now_ms: the wall-clock time.
         """
         current = dict(self._current(coordinator, unpublished))
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in current}
@@ -72,8 +73,8 @@ class Waits:
         return tuple(sorted(waits, key=lambda wait: wait.since_ms)[:_MOST])
 
     def _current(self, coordinator: Coordinator, unpublished: Sequence[Unpublished]) -> Iterator[_Wait]:
-        """Yield each wait as a key, which stays the same while it lasts and begins with its kind, its
-        sentence, and its begin if that is known."""
+        """Yield each wait as a key, a sentence, and its start if that is known. The key starts with the
+        kind of the wait, and stays the same while it lasts."""
         if coordinator.state is LifecycleState.RECOVERING:
             error = coordinator.recovery_error
             why = "" if error is None else f": {_located(error.operator)}{error.what}"

@@ -1,10 +1,10 @@
-"""The health of a job from what the kinds of findings have found, and since when each holds. Pure: the
-caller passes the clocks.
+"""Combines what the kinds of findings have found into the health of a job, with the start of each
+finding. Pure: the caller passes the clocks.
 
-A finding is the same from one moment to the next if its kind, operator, subtask and server are. Its
-`since` is the earlier of what a metric says and of the moment when it was found first, so it survives a
-new attempt of the job, whose metrics begin again. A finding that was gone for less than a minute
-continues.
+Two findings at different moments are the same if their kind, operator, subtask and server are equal. A
+finding's `since` is the earlier of two times: the start that a metric reports, and the moment when it
+was first found. So it survives a new attempt of the job, whose metrics start again. A finding that was
+gone for less than a minute continues.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class HealthAlert:
     resolved: bool
     """Whether the job is well again."""
     before: HealthState
-    """The state of the alert before this one."""
+    """The state of the previous alert."""
     health: JobHealth
 
 
 class Alerting:
-    """Decides when an alert is due. Called every few seconds with the health of the job."""
+    """The decision when an alert is due. Called every few seconds with the health of the job."""
 
     def __init__(self, least: HealthState) -> None:
-        """`least` is the lightest state that is worth an alert."""
+        """Begin with a healthy job. `least` is the lightest state that causes an alert."""
         self._least = least
         self._said = HealthState.HEALTHY
         self._now = HealthState.HEALTHY
@@ -48,9 +48,9 @@ class Alerting:
         """Return the alert that is due, or None.
 
         Args:
-            health: the health of the job now.
-            now_us: the time by the monotonic clock.
-            at_once: whether the state need not hold for a while, as no further call follows.
+            health: the current health of the job.
+            now_us: the monotonic time.
+            at_once: whether the state need not last for a while, because no further call follows.
         """
         state = health.state if health.state.rank >= self._least.rank else HealthState.HEALTHY
         if state is not self._now:
@@ -65,11 +65,11 @@ class Alerting:
 
 
 CONTINUES_US = 10_000_000
-"""A finding that was gone for longer must hold for its `shown_after_ms` again."""
+"""Time after which a finding that was gone must last for its `shown_after_ms` again."""
 REMEMBERED_US = 60_000_000
-"""How long the beginning of a finding that is gone is remembered."""
+"""Time for which the start of a finding that is gone is remembered."""
 MOST_FINDINGS = 20
-"""Number of findings that a health shows: the gravest."""
+"""Maximum number of findings in a health. The gravest are kept."""
 
 
 @dataclass(frozen=True)
@@ -78,28 +78,28 @@ class HeldSince:
 
     since_us: int
     seen_us: int
-    """When it was found last."""
+    """Time when it was last found."""
     first_us: int
-    """When it was found first without a gap; `since_us` may be earlier."""
+    """Time since when it was found without a gap; `since_us` may be earlier."""
 
 
 @dataclass(frozen=True)
 class Memory:
-    """What the next moment needs of the ones before it."""
+    """What the next moment needs to know of earlier ones."""
 
     standing: Mapping[tuple[object, ...], HeldSince] = field(default_factory=dict)
     state: HealthState = HealthState.HEALTHY
     state_us: int | None = None
-    """Since when the job is in that state; None before the first moment."""
+    """Time when the job entered that state; None before the first moment."""
 
 
 def health(seen: JobMoment, before: Memory, now_ms: int) -> tuple[JobHealth, Memory]:
-    """Return the health of a job, and what the next call needs.
+    """Return the health of a job, and the memory for the next call.
 
     Args:
         seen: the job at this moment.
         before: the memory that the last call returned; `Memory()` at first.
-        now_ms: this moment by the wall clock, in ms since the epoch.
+        now_ms: this moment's wall-clock time, in ms since the epoch.
     """
     now_us = seen.now_us
     standing = {
@@ -120,7 +120,7 @@ def health(seen: JobMoment, before: Memory, now_ms: int) -> tuple[JobHealth, Mem
     state = findings[0].severity.state if findings else HealthState.HEALTHY
     state_us = before.state_us
     if state_us is None or state is not before.state:
-        # A job that became stuck is stuck since its cause, not since somebody looked.
+        # A job is stuck since the cause began, not since the moment when it was found.
         caused = [now_us - each.for_ms * 1000 for each in findings if each.severity.state is state]
         state_us = min(caused, default=now_us) if state is not HealthState.HEALTHY else now_us
     for_ms = max(now_us - state_us, 0) // 1000

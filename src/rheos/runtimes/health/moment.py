@@ -1,4 +1,4 @@
-"""A job at one moment, and what it was before: the input of the kinds of findings. Pure."""
+"""A job at one moment, with its recent past: the input of the kinds of findings. Pure."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from rheos.runtimes.job import JobState, JobStatus, OperatorStatus
 
 
 def rates(readings: Iterable[Reading], place: str) -> dict[int, float]:
-    """Return the growth per second of a counter at an operator, chain or edge, by subtask, without
-    those that are not known yet."""
+    """Return the growth per second of a counter at an operator, chain or edge, by subtask. Subtasks
+    whose rate is not known yet are omitted."""
     return {int(r.at[-1]): r.per_s for r in readings if r.at[0] == place and r.per_s is not None}
 
 
 def shares(readings: Iterable[Reading], chain: str) -> dict[int, float]:
-    """Return the share of its time that each subtask spent, of a counter of milliseconds."""
+    """Return the share of its time that each subtask spent, from a counter of milliseconds."""
     return {subtask: rate / 1000 for subtask, rate in rates(readings, chain).items()}
 
 
 FOR = "{for}"
-"""Stands in a sentence for how long the finding has held; the judge knows."""
+"""Placeholder in a sentence for the time for which the finding has held. The judge replaces it."""
 
 
 @dataclass(frozen=True)
@@ -38,13 +38,13 @@ class Past:
     """Totals of the operators at an earlier moment."""
 
     at_us: int
-    """Time by the monotonic clock."""
+    """Monotonic time."""
     operators: tuple[OperatorStatus, ...]
 
 
 @dataclass(frozen=True)
 class JobMoment:
-    """A job at one moment. Times with `_us` are by the driver's monotonic clock."""
+    """A job at one moment. Times with `_us` are from the driver's monotonic clock."""
 
     status: JobStatus
     outline: PlanOutline
@@ -54,12 +54,12 @@ class JobMoment:
     past: Sequence[Past] = ()
     """Earlier moments of the last ten minutes, the oldest first."""
     restarts_us: Sequence[int] = ()
-    """Times of the restarts of the last hour, under earlier drivers too, and of takeovers; the oldest
-    first."""
+    """Times of the restarts within the last hour, including those under earlier drivers, and of
+    takeovers; the oldest first."""
     earlier_cause: str | None = None
-    """Why the job restarted last under an earlier driver, or was taken over."""
+    """Cause of the last restart under an earlier driver, or of the takeover."""
     state_us: int = 0
-    """Time since when the job is in its state (`status.state`)."""
+    """Time when the job entered its state (`status.state`)."""
     stepped_us: int | None = None
     """Time of the last step of the driver; None if steps are not watched."""
 
@@ -106,7 +106,7 @@ class JobMoment:
         return rates(self.of_place(metric, place), place)
 
     def shares(self, metric: Metric, chain: str) -> dict[int, float]:
-        """Return the share of its time that each subtask spent, of a counter of milliseconds."""
+        """Return the share of its time that each subtask spent, from a counter of milliseconds."""
         return shares(self.of_place(metric, chain), chain)
 
     def operators(self) -> Iterator[tuple[OutlinedChain, OutlinedOperator]]:
@@ -118,13 +118,13 @@ class JobMoment:
 
 @dataclass(frozen=True, kw_only=True)
 class Detected:
-    """What a kind has found. The judge makes a finding of it."""
+    """The result of a kind, from which the judge makes a finding."""
 
     severity: Severity
     what: str
     what_to_do: str
     for_ms: float | None = None
-    """How long it has held, if a metric says so; None: since it was found first."""
+    """Time for which it has held, if a metric tells; None: since it was first found."""
     operator: str | None = None
     subtask: int | None = None
     server: str | None = None
@@ -132,7 +132,7 @@ class Detected:
     """Distinguishes findings of one kind with equal operator, subtask and server, such as splits."""
 
     def identity(self, kind: FindingKind) -> tuple[object, ...]:
-        """Return what identifies the finding from one moment to the next."""
+        """Return the identity by which the finding is recognised at later moments."""
         return kind, self.operator, self.subtask, self.server, self.about
 
 
@@ -166,23 +166,23 @@ def chain_name(chain: OutlinedChain) -> str:
 
 @dataclass(frozen=True)
 class SplitStanding:
-    """An open split of a source that leads to the operator."""
+    """An open split of a source upstream of the operator."""
 
     source: str
     """The source's name."""
     split: str
     subtask: int
     watermark_ms: int | None
-    """None before its first row, and where it is idle."""
+    """None before the split's first row, and while it is idle."""
     stands_ms: int
-    """How long its event time has not advanced."""
+    """Time for which its event time has not advanced."""
     idle: bool
 
 
 def open_splits(
     names: Mapping[str, str], of: Callable[[Metric], Iterable[Reading]]
 ) -> Iterator[tuple[str, SplitStanding]]:
-    """Yield all splits that are read, each with the id of its source.
+    """Yield all splits that are being read, each with the id of its source.
 
     Args:
         names: the names of operators, by id.
@@ -210,30 +210,31 @@ def open_splits(
 
 
 Find: TypeAlias = Callable[[JobMoment], Iterable[Detected]]
-"""Detects one kind. Pure; yields nothing for a job of which it has nothing to say."""
+"""Detects one kind of finding. Pure; yields nothing if the job has no such finding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class HealthCheck:
-    """What detects a kind of finding. The documentation is made of `means`, `cause` and `remedy`."""
+    """The detection of one kind of finding. The documentation is made from `means`, `cause` and
+    `remedy`."""
 
     find: Find
     means: str
-    """When there is such a finding, with its threshold."""
+    """Condition for the finding, with its threshold."""
     cause: str
     remedy: str
     shown_after_ms: int = 0
-    """How long it must hold before it is shown. More than 0 where its metrics fluctuate."""
+    """Time for which it must hold before it is shown. More than 0 if its metrics fluctuate."""
 
 
 CHECKS: dict[FindingKind, HealthCheck] = {}
-"""Declarations by kind. Importing a module in `kinds` adds those of it."""
+"""Declarations by kind. Each module in `kinds` adds its own when it is imported."""
 
 
 def health_check(
     kind: FindingKind, *, means: str, cause: str, remedy: str, shown_after_ms: int = 0
 ) -> Callable[[Find], Find]:
-    """Register the decorated function as what detects `kind`: see `HealthCheck`."""
+    """Register the decorated function as the detection of `kind`: see `HealthCheck`."""
 
     def register(find: Find) -> Find:
         CHECKS[kind] = HealthCheck(

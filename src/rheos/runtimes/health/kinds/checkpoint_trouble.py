@@ -43,7 +43,7 @@ def _period_ms(config: CheckpointConfig) -> float:
     remedy="remove the backpressure, set `unaligned_after`, or lengthen the interval",
 )
 def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
-    """Detect checkpoints that take longer than their interval, or do not complete, and do not fail."""
+    """Detect checkpoints that take longer than their interval, or neither complete nor fail."""
     status, config = seen.status, seen.checkpoint
     if not seen.runs or config.interval_ms is None or status.checkpoint_failure is not None:
         return

@@ -21,7 +21,8 @@ from rheos.runtimes.job import OperatorStatus
 
 QUIET_MS = 60_000
 LONGER = 3
-"""A quiet source is a finding once it is quiet this many times longer than its longest pause so far."""
+"""Factor: a quiet source is a finding once it is quiet this many times longer than its longest pause so
+far."""
 
 
 @health_check(
@@ -32,7 +33,7 @@ LONGER = 3
     remedy="start the producer, or the server",
 )
 def _no_input(seen: JobMoment) -> Iterator[Detected]:
-    """Detect sources that had rows and receive none."""
+    """Detect sources that had rows and now receive none."""
     if not seen.runs:
         return
     for chain, operator in seen.operators():
@@ -41,9 +42,9 @@ def _no_input(seen: JobMoment) -> Iterator[Detected]:
         if quiet_ms is None or quiet_ms < max(QUIET_MS, LONGER * pause_ms):
             continue
         if not seen.most(f.OPEN_SPLITS, operator.id):
-            continue  # All of it is read.
+            continue  # All input is read.
         if max(seen.shares(f.BLOCKED, chain.id).values(), default=0.0) >= HELD_UP:
-            continue  # It may not read: that is back-pressure.
+            continue  # It may not read because of backpressure.
         yield Detected(
             severity=Severity.DEGRADED,
             what=f"the source {operator.name!r} has received no row for {FOR}; before that, its "
@@ -75,7 +76,7 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain, operator in seen.operators()}
     for source, split in open_splits(seen.metrics.operators, seen.of):
-        # A split that is held up by back-pressure does not advance for that reason alone.
+        # A split that is held up by backpressure does not advance for that reason alone.
         held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
         if not split.idle and held < HELD_UP:
             splits.setdefault(source, []).append(split)
@@ -105,10 +106,10 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
 
 LAST_MINUTE_US = 60_000_000
 LEAST_LATE_ROWS = 100
-"""Late rows of the last minute below which nothing is said."""
+"""Minimum number of late rows in the last minute for a finding."""
 LATE_SHARE = 0.01
 RISEN = 2.0
-"""How many times the earlier share the share of late rows is, at least."""
+"""Minimum factor by which the share of late rows has grown."""
 
 
 @health_check(
@@ -121,7 +122,7 @@ RISEN = 2.0
     "output",
 )
 def _late(seen: JobMoment) -> Iterator[Detected]:
-    """Detect that more and more rows are late."""
+    """Detect that the share of late rows grows."""
     before = [past for past in seen.past if seen.now_us - past.at_us >= LAST_MINUTE_US]
     if not seen.runs or not before:
         return
@@ -151,7 +152,7 @@ def _of(operators: Iterable[OperatorStatus], id: str) -> OperatorStatus | None:
 
 
 def _grown(operator: OperatorStatus | None, past: Past) -> tuple[int, int]:
-    """Return the late rows and all rows of an operator since an earlier moment."""
+    """Return the number of late rows and of all rows of an operator since an earlier moment."""
     before = None if operator is None else _of(past.operators, operator.id)
     if operator is None or before is None:
         return 0, 0

@@ -1,4 +1,5 @@
-"""The job itself: it has failed, does not run, restarts, or its driver or a subtask does nothing."""
+"""Findings about the job itself: it failed, does not run or restarts, or its driver or a subtask
+hangs."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ WHAT_TO_DO = (
     remedy="fix the cause that the error names, and start the job again",
 )
 def _failed(seen: JobMoment) -> Iterator[Detected]:
-    """Detect a job that has failed: nothing restarts it."""
+    """Detect a job that has failed and is not restarted."""
     if seen.status.state is JobState.FAILED:
         yield Detected(
             severity=Severity.FAILING,
@@ -44,7 +45,7 @@ FAILING_AFTER_MS = 60_000
     remedy="add the missing slots to the cluster, or start the server",
 )
 def _not_running(seen: JobMoment) -> Iterator[Detected]:
-    """Detect a job that does not run just now: it starts, or is to be tried again."""
+    """Detect a job that does not run at the moment, because it starts or waits for a restart."""
     status, for_ms = seen.status, (seen.now_us - seen.state_us) / 1000
     waits = status.state is JobState.RESTARTING
     if not waits and (status.state is not JobState.STARTING or for_ms < FAILING_AFTER_MS):
@@ -61,12 +62,13 @@ def _not_running(seen: JobMoment) -> Iterator[Detected]:
 
 
 DEGRADED_US = 120_000_000
-"""Time after a restart in which the job is degraded."""
+"""Time after a restart for which the job counts as degraded."""
 STREAK_RESTARTS = 3
 STREAK_GAP_US = 120_000_000
 """Longest time between two restarts of one streak."""
 STREAK_US = 30_000_000
-"""How long a streak lasts until the job counts as failing: a short outage restarts it several times."""
+"""Duration of a streak after which the job counts as failing. A short outage restarts a job several
+times."""
 STREAK_OVER_US = 60_000_000
 
 
@@ -80,7 +82,7 @@ STREAK_OVER_US = 60_000_000
     remedy="read the cause; if it recurs, fix it",
 )
 def _restarts(seen: JobMoment) -> Iterator[Detected]:
-    """Detect a job that runs, and has restarted within the last hour."""
+    """Detect a running job that has restarted within the last hour."""
     if not seen.runs or not seen.restarts_us:
         return
     newest_us, count = seen.restarts_us[-1], len(seen.restarts_us)
@@ -107,7 +109,7 @@ def _restarts(seen: JobMoment) -> Iterator[Detected]:
 
 
 def _is_again_and_again(seen: JobMoment) -> bool:
-    """Return whether the newest restarts are a streak that goes on."""
+    """Return whether the newest restarts are a streak that continues."""
     streak = [seen.restarts_us[-1]]
     for each in reversed(seen.restarts_us[:-1]):
         if streak[-1] - each > STREAK_GAP_US:
@@ -129,7 +131,7 @@ DRIVER_STANDS_MS = 10_000
     "job from its newest checkpoint",
 )
 def _driver(seen: JobMoment) -> Iterator[Detected]:
-    """Detect a driver that does nothing: its main loop does not step."""
+    """Detect a driver whose main loop hangs."""
     if seen.stepped_us is None or seen.status.state.is_over:
         return
     for_ms = (seen.now_us - seen.stepped_us) / 1000
@@ -150,7 +152,7 @@ def _driver(seen: JobMoment) -> Iterator[Detected]:
 
 
 SILENT_MS = 8_000
-"""Subtasks report about once a second."""
+"""Time without a report after which a subtask is a finding. Subtasks report about once a second."""
 
 
 @health_check(
@@ -160,7 +162,7 @@ SILENT_MS = 8_000
     remedy="profile the subtask; check what its functions wait for",
 )
 def _silent(seen: JobMoment) -> Iterator[Detected]:
-    """Detect subtasks that report nothing."""
+    """Detect subtasks that do not report."""
     if not seen.runs:
         return
     for reading in seen.of(f.REPORT_AGE):

@@ -1,4 +1,4 @@
-"""Chains that work all of their time, uneven keys, and memory that is nearly used up."""
+"""Findings about load: chains that are always busy, hot keys, and memory that is nearly used up."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from rheos.core.plan.outline import OutlinedChain
 from rheos.runtimes.health.moment import Detected, JobMoment, chain_name, health_check, number
 
 BUSY = 0.8
-"""Share of its time in which a subtask works that does hardly anything else."""
+"""Share of its time from which a subtask counts as always busy."""
 HELD_UP = 0.2
 UNEVEN = 2.0
-"""How many times its fair part of the rows one subtask has."""
+"""Factor by which a subtask's rows exceed its fair share."""
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """A chain that is the cause of back-pressure, or of its source's lag."""
+    """A chain that causes backpressure, or its source's lag."""
 
     chain: OutlinedChain
     busy: dict[int, float]
     """Share of its time in which each subtask works."""
     subtask: int
-    """The busiest."""
+    """Number of the busiest subtask."""
     held: float
-    """Share of its time in which what is upstream is held up."""
+    """Share of their time in which upstream chains are blocked."""
     lag_rows: float | None
-    """Of a chain without a sender: how many records its source is behind; else None."""
+    """Number of records that wait in the source of a chain that has no upstream chain; else None."""
 
 
 @dataclass(frozen=True)
 class Skew:
-    """The busiest subtask has more than its part of the rows by some keys."""
+    """Hot keys, by which the busiest subtask has more than its share of the rows."""
 
     keys: list[str]
     part: float
@@ -42,9 +42,9 @@ class Skew:
 
 
 def bottlenecks(seen: JobMoment) -> Iterator[Bottleneck]:
-    """Yield the chains that work nearly all of their time and hold others up.
+    """Yield the chains that are always busy and block upstream chains.
 
-    Where a chain is held up itself, the cause is downstream of it.
+    If a chain is blocked itself, the cause is downstream of it.
     """
     if not seen.runs:
         return
@@ -62,8 +62,8 @@ def bottlenecks(seen: JobMoment) -> Iterator[Bottleneck]:
 
 
 def skew_of(seen: JobMoment, found: Bottleneck) -> Skew | None:
-    """Return the skew of a bottleneck: its busiest subtask has far more rows by a key than is its part,
-    and others have time. None if that is not so."""
+    """Return the skew of a bottleneck, or None. It is skewed if its busiest subtask has far more than
+    its share of the rows of a hash exchange, and other subtasks have idle time."""
     for edge in seen.outline.edges:
         if edge.target != found.chain.id or edge.exchange != "hash":
             continue
@@ -96,7 +96,7 @@ def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
     shown_after_ms=3_000,
 )
 def _backpressure(seen: JobMoment) -> Iterator[Detected]:
-    """Detect chains that work all of their time, and hold up what is upstream of them."""
+    """Detect chains that are always busy, and block upstream chains."""
     for found in bottlenecks(seen):
         if skew_of(seen, found) is not None:
             continue
@@ -127,7 +127,7 @@ def _backpressure(seen: JobMoment) -> Iterator[Detected]:
     shown_after_ms=3_000,
 )
 def _skew(seen: JobMoment) -> Iterator[Detected]:
-    """Detect subtasks with far more rows than is their part: some keys are hot."""
+    """Detect subtasks with far more than their share of the rows because of hot keys."""
     for found in bottlenecks(seen):
         skew = skew_of(seen, found)
         if skew is None:

@@ -1,4 +1,5 @@
-"""Servers that do not answer, output that waits for them, and rows that one has lost."""
+"""Findings about servers: those that do not respond, output that waits for them, and rows that they
+lost."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ CALL_MS = 5_000
     "seconds of its return",
 )
 def _server(seen: JobMoment) -> Iterator[Detected]:
-    """Detect servers that do not answer: a worker or the driver waits for one."""
+    """Detect servers that do not respond to a worker or the driver."""
     if seen.status.state.is_over:
         return
     waits: dict[str, float] = {}
@@ -66,7 +67,7 @@ def _waiting(seen: JobMoment) -> Iterator[Detected]:
         for_ms = seen.metrics.at_ms - wait.since_ms
         match wait.kind:
             case WaitKind.CALL:
-                continue  # The kind `server` has it.
+                continue  # The kind `server` reports it.
             case WaitKind.RECOVERY | WaitKind.PUBLISHING:
                 least_ms, severity = WAITS_FOR_SERVER_MS, Severity.STUCK
             case WaitKind.REQUEST:
@@ -87,7 +88,7 @@ def _waiting(seen: JobMoment) -> Iterator[Detected]:
 
 UNPUBLISHED_MS = 5_000
 SLOWER = 3
-"""How many times longer than its slow commits a sink takes before it counts as stuck."""
+"""Factor over the time of its slow commits after which a sink counts as stuck."""
 
 
 @health_check(
@@ -122,14 +123,14 @@ def _publishing(seen: JobMoment) -> Iterator[Detected]:
 
 
 def _slow_ms(seen: JobMoment, operator: str) -> float:
-    """Return how long the slow commits of a sink take: their 95th percentile."""
+    """Return the duration of a sink's slow commits: their 95th percentile."""
     values = [r.value for r in seen.of_place(f.COMMIT_DURATION, operator)]
     found = [value.quantile(0.95) for value in values if isinstance(value, Accumulated)]
     return max((each for each in found if each is not None), default=0.0)
 
 
 LOST_DATA_COUNTER = "lost_data"
-"""Counter of the sinks that notice it."""
+"""Counter of the sinks that notice lost rows."""
 
 
 @health_check(
@@ -142,7 +143,7 @@ LOST_DATA_COUNTER = "lost_data"
     "to save each command to disk (`appendonly yes`)",
 )
 def _lost_data(seen: JobMoment) -> Iterator[Detected]:
-    """Detect servers that came back without rows that a sink had delivered."""
+    """Detect servers that were restarted without rows that a sink had delivered."""
     before = seen.past[0].operators if seen.past else ()
     for operator in seen.status.operators:
         if _count((operator,), operator.id) > _count(before, operator.id):
