@@ -1,8 +1,8 @@
-"""Admission to a listening socket: who is let in, how many may be there, how many were turned away.
+"""Admission to a listening socket: authenticates connections, bounds their number, and counts refusals.
 
-ZeroMQ asks for each connection that has said who it is (its protocol ZAP), before any frame of that
-connection is taken; and it reports connections that come and go, so that those of strangers cannot
-use up the process's file handles.
+ZeroMQ requests an answer for each connection that has sent its credentials (ZAP protocol), before it
+reads any frame of that connection. It also reports new and closed connections, so unauthenticated peers
+cannot use up the process's file handles.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rheos.runtimes.host.sockets import listen
 _ZAP = "inproc://zeromq.zap.01"
 _OVER = "inproc://admission"
 _SHARE_OF_HANDLES = 4
-"""Connections take at most this part of the file handles that the process may have."""
+"""Divisor: connections may use this part of the process's file handles."""
 _EVENTS = (
     zmq.EVENT_ACCEPTED
     | zmq.EVENT_DISCONNECTED
@@ -35,8 +35,8 @@ _EVENTS = (
 
 
 class Admission:
-    """Admits connections to the listening socket of a context. Its own thread answers until `close`,
-    so that a busy process does not keep peers of its job waiting."""
+    """The admission of connections to a context's listening socket. A thread of its own answers until
+    `close`, so a busy process does not keep peers of its job waiting."""
 
     def __init__(
         self,
@@ -52,8 +52,8 @@ class Admission:
 
         `peers` is the maximum number of connections of the job's own processes. `most` is the maximum
         number of all connections, unauthenticated ones included; None takes a share of the file
-        handles. Further connections are refused, and a process of the job tries again. Connections
-        that never authenticate are closed after a time limit.
+        handles. Further connections are refused, and a process of the job tries again. Connections that
+        never authenticate are closed after a time limit.
         """
         self._listening = listening
         self._security = security
@@ -70,23 +70,24 @@ class Admission:
         self._most = most or max(2 * peers, allowed // _SHARE_OF_HANDLES)
         self._port = urlparse(self.address).port if where.startswith("tcp:") else None
         self._there: set[int] = set()
-        """The file handles of the connections."""
+        """File handles of the open connections."""
         self._failure: RheosError | None = None
         self.refused = 0
-        """Connections of strangers that were turned away."""
+        """Number of refused connections of unauthenticated peers."""
         self._thread = threading.Thread(target=self._answer, name="rheos-admission", daemon=True)
         self._thread.start()
 
     def check(self) -> None:
-        """Called now and then by the thread of the socket. Raises what ended that of the admission."""
+        """Raise the error that ended the admission's thread. The socket's thread calls it now and
+        then."""
         if self._failure is not None:
             raise self._failure
 
     def close(self) -> None:
-        """Nobody is let in any more. Called before the socket is closed."""
+        """Stop admitting connections. Called before the socket is closed."""
         if not self._closing.closed:
-            # While the thread still takes the events: without a taker ZeroMQ's I/O thread waits to hand
-            # over the next one, and holds the lock that this call needs.
+            # Call it while the thread still takes the events. Otherwise ZeroMQ's I/O thread waits to
+            # hand over the next one, and holds the lock that this call needs.
             self._listening.disable_monitor()
             self._closing.send(b"")
             self._thread.join()
@@ -102,7 +103,7 @@ class Admission:
             request = self._zap.recv_multipart() if self._zap in ready else None
             event = self._events.recv_multipart() if self._events in ready else None
             if self._failure is not None:
-                continue  # Nobody is let in, and events are taken so that ZeroMQ need not wait.
+                continue  # Refuse everyone, and discard events so that ZeroMQ need not wait.
             try:
                 if request is not None:
                     self._zap.send_multipart(self._reply(request))
@@ -110,7 +111,7 @@ class Admission:
                     message = parse_monitor_message(event)
                     self._note(message["event"], message["value"])
             except Exception as error:
-                # `check` raises it: an admission that answers nobody would keep everyone out.
+                # `check` raises it: an admission that never answers would keep all peers out.
                 self._failure = unexpected(error)
         for asked in (self._zap, self._events, self._over):
             asked.close(linger=0)
@@ -118,7 +119,7 @@ class Admission:
     def _note(self, event: int, handle: int) -> None:
         match event:
             case zmq.EVENT_ACCEPTED if len(self._there) >= self._most:
-                # Its handshake fails by that, and is counted.
+                # Its handshake fails, and is counted as a refusal.
                 self._send_away(handle)
             case zmq.EVENT_ACCEPTED:
                 self._there.add(handle)
@@ -128,15 +129,16 @@ class Admission:
                 self.refused += 1
 
     def _send_away(self, handle: int) -> None:
-        """Ends the connection; ZeroMQ then closes it. One that is gone already may have left its handle
-        to something else: only a connection to this socket's port is touched."""
+        """Shut the connection down; ZeroMQ then closes it. If the connection is gone, its handle may
+        already belong to something else, so only a connection to this socket's port is shut down."""
         with contextlib.suppress(OSError), socket.socket(fileno=os.dup(handle)) as connection:
             name = connection.getsockname()
             if isinstance(name, tuple) and name[1] == self._port:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, request: list[bytes]) -> list[bytes]:
-        """By ZAP 1.0. The frames are ZeroMQ's own; the last ones are what the stranger has shown."""
+        """Return the answer by ZAP 1.0. Except for the credentials, all frames come from ZeroMQ
+        itself."""
         version, number, _, _, _, mechanism, *credentials = request
         admitted = self._security.admits(mechanism, credentials)
         status = (b"200", b"OK") if admitted else (b"400", b"not of this job")

@@ -1,10 +1,12 @@
 """The control channel between the driver and its workers: joining, messages, leases.
 
-Each worker sends `Join`. Once all have, the driver sends each a `Welcome` with all data addresses.
-Then the two exchange the messages of `rheos.core.protocol.control`, and each sends a `Heartbeat` from
-a thread of its own: neither a slow function nor a slow store silences it. A side that has not heard of
-the other for the heartbeat timeout abandons it: the driver ends the attempt, the worker its process. So
-a worker that was frozen or cut off leaves as soon as it comes back, whatever waits to be read (CP6).
+Each worker sends `Join`. Once all have joined, the driver sends each a `Welcome` with all data
+addresses. Then the two exchange the messages of `rheos.core.protocol.control`. Each side sends a
+`Heartbeat` from a separate thread, so that neither a slow function nor a slow store silences it.
+
+A side that receives nothing for the heartbeat timeout abandons the other one: the driver ends the
+attempt, the worker its process. So a worker that was frozen or cut off leaves as soon as it continues,
+even if messages are waiting (CP6).
 
 A message is one frame: the job's token, the version of this protocol, MessagePack. The reader compares
 the token before anything else, and drops and counts frames with another token (EX3).
@@ -35,31 +37,31 @@ def wait_ms(until: float, now: float) -> int:
 
 
 def heartbeat_s(timeout_ms: int) -> float:
-    """The time between heartbeats."""
+    """Return the time in seconds between heartbeats."""
     return min(_HEARTBEAT_S, timeout_ms / 1000 / _HEARTBEATS)
 
 
 class Join(msgspec.Struct, frozen=True, tag=True):
-    """A worker is there, and takes data at `address`."""
+    """A worker's request to join. It receives data at `address`."""
 
     attempt: Attempt
     subtask: int
     address: str
     version: str
     pid: int = 0
-    """Its process id on its host; 0 if it does not say."""
+    """Its process id on its host; 0 if unknown."""
     host: str = ""
 
 
 class Welcome(msgspec.Struct, frozen=True, tag=True):
-    """All workers are there; `addresses` is by subtask."""
+    """The driver's message that all workers have joined; `addresses` is by subtask."""
 
     attempt: Attempt
     addresses: list[str]
 
 
 class JoinRefused(msgspec.Struct, frozen=True, tag="Refused"):
-    """The driver does not want the worker: its attempt is over, or its version another."""
+    """The driver's refusal: the worker's attempt is over, or its version differs."""
 
     attempt: Attempt
     reason: str
@@ -74,7 +76,8 @@ FromWorker = control.ToMaster | Join | Heartbeat
 
 CONTROL_VERSION = b"\x02"
 MAX_MESSAGE_BYTES = 256 << 20
-"""A message that is larger is not sent: the other end's socket would end the connection."""
+"""Maximum size of a message. The other end's socket would end the connection on a larger one, so it is
+not sent."""
 
 from_driver: BoundedDecoder[FromDriver] = BoundedDecoder(FromDriver, max_bytes=MAX_MESSAGE_BYTES)
 from_worker: BoundedDecoder[FromWorker] = BoundedDecoder(FromWorker, max_bytes=MAX_MESSAGE_BYTES)
@@ -82,7 +85,7 @@ _encode = msgspec.msgpack.Encoder().encode
 
 
 def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
-    """The frame of a message. Raises TransportError where it is too large."""
+    """Return the frame of a message. Raise TransportError if it is too large."""
     frame = token + CONTROL_VERSION + _encode(message)
     if len(frame) > MAX_MESSAGE_BYTES:
         raise TransportError(
@@ -95,7 +98,7 @@ def framed(token: bytes, message: FromDriver | FromWorker) -> bytes:
 
 def body_of(token: bytes, frame: bytes, of: str) -> bytes | None:
     """Return the part of the frame after the token and the version; None if an unauthenticated peer
-    sent it. Raises TransportError if the other end has another version."""
+    sent it. Raise TransportError if the other end has another version."""
     if not is_of(token, frame):
         return None
     version = frame[len(token) : len(token) + 1]

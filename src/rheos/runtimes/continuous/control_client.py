@@ -1,4 +1,4 @@
-"""The worker's end of the control channel: it joins, and keeps its lease."""
+"""The worker's end of the control channel: joins the attempt, and keeps the lease."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _GRACE_S = 5.0
 
 
 class ControlClient:
-    """The worker's end. A thread of its own keeps the lease while the main loop works."""
+    """The worker's end. A separate thread keeps the lease while the main loop works."""
 
     def __init__(
         self,
@@ -69,8 +69,8 @@ class ControlClient:
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
 
     def start(self) -> Welcome | JoinRefused | None:
-        """Joins, and waits for the others; None where the driver never answered within the lease.
-        Raises TransportError where it speaks another version."""
+        """Join, and wait for the other workers. Return None if the driver does not answer within the
+        lease. Raise TransportError if it uses another version of the protocol."""
         self._thread.start()
         self._joined.wait()
         if self._failure is not None:
@@ -78,12 +78,12 @@ class ControlClient:
         return self._answer
 
     def send(self, message: control.ToMaster) -> None:
-        """Called by the main thread only."""
+        """Send a message to the driver. Only the main thread may call it."""
         self._outbox.send(framed(self._token, message))
 
     def receive(self) -> list[control.ToTask]:
-        """The driver's messages since the last call. Called by the main thread. Raises what ended the
-        thread that keeps the lease."""
+        """Return the driver's messages since the last call. Only the main thread may call it. Raise the
+        error that ended the lease's thread."""
         if self._failure is not None:
             raise self._failure
         messages = []
@@ -92,8 +92,8 @@ class ControlClient:
         return messages
 
     def close(self) -> None:
-        """Lets what was sent go out, then ends the thread."""
-        with contextlib.suppress(zmq.Again):  # Nobody takes it where the thread has failed.
+        """Send the remaining messages, then end the thread."""
+        with contextlib.suppress(zmq.Again):  # If the thread has failed, nobody receives it.
             self._outbox.send(_LAST, zmq.NOBLOCK)
         self._thread.join(3.0)
         self._outbox.close(linger=0)
@@ -127,7 +127,7 @@ class ControlClient:
             if self._forward():
                 return
             now = time.monotonic()
-            # After so long a pause of this process, the messages in its socket are outdated.
+            # This process was paused for so long that the messages in its socket are outdated.
             if now - heard > timeout_s and stop_by is None:
                 stop_by = now + _GRACE_S
                 self._stop()
@@ -142,11 +142,11 @@ class ControlClient:
                 beat = now
                 self._socket.send(framed(self._token, Heartbeat(self._join.attempt)))
             if stop_by is not None and now > stop_by:
-                # The main loop does not come back: the process ends, and its output with it.
+                # The main loop hangs: end the process, and with it its output.
                 os._exit(70)
 
     def _forward(self) -> bool:
-        """Whether the last frame has gone."""
+        """Send the waiting frames. Return whether the last one was sent."""
         while self._outgoing.poll(0):
             frame = self._outgoing.recv()
             if frame == _LAST:
@@ -155,7 +155,7 @@ class ControlClient:
         return False
 
     def _take(self, message: FromDriver) -> bool:
-        """Whether the message asks the worker to leave."""
+        """Take a message in. Return whether it requests that the worker leaves."""
         if message.attempt != self._join.attempt:
             return False
         if isinstance(message, Heartbeat):

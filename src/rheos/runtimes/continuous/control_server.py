@@ -1,4 +1,4 @@
-"""The driver's end of the control channel: it admits workers, and keeps their leases."""
+"""The driver's end of the control channel: admits workers, and keeps their leases."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ from rheos.runtimes.host.sockets import listen
 
 @dataclass(frozen=True, slots=True)
 class AllJoined:
-    """Every worker of the attempt is there, and knows of the others."""
+    """An event: every worker of the attempt has joined, and was sent the addresses of the others."""
 
     attempt: Attempt
 
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """A worker was not heard of for the heartbeat timeout. Reported once for each."""
+    """An event: the driver received nothing from a worker for the heartbeat timeout. Reported once per
+    worker."""
 
     attempt: Attempt
     subtask: int
@@ -53,7 +54,7 @@ class Silent:
 
 class WorkerProcess(NamedTuple):
     pid: int
-    """0 if it did not say."""
+    """Process id; 0 if unknown."""
     host: str
 
     def __str__(self) -> str:
@@ -64,11 +65,12 @@ FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
 
 
 class ControlServer:
-    """The driver's end: a thread of its own listens, admits and keeps the leases, so that they hold
-    also while the master writes to a slow store. The methods are for one thread, the master's.
+    """The driver's end of the control channel. A separate thread listens, admits workers and keeps the
+    leases, so that leases survive while the master writes to a slow store.
 
-    `where` is as in `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll`
-    raises what ends the thread.
+    Only the master's thread may call the methods, unless they say otherwise. `where` is as in
+    `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll` raises the error
+    that ended the thread.
     """
 
     def __init__(
@@ -108,9 +110,9 @@ class ControlServer:
         self._closing = False
 
         self.processes: dict[int, WorkerProcess] = {}
-        """The processes of the attempt's workers that have joined, by subtask. For any thread."""
+        """Processes of the workers that have joined the attempt, by subtask. For any thread."""
 
-        # All that follows is the thread's own.
+        # Only the thread uses the fields below.
         self._attempt = Attempt(0)
         self._expected = 0
         self._workers: dict[int, bytes] = {}
@@ -124,25 +126,25 @@ class ControlServer:
     # --- for the master ---------------------------------------------------------------------------
 
     def expect(self, attempt: Attempt, parallelism: int) -> None:
-        """From now on only workers of this attempt are heard."""
+        """Accept only workers of this attempt from now on."""
         self._order(lambda: self._expect(attempt, parallelism))
 
     def send(self, message: control.ToTask, subtask: int | None = None) -> None:
-        """To one subtask, or to all that have joined."""
+        """Send a message to one subtask, or to all that have joined."""
         self._order(lambda: self._send(message, subtask))
 
     def wait(self, timeout_ms: int) -> None:
-        """Returns when there is something to `poll`, after `wake`, or after the time."""
+        """Return when `poll` has an event, after `wake`, or after the time."""
         self._arrived.wait(timeout_ms / 1000)
-        # Before anything is looked at: what comes from here on ends the next wait.
+        # Clear it before anything is read: whatever arrives from now on ends the next wait.
         self._arrived.clear()
 
     def wake(self) -> None:
-        """Ends the wait, or the next one. For any thread."""
+        """End the wait, or the next one. For any thread."""
         self._arrived.set()
 
     def poll(self) -> list[FromServer]:
-        """Return the events since the last call, in order, without waiting. Raises the error that ended
+        """Return the events since the last call, in order, without waiting. Raise the error that ended
         the thread."""
         if self._failure is not None:
             raise self._failure
@@ -152,14 +154,12 @@ class ControlServer:
         return messages
 
     def strangers(self) -> int:
-        """Return the number of dropped frames and connections of unauthenticated peers.
-
-        For any thread.
-        """
+        """Return the number of dropped frames and connections of unauthenticated peers. For any
+        thread."""
         return self._dropped + (self._admission.refused if self._admission is not None else 0)
 
     def close(self) -> None:
-        """Lets what was sent go out, then ends the thread."""
+        """Send the remaining messages, then end the thread."""
         self._order(self._close)
         self._thread.join(3.0)
         self._wake.close(linger=0)
@@ -194,14 +194,14 @@ class ControlServer:
         while not self._closing:
             silent_at = min(self._heard.values(), default=before) + self._timeout_s
             poller.poll(wait_ms(min(self._beat + self._every_s, silent_at), time.monotonic()))
-            # Orders first: an attempt is expected before its workers come.
+            # Orders first: an attempt is expected before its workers join.
             while self._woken.poll(0):
                 self._woken.recv()
             while not self._orders.empty():
                 self._orders.get()()
             now = time.monotonic()
             if now - before > self._every_s + 1.0:
-                # This process was paused: the workers' messages of that time are still to be read.
+                # This process was paused: the workers' messages of that time have not been read yet.
                 self._heard = dict.fromkeys(self._heard, now)
             before = now
             while self._socket.poll(0):
@@ -226,8 +226,8 @@ class ControlServer:
         self._arrived.set()
 
     def _read(self, frames: list[bytes], now: float) -> None:
-        """Read a message. Frames of unauthenticated peers are dropped (EX3). A worker of the job that
-        sends an unreadable message is abandoned."""
+        """Read a message. Drop frames of unauthenticated peers (EX3). Abandon a worker of the job that
+        sends an unreadable message."""
         try:
             body = body_of(self._token, frames[1], "a worker") if len(frames) == 2 else None
             if body is None:
@@ -238,7 +238,8 @@ class ControlServer:
             self._give_up(frames[0], TransportError(f"a worker sent an unreadable message: {error}"))
 
     def _give_up(self, identity: bytes, error: TransportError) -> None:
-        """Its attempt is over. A worker that has not joined is sent the reason, if it can read it."""
+        """Abandon a worker; its attempt is over. If it has not joined, send it the reason if it can
+        read it."""
         if identity in self._heard:
             del self._heard[identity]
             subtask = next(i for i, worker in self._workers.items() if worker == identity)
@@ -255,7 +256,7 @@ class ControlServer:
                 self._emit(message)
 
     def _give_up_silent(self, now: float) -> None:
-        """A worker that was given up is heard no more: its attempt is over."""
+        """Abandon workers that have been silent for the heartbeat timeout. Their attempt is over."""
         for identity, heard in list(self._heard.items()):
             if now - heard > self._timeout_s:
                 subtask = next(i for i, worker in self._workers.items() if worker == identity)

@@ -1,7 +1,7 @@
-"""The exchange of one subtask with its peers, whatever carries it: credits, and what frames must be.
+"""The exchange of one subtask with its peers over any kind of connection: credits, and valid frames.
 
-What a subtask sends to itself is handed over as it is. Frames and invariants are described in
-docs/protocols/exchange.md.
+A subtask passes its own elements to itself unchanged. docs/protocols/exchange.md describes frames and
+invariants.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Part: TypeAlias = bytes | memoryview
 
 
 class FramedTransport(ABC):
-    """A Transport (protocol/ports.py) between processes. Used by the main thread alone, but for what
-    `waker` gives."""
+    """A Transport (protocol/ports.py) between processes. Only the main thread may use it, except for
+    the function that `waker` returns."""
 
     address: str
     """Address to which the other subtasks connect."""
@@ -44,7 +44,7 @@ class FramedTransport(ABC):
         self._decoders = {edge: wire.BatchDecoder(schema) for edge, schema in schemas.items()}
         self._initial_credits = initial_credits
         self._dropped = 0
-        """Frames and connections of strangers."""
+        """Number of dropped frames and connections of unauthenticated peers."""
         self._credits: dict[ChannelId, int] = {}
         self._sent: dict[ChannelId, int] = {}
         self._received: dict[ChannelId, int] = {}
@@ -52,11 +52,11 @@ class FramedTransport(ABC):
         self._owed: dict[tuple[int, int], int] = {}
         """Credits to return, by (sender, edge). They are sent together at the next read."""
 
-    # --- what carries it --------------------------------------------------------------------------
+    # --- the connection ---------------------------------------------------------------------------
 
     @abstractmethod
     def connect(self, addresses: Sequence[str]) -> None:
-        """Connects to every peer; `addresses` is by subtask. Called once, before anything is sent."""
+        """Connect to every peer; `addresses` is by subtask. Called once, before anything is sent."""
 
     @abstractmethod
     def waker(self) -> Callable[[], None]:
@@ -65,20 +65,21 @@ class FramedTransport(ABC):
 
     @abstractmethod
     def _sleep(self, timeout_us: int) -> None:
-        """Returns when something has arrived, a thread has woken us, or the time is over."""
+        """Return when something has arrived, another thread has called the waker, or the time is
+        over."""
 
     @abstractmethod
     def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
-        """Sends a frame; never waits."""
+        """Send a frame, without waiting."""
 
     @abstractmethod
     def _take(self, max_frames: int) -> Iterable[Sequence[Part]]:
-        """The frames that have arrived: their header, and what comes with it."""
+        """Return the frames that have arrived: the header and the payload of each."""
 
     @abstractmethod
     def _put_credit(self, sender: int, credit: bytes) -> None:
-        """Sends a credit; never waits. Where the sender has gone, it is dropped, or TransportError is
-        raised."""
+        """Send a credit, without waiting. If the sender has gone, drop the credit or raise
+        TransportError."""
 
     @abstractmethod
     def _take_credits(self) -> Iterable[tuple[int, bytes]]:
@@ -86,12 +87,13 @@ class FramedTransport(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Closes every socket; what is still queued is dropped."""
+        """Close every socket, and drop what is still queued."""
 
     # --- the contract -----------------------------------------------------------------------------
 
     def wait(self, timeout_us: int) -> None:
-        """Returns when something has arrived, a thread has woken us, or the time is over."""
+        """Return when something has arrived, another thread has called the waker, or the time is
+        over."""
         if self._local:
             return
         self._return_credits()
@@ -147,7 +149,8 @@ class FramedTransport(ABC):
         return elements
 
     def _decode(self, parts: Sequence[Part]) -> tuple[ChannelId, Element] | None:
-        """EX3: None where the frame is a stranger's, or of an attempt that is over."""
+        """Return a frame's element. Return None if an unauthenticated peer sent it (EX3), or if its
+        attempt is over."""
         if not parts or not is_of(self._token, parts[0][: wire.TOKEN_BYTES]):
             return None
         header = wire.decode_header(bytes(parts[0][: wire.HEADER_BYTES + 1]))

@@ -1,4 +1,5 @@
-"""Launches the attempts of a job: each is one Spark job, a barrier stage with a task for every slot."""
+"""The launcher of a job's attempts: each is one Spark job, a barrier stage with a task for every
+slot."""
 
 from __future__ import annotations
 
@@ -49,11 +50,11 @@ from rheos.runtimes.spark.worker_exits import signal_of, signal_text
 
 _EXECUTORS_WITHIN_S = 60.0
 _IN_DRIVER = re.compile(r"local(\[.*\])?")
-"""Masters whose slots are those of the driver's own process: no others will come."""
+"""Masters whose slots are in the driver's own process: no further slots will register."""
 
 
 def driver_host(context: SparkContext) -> str:
-    """The address on which the driver listens for workers on other machines."""
+    """Return the address on which the driver listens for workers on other machines."""
     return context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
 
 
@@ -88,7 +89,7 @@ def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> Non
 
 
 def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
-    """Return the maximum number of slots of the job, for a master that is made for it."""
+    """Return the maximum number of slots that the job may use, for a new session."""
     if config.scaling is None:
         return plan.parallelism
     most = config.scaling.most
@@ -108,18 +109,19 @@ def slots(context: SparkContext) -> int:
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
-"""After this long, what was asked to stop is cancelled through Spark."""
+"""Seconds after which Spark cancels an attempt that was requested to stop."""
 _SIGNAL_WITHIN_S = 0.5
-"""Time within which the daemon of Spark's workers reports how one has ended."""
+"""Seconds within which the daemon of Spark's workers reports how a worker has ended."""
 _SILENT_LEAVE_WITHIN_S = 1.0
-"""The same where a worker is not heard of: the others need no more."""
+"""Seconds within which the other workers leave, if one is silent."""
 
 _OF_CANCELLATION = (JobFailedError, WorkerLostError, OutOfMemoryError)
-"""Errors that say nothing once Spark was asked to end the attempt."""
+"""Errors that have no meaning once Spark was requested to cancel the attempt."""
 
 
 class SparkLauncher:
-    """The Launcher of the continuous runtime. All but the Spark jobs runs on the master's thread."""
+    """The Launcher of the continuous runtime. Everything except the Spark jobs runs on the master's
+    thread."""
 
     def __init__(
         self,
@@ -154,13 +156,15 @@ class SparkLauncher:
         self._attempt: Attempt | None = None
         self._joined = False
         self._silent = False
-        """Whether a worker of the attempt is given up: it will not hear that it is to leave."""
+        """Whether a worker of the attempt was abandoned, so that it will not receive a request to
+        leave."""
         self._join_by = 0.0
         self._cancel_at: float | None = None
         self._cancelled = False
-        """Whether Spark was asked to end the attempt: then that it was cancelled says nothing."""
+        """Whether Spark was requested to cancel the attempt. If so, errors of the cancellation are
+        ignored."""
         self._oom_kills = 0
-        """Processes that the kernel had killed for lack of memory when the attempt began."""
+        """Number of processes that the kernel had killed for lack of memory when the attempt began."""
 
     # --- the contract -----------------------------------------------------------------------------
 
@@ -199,20 +203,20 @@ class SparkLauncher:
 
     def stop(self, attempt: Attempt) -> None:
         if attempt == self._attempt and self._cancel_at is None:
-            # Workers of a job that is cancelled have been asked before, and take their time.
+            # Workers of a cancelled job have received the request before, and take their time.
             self._server.send(control.Cancel(attempt=attempt, replaced=True))
             leave_within_s = _SILENT_LEAVE_WITHIN_S if self._silent else _LEAVE_WITHIN_S
             self._cancel_at = time.monotonic() + (leave_within_s if self._joined else 0.0)
 
     def wait(self, timeout_ms: int) -> None:
-        """Returns when something has happened, after `wake`, after the time, or when Spark is to end
+        """Return when something has happened, after `wake`, after the time, or when Spark must cancel
         the attempt."""
         if self._attempt is not None and self._cancel_at is not None:
             timeout_ms = min(timeout_ms, wait_ms(self._cancel_at, time.monotonic()))
         self._server.wait(timeout_ms)
 
     def wake(self) -> None:
-        """Ends the wait, or the next one. For any thread."""
+        """End the wait, or the next one. For any thread."""
         self._server.wake()
 
     def poll(self) -> list[LauncherEvent]:
@@ -231,7 +235,7 @@ class SparkLauncher:
             ended, error = self._ends.get()
             assert ended == self._attempt, "an attempt ends once"
             self._attempt = None
-            # Spark lets go of the other tasks of a failed stage only after seconds.
+            # Spark itself ends the other tasks of a failed stage only after seconds.
             self._server.send(control.Cancel(attempt=ended, replaced=True))
             if error is not None and not (self._cancelled and isinstance(error, _OF_CANCELLATION)):
                 events.append(AttemptLost(ended, error))
@@ -243,9 +247,9 @@ class SparkLauncher:
         return self._server.strangers()
 
     def close(self) -> None:
-        """Ends what still runs."""
+        """End the attempt that still runs, and close the control channel."""
         if self._attempt is not None:
-            with contextlib.suppress(Exception):  # There may be no JVM any more.
+            with contextlib.suppress(Exception):  # The JVM may have ended.
                 self._context.cancelJobsWithTag(self._tag(self._attempt))
         self._server.close()
         if self._folder is not None:
@@ -254,7 +258,7 @@ class SparkLauncher:
     # --- the Spark job ----------------------------------------------------------------------------
 
     def _watch(self) -> list[LauncherEvent]:
-        """Cancels, through Spark, an attempt whose workers never came or do not leave."""
+        """Cancel, through Spark, an attempt whose workers never joined or do not leave."""
         if self._attempt is None:
             return []
         now = time.monotonic()
@@ -277,7 +281,8 @@ class SparkLauncher:
         return f"rheos-{self._config.job}-{attempt}"
 
     def _run_stage(self, attempt: Attempt, payload: bytes, parallelism: int) -> None:
-        """The body of the attempt's thread. However it ends, the attempt has ended."""
+        """Run the attempt's Spark job in its thread. When this ends, for whatever reason, the attempt
+        has ended."""
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
             error = self._stage_error(attempt, payload, parallelism)
@@ -288,17 +293,17 @@ class SparkLauncher:
             self._server.wake()
 
     def _stage_error(self, attempt: Attempt, payload: bytes, parallelism: int) -> RheosError | None:
-        """Runs the attempt's Spark job to its end, and returns what it failed by."""
+        """Run the attempt's Spark job to its end, and return the error by which it failed."""
         context = self._context
         try:
             context.addJobTag(self._tag(attempt))
             context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
-            # Not a DataFrame: to plan one takes Spark seconds when it is its first.
+            # Not a DataFrame: Spark takes seconds to plan its first one.
             rows = context.parallelize([], parallelism).barrier()
             with single_threaded_workers(context):
                 run = worker_task("rheos.runtimes.continuous.worker:run", payload)
                 stage = rows.mapPartitions(run)
-                stage.id()  # It has one when its function has been handed to Spark.
+                stage.id()  # It has an id once its function was passed to Spark.
             stage.collect()
         except Exception as failure:
             error = worker_error(failure)
@@ -310,7 +315,8 @@ class SparkLauncher:
         return None
 
     def _name_process(self, error: WorkerLostError) -> None:
-        """Say which process was lost, and which signal has killed it, as far as that is known."""
+        """Add to the error which process was lost, and which signal killed it, as far as that is
+        known."""
         process = self._server.processes.get(-1 if error.subtask is None else error.subtask)
         if process is None or not process.pid:
             return
@@ -319,8 +325,8 @@ class SparkLauncher:
         error.what = error.what.replace(" lost:", f" lost ({process}{how}):", 1)
 
     def _for_lack_of_memory(self) -> RheosError | None:
-        """Return the error of a worker of this machine that was lost, if the kernel has killed a
-        process for lack of memory since the attempt began."""
+        """Return the error of a lost worker of this machine, if the kernel has killed a process for
+        lack of memory since the attempt began."""
         killed = oom_kills() - self._oom_kills
         if killed <= 0:
             return None

@@ -1,7 +1,7 @@
 """The exchange on one machine: Arrow IPC over Unix sockets, without a thread between the two ends.
 
-Each subtask listens in the job's own folder, and connects to every peer: frames go out on the
-connection that it made, and credits come back on it. Large payloads are in files in memory, whose
+Each subtask listens in the job's own folder, and connects to every peer. It sends frames on the
+connection that it made, and receives credits on it. Large payloads are in files in memory, whose
 descriptors are sent. Data that a socket does not accept at once is queued; credits bound the queue.
 """
 
@@ -33,27 +33,27 @@ from rheos.runtimes.host.sockets import is_of
 _READ_BYTES = 1 << 16
 _READS_AT_ONCE = 8
 _SEND_BUFFER_BYTES = 1 << 20
-"""Asked for; systems give less, often 200 or 400 KiB."""
+"""Requested buffer size. Systems grant less, often 200 or 400 KiB."""
 _IN_MEMORY_FROM_BYTES = 1 << 18
-"""From here on a payload does not go through the socket. Measured: up to the size of its buffer a copy
-through it takes half of the time of a file in memory, beyond it twice."""
+"""Size from which a payload is sent as a file in memory. Measured: up to the size of the socket's
+buffer, a copy through the socket takes half the time of such a file; beyond it, twice the time."""
 _MAX_DESCRIPTORS = 256
-"""So many payloads may be on their way to a subtask for that: a process may not open many files."""
+"""Maximum number of descriptors in flight to one subtask, because a process may open only few files."""
 _STRANGERS_AT_ONCE = 128
 """Maximum number of unauthenticated connections. A new one replaces the oldest."""
 _MAX_SELECTED = 1024
-"""`select` takes no descriptor from here on."""
+"""Number from which `select` accepts no descriptor."""
 
 _ANCILLARY_BYTES = socket.CMSG_SPACE(array("i").itemsize)
 _CREDENTIALS = struct.Struct("3i")
-# Plain numbers: what Python's flags do costs as much as a read.
+# Plain numbers: operations on Python's flags cost as much as a read.
 _NOT_INHERITED = int(getattr(socket, "MSG_CMSG_CLOEXEC", 0))
 _TRUNCATED = int(socket.MSG_CTRUNC)
 _Ready: TypeAlias = Callable[[int], None]
 
 
 class LocalTransport(FramedTransport):
-    """By `FramedTransport`."""
+    """A FramedTransport over Unix sockets."""
 
     def __init__(
         self,
@@ -66,7 +66,7 @@ class LocalTransport(FramedTransport):
         parallelism: int,
         path: str,
     ) -> None:
-        """Listens at once, at a path in a folder that only this user can enter."""
+        """Listen at once, at a path in a folder that only this user can enter."""
         super().__init__(
             attempt=attempt,
             subtask=subtask,
@@ -88,7 +88,7 @@ class LocalTransport(FramedTransport):
         self._outgoing: dict[int, _Outgoing] = {}
         self._frames: deque[Sequence[Part]] = deque()
         self._credit_frames: deque[tuple[int, bytes]] = deque()
-        # `_sleep` clears it: a wake-up that comes before must not be lost.
+        # Only `_sleep` clears it, so that an earlier wake-up is not lost.
         self._watch(self._waker.reader, lambda _: None)
         self._watch(self._listener.fileno(), lambda _: self._accept())
 
@@ -126,7 +126,7 @@ class LocalTransport(FramedTransport):
     def _sleep(self, timeout_us: int) -> None:
         if self._frames or self._credit_frames:
             return
-        # Selectors count in milliseconds; but what they wait with can be waited for itself.
+        # Selectors count in milliseconds, but `select` can wait on the selector's own descriptor.
         descriptor = self._selector.fileno()
         if descriptor < _MAX_SELECTED:
             select.select((descriptor,), (), (), timeout_us / 1e6)
@@ -135,7 +135,7 @@ class LocalTransport(FramedTransport):
         self._waker.clear()
 
     def _look(self) -> None:
-        """Reads what has arrived, and writes what was kept."""
+        """Read what has arrived, and write what was queued."""
         for key, events in self._selector.select(0):
             key.data(events)
 
@@ -151,7 +151,7 @@ class LocalTransport(FramedTransport):
                 descriptor = memory_files.write_memory_file(payload)
                 outgoing.send((streamed.head(header, payload.size, Lies.IN_MEMORY),), descriptor)
             except OSError:
-                pass  # It goes through the socket.
+                pass  # Send it through the socket.
             else:
                 return
         outgoing.send((streamed.head(header, payload.size, Lies.BEHIND), memoryview(payload)))
@@ -169,7 +169,7 @@ class LocalTransport(FramedTransport):
         while self._credit_frames:
             yield self._credit_frames.popleft()
 
-    # --- who connects -----------------------------------------------------------------------------
+    # --- incoming connections ---------------------------------------------------------------------
 
     def _accept(self) -> None:
         while True:
@@ -188,7 +188,7 @@ class LocalTransport(FramedTransport):
                 self._refuse(next(iter(self._unknown)))
             self._unknown[made] = b""
             self._selector.register(made, selectors.EVENT_READ, self._hears_hello(made))
-            self._greeted(made)  # A peer has said who it is by now.
+            self._greeted(made)  # A peer has sent its greeting by now.
 
     def _hears_hello(self, made: socket.socket) -> _Ready:
         return lambda _: self._greeted(made)
@@ -197,7 +197,7 @@ class LocalTransport(FramedTransport):
         """Read a connection's greeting. Nothing is parsed before the token is verified (EX3)."""
         said = self._unknown.get(made)
         if said is None:
-            return  # It was refused since its event was seen.
+            return  # It was refused after its event was reported.
         try:
             said += made.recv(streamed.HELLO_BYTES - len(said))
         except BlockingIOError:
@@ -248,19 +248,19 @@ class LocalTransport(FramedTransport):
 
 
 class _Connection:
-    """A connection, and what its socket has not taken yet."""
+    """A connection, with the data that its socket has not accepted yet."""
 
     def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
         made.setblocking(False)
         self._socket = made
         self._selector = selector
         self._kept: deque[tuple[Part, int | None]] = deque()
-        """With the descriptor that goes with the bytes."""
+        """Queued bytes, each with the descriptor that is sent with them."""
         self.gone = False
 
     def send(self, parts: Sequence[Part], descriptor: int | None = None) -> None:
-        """Sends what the socket takes, and keeps the rest. Raises OSError, and sends nothing, where too
-        many descriptors are on their way."""
+        """Send what the socket accepts, and queue the rest. If too many descriptors are in flight,
+        raise OSError and send nothing."""
         if self.gone:
             _close(descriptor)
             return
@@ -284,7 +284,7 @@ class _Connection:
 
     def _write(self, parts: Sequence[Part], descriptor: int | None) -> int:
         """Write, and return the number of bytes that the socket accepted. The descriptor goes with the
-        first byte. Raises OSError if too many descriptors are in flight."""
+        first byte. Raise OSError if too many descriptors are in flight."""
         try:
             if descriptor is None:
                 return self._socket.sendmsg(parts)
@@ -298,13 +298,13 @@ class _Connection:
             return sum(map(len, parts))
 
     def flush(self) -> None:
-        """The socket takes more."""
+        """Write queued data, because the socket accepts more."""
         while self._kept:
             part, descriptor = self._kept[0]
             try:
                 taken = self._write((part,), descriptor)
             except OSError:
-                return  # Tried again in the next turn.
+                return  # Try again in the next turn.
             if self.gone or not taken:
                 return
             _close(descriptor)
@@ -335,7 +335,7 @@ class _Connection:
 
 
 class _Outgoing(_Connection):
-    """Frames go out, credits come back."""
+    """A connection that sends frames and receives credits."""
 
     def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
         super().__init__(made, selector)
@@ -354,7 +354,7 @@ class _Outgoing(_Connection):
 
 
 class _Incoming(_Connection):
-    """Frames come in, credits go back."""
+    """A connection that receives frames and sends credits."""
 
     def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
         super().__init__(made, selector)
@@ -365,7 +365,7 @@ class _Incoming(_Connection):
         self.send((credit,))
 
     def frames(self) -> list[Sequence[Part]]:
-        """Return the frames that have arrived. Raises TransportError if a peer sends anything else."""
+        """Return the frames that have arrived. Raise TransportError if a peer sends anything else."""
         found: list[Sequence[Part]] = []
         for _ in range(_READS_AT_ONCE):
             try:
@@ -382,7 +382,7 @@ class _Incoming(_Connection):
                 break
             found += [self._parts(frame) for frame in self._cutter.cut(data)]
             if len(data) < _READ_BYTES and not ancillary:
-                break  # Nothing is left. A read also ends after bytes with a descriptor.
+                break  # Nothing is left to read. A read also ends after bytes with a descriptor.
         return found
 
     def _take_descriptors(self, ancillary: Sequence[tuple[int, int, bytes]], flags: int) -> None:
@@ -416,7 +416,7 @@ class _Incoming(_Connection):
 
 
 class _Waker:
-    """Wakes the main loop from any thread."""
+    """A function that wakes the main loop from any thread."""
 
     def __init__(self) -> None:
         self.reader, self._writer = os.pipe()
@@ -458,7 +458,8 @@ def _listening(path: str, backlog: int) -> socket.socket:
 
 
 def _is_of_this_user(made: socket.socket) -> bool:
-    """As far as the system can say; the folder keeps others out as well."""
+    """Return whether the peer runs as this user. True if the system cannot tell: the folder keeps
+    others out as well."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

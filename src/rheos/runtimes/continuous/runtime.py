@@ -56,17 +56,17 @@ T = TypeVar("T")
 
 _LISTEN_EVERY_S = 1.0
 _LONGEST_WAIT_MS = 250
-"""Maximum time in ms between two steps, for things that are due about every second."""
+"""Maximum time in ms between two steps, for work that is due about every second."""
 _LOOK_S = 0.02
 _SESSION_AFTER_S = 5.0
-"""At most. It takes Spark a second or more to make one."""
+"""Maximum time in seconds until Rheos makes a session. Spark needs a second or more for it."""
 _STOP_TIMEOUT_S = 60.0
 _LAST_EVENTS = 20
 """Number of decisions shown in the error if the driver itself fails."""
 
 
 class ContinuousRuntime:
-    """Runs plans on a Spark barrier stage, on any master."""
+    """The runtime that executes plans on a Spark barrier stage, on any master."""
 
     def submit(
         self,
@@ -74,16 +74,16 @@ class ContinuousRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> ContinuousJob:
-        """Starts the plan. Raises ConfigurationError, InputError."""
+        """Start the plan. Raise ConfigurationError or InputError."""
         if config.from_savepoint is not None:
-            # The log knows the folder by this name, whatever shell the job is started from.
+            # The log stores the folder by this name, from whatever shell the job is started.
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         if config.until_now:
             plan = as_of_now(plan)
-        # Sources that are staged are resolved when they are staged.
+        # Staged sources are resolved when they are staged.
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
-            check_targets(plan)  # It begins with nothing: that need not wait for Spark.
+            check_targets(plan)  # A job without earlier state: check before Spark starts.
         wanted = most_slots(plan, config) + 1 + config.slots_beside
         context = get_context(config, wanted)
         session = found_session(config)
@@ -99,8 +99,8 @@ class ContinuousRuntime:
         return ContinuousJob(plan, config, splits, context, session, listener)
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:
-        """Make a session for the user, next to the job. The job needs none, so its workers start first,
-        and a failure here does not concern the job."""
+        """Make a session for the user, next to the job. The job needs none, so its workers start first.
+        A failure here does not affect the job."""
         with contextlib.suppress(Exception):
             if found_session(config) is None:
                 deadline = time.monotonic() + _SESSION_AFTER_S
@@ -110,7 +110,8 @@ class ContinuousRuntime:
 
 
 class ContinuousJob(MasterDrivenJob):
-    """A JobHandle. One thread of its own steps the master until the job has ended."""
+    """The JobHandle of a continuous job. A thread of its own steps the master until the job has
+    ended."""
 
     def __init__(
         self,
@@ -121,8 +122,8 @@ class ContinuousJob(MasterDrivenJob):
         session: SparkSession | None,
         listener: Callable[[JobStatus], None] | None,
     ) -> None:
-        """`session` is active where the driver publishes what the job writes; without one it does not
-        publish."""
+        """Start the job. `session` is active while the driver publishes the job's output; it is None if
+        the driver does not publish."""
         self._temporary = OwnedFolder("rheos-checkpoints-") if config.checkpoint_dir is None else None
         if self._temporary is not None and not is_local(context):
             self._temporary.close()
@@ -156,7 +157,7 @@ class ContinuousJob(MasterDrivenJob):
         self._thread.start()
 
     def _make_master(self, config: JobConfig, directory: str, splits: Any) -> None:
-        # Detached: a server that does not answer holds up neither a command nor the end of the job.
+        # Detached: a server that does not respond delays neither a command nor the end of the job.
         detached = DetachedIo(self._launcher.wake)
         io: IoExecutor = detached
         if self._session is not None:
@@ -243,7 +244,8 @@ class ContinuousJob(MasterDrivenJob):
         self._ended.wait(_STOP_TIMEOUT_S)
 
     def answered(self, answer: Future[T], what_failed: str) -> T:
-        """Return the answer. The caller's thread waits for it, as long as a checkpoint may take."""
+        """Wait for the answer on the caller's thread, for as long as a checkpoint may take, and return
+        it."""
         self._launcher.wake()
         return answer.result()
 
@@ -262,7 +264,7 @@ class ContinuousJob(MasterDrivenJob):
             )
         directory = absolute(self._savepoints if directory is None else directory)
         try:
-            # Before all workers are asked to write their whole state to a place that takes none.
+            # Check before all workers write their whole state to a place that cannot be written.
             check_writable(open_store(directory), directory)
         except ConfigurationError as error:
             raise CheckpointError(

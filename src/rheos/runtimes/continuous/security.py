@@ -1,14 +1,14 @@
-"""Authentication and encryption of the sockets of a job.
+"""Authentication and encryption of a job's sockets.
 
 | where its processes are | `encrypt` | sockets |
 |---|---|---|
 | on one machine | None, False | ipc, in a folder that only the user can enter |
-| on one machine | True | the same, and CURVE |
-| on several | None, True | tcp, CURVE |
-| on several | False | tcp, and the job's token as a password, which can be read on the way |
+| on one machine | True | the same, with CURVE |
+| on several | None, True | tcp, with CURVE |
+| on several | False | tcp, with the job's token as a password, unencrypted on the network |
 
-Keys and token are made for the job and reach the workers inside the Spark job's own closure. A socket
-that listens asks the `Admission` for each connection, before any frame of it is taken.
+Keys and token are made for the job and reach the workers inside the Spark job's closure. A listening
+socket requests an answer from `Admission` for each connection, before it reads a frame of it.
 """
 
 from __future__ import annotations
@@ -27,26 +27,25 @@ _DOMAIN = b"rheos"
 
 
 class Security(Protocol):
-    """Authenticates the connections of a job. Sent to the workers."""
+    """The authentication of a job's connections. Sent to the workers."""
 
     def listening(self, socket: zmq.Socket[bytes]) -> None:
-        """Called before the socket binds."""
+        """Configure a socket that listens. Called before it binds."""
         ...
 
     def connecting(self, socket: zmq.Socket[bytes]) -> None:
-        """Called before the socket connects."""
+        """Configure a socket that connects. Called before it connects."""
         ...
 
     def admits(self, mechanism: bytes, credentials: list[bytes]) -> bool:
-        """Return whether the peer that presents these credentials in the handshake belongs to the
-        job."""
+        """Return whether the peer that presents these credentials belongs to the job."""
         ...
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Encrypted, by keys: one pair for the sockets that listen, one for those that connect, which is
-    the only one that is let in. Z85-encoded."""
+    """Encryption by two key pairs, Z85-encoded. One is for sockets that listen. The other is for
+    sockets that connect, and is the only one that is admitted."""
 
     server_public: bytes
     server_secret: bytes
@@ -79,7 +78,7 @@ class Curve:
 
 @dataclass(frozen=True)
 class Password:
-    """Not encrypted: who knows the job's token is let in."""
+    """Authentication by the job's token, without encryption."""
 
     token: bytes
 

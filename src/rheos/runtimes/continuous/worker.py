@@ -45,9 +45,9 @@ from rheos.runtimes.host.stores import open_store
 from rheos.runtimes.spark import job_files
 
 _IO_THREADS = 2
-"""For what readers, snapshots, notices and commits submit."""
+"""Number of threads for the I/O of readers, snapshots, notifications and commits."""
 _REPLACED_WAITS_S = 0.05
-"""Time that a replaced slot waits for them."""
+"""Seconds for which a replaced slot waits for them."""
 
 
 @dataclass(frozen=True)
@@ -57,19 +57,20 @@ class SlotJob:
     deployment: Deployment
     checkpoint_dir: str
     driver: str
-    """The address of the control channel."""
+    """Address of the control channel."""
     heartbeat_timeout_ms: int
     token: bytes
     security: Security | None
     sockets: str | None
-    """The folder of the job's sockets, where all run on one machine; else None, and a worker listens at
-    the address that Spark advertises for its executor."""
+    """Folder of the job's sockets if all processes run on one machine. If None, a worker listens at the
+    address that Spark advertises for its executor."""
     log_level: int | None
     """Minimum level of the worker's log records that go to the driver; None for none."""
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
-    """The body of the task. It yields nothing: results leave by sinks, reports by control."""
+    """Run the body of the task. Yield nothing: rows leave through sinks, reports through the control
+    channel."""
     slot = _unpacked(payload)
     context = BarrierTaskContext.get()
     subtask = context.partitionId()
@@ -111,7 +112,7 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
 def _transport(
     slot: SlotJob, subtask: int, host: str, zmq_context: zmq.Context[zmq.Socket[bytes]]
 ) -> FramedTransport:
-    """Listens already."""
+    """Return the slot's transport, which already listens."""
     deployment = slot.deployment
     if slot.sockets and slot.security is None:
         return LocalTransport(
@@ -137,8 +138,9 @@ def _transport(
 
 
 def io_threads(plan: PhysicalPlan) -> int:
-    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one, as
-    it may block it for long: a sink whose target is away delays neither snapshots nor other sinks."""
+    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one,
+    which it may block for long. So a sink whose target is unavailable delays neither snapshots nor
+    other sinks."""
     return _IO_THREADS + sum(
         planned.is_asynchronous or isinstance(planned.spec, SinkSpec) for planned in plan.operators()
     )
@@ -189,7 +191,8 @@ def _run_slot(
             thread=thread,
             works_for=works_for,
         )
-        # Objects made at the start live as long as the task: the collector need not visit them again.
+        # Objects made at the start live as long as the task, so the collector need not visit them
+        # again.
         gc.freeze()
         collect_seldom()
         replaced = _loop(engine, transport, client, samples, logs)
@@ -212,8 +215,8 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
     """End the slot's pending work, then close its operators.
 
     The next attempt cannot start before this slot is free. So a replaced slot does not wait for a
-    snapshot or a commit, which would only delay that: they end by themselves, or with the process, as
-    they do in a frozen worker. They may use the operators, so these are closed last.
+    snapshot or a commit: they end by themselves, or with the process, as they do in a frozen worker.
+    They may use the operators, so these are closed last.
     """
     if io.close(_REPLACED_WAITS_S if replaced else None):
         if engine is not None:
@@ -229,7 +232,7 @@ def _leave(io: ThreadedIo, engine: SubtaskEngine | None, replaced: bool) -> None
 
 
 class _Samples:
-    """Samples the stacks of the slot's own thread, on request of the driver."""
+    """The sampling of the stacks of the slot's own thread, at the driver's request."""
 
     def __init__(self, subtask: int, waker: Callable[[], None]) -> None:
         self._subtask = subtask
@@ -238,7 +241,7 @@ class _Samples:
         self._found: deque[control.StacksSampled] = deque()
 
     def begin(self, message: control.SampleStacks) -> None:
-        """One at a time: the driver asks for no more."""
+        """Begin to sample. The driver requests only one profile at a time."""
 
         def done(profile: StackProfile) -> None:
             answer = control.StacksSampled(
@@ -259,7 +262,8 @@ class _Samples:
 
 
 class _Logs:
-    """Sends the log records of this process while the slot runs. Does nothing if the job has no log."""
+    """The log records of this process, sent while the slot runs. Sends nothing if the job has no
+    log."""
 
     def __init__(self, slot: SlotJob, subtask: int, client: ControlClient) -> None:
         self._attempt = slot.deployment.attempt
@@ -280,7 +284,8 @@ class _Logs:
             self.send()
 
     def send(self) -> None:
-        """Called by the slot's own thread, as all that sends."""
+        """Send the captured records. Only the slot's own thread calls it, like everything that
+        sends."""
         if self._capture is None:
             return
         lines, dropped = self._capture.take()
@@ -299,7 +304,7 @@ def _loop(
     samples: _Samples,
     logs: _Logs,
 ) -> bool:
-    """Returns when the slot is to leave: whether the attempt is replaced."""
+    """Run the slot until it is to leave. Return whether the attempt is replaced."""
     while True:
         for found in samples.found():
             client.send(found)

@@ -1,8 +1,8 @@
 """The exchange between machines: Arrow IPC over ZeroMQ.
 
-Each subtask binds one ROUTER, on which it receives, and connects one DEALER to every peer, on which
-it sends; credits come back on the DEALER. The socket's own buffers are unbounded: credits are the
-bound, and only the job's own processes are let in (`security.py`).
+Each subtask binds one ROUTER, on which it receives frames. It connects one DEALER to every peer, on
+which it sends frames and receives credits. The socket's own buffers are unbounded: credits are the
+bound, and only the job's own processes are admitted (`security.py`).
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.host.sockets import listen
 
 _MAX_SELECTED = 1024
-"""`select` takes no descriptor from here on."""
+"""Number from which `select` accepts no descriptor."""
 _MAX_CREDIT_BYTES = 4096
-"""A credit is smaller, but so are not all frames of a handshake."""
+"""Maximum size of a frame on a DEALER. A credit is smaller, but not every frame of a handshake."""
 
 
 class ZmqTransport(FramedTransport):
-    """By `FramedTransport`."""
+    """A FramedTransport over ZeroMQ."""
 
     def __init__(
         self,
@@ -104,8 +104,8 @@ class ZmqTransport(FramedTransport):
         if self._admission is not None:
             self._admission.check()
         if not self._poller.poll(0):
-            # ZeroMQ's own poll counts in milliseconds. It has found nothing: with what happens from
-            # then on the sockets' descriptors become readable.
+            # ZeroMQ's own poll counts in milliseconds. It has found nothing, so the sockets'
+            # descriptors become readable as soon as something happens.
             if max(self._descriptors) < _MAX_SELECTED:
                 select.select(self._descriptors, (), (), timeout_us / 1e6)
             else:
@@ -133,7 +133,7 @@ class ZmqTransport(FramedTransport):
                 frames = self._router.recv_multipart(zmq.NOBLOCK, copy=False)
             except zmq.Again:
                 return
-            # The first is whom the connection is known as.
+            # The first frame is the connection's identity.
             yield [frame.buffer for frame in frames[1:]]
 
     def _put_credit(self, sender: int, credit: bytes) -> None:
@@ -161,7 +161,8 @@ class ZmqTransport(FramedTransport):
 
 
 class Waker:
-    """Wakes the main loop from any thread. The lock: a socket serves one thread at a time."""
+    """A function that wakes the main loop from any thread. Its lock exists because a socket serves one
+    thread at a time."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         self.woken: zmq.Socket[bytes] = context.socket(zmq.PULL)
@@ -189,7 +190,7 @@ class Waker:
 
 
 def _identity(token: bytes, attempt: Attempt, subtask: int) -> bytes:
-    """By which the others know the subtask's connection. Nobody can guess it: of two connections that
-    show the same one, a socket hears only the first."""
+    """Return the identity by which peers know the subtask's connection. Nobody can guess it. A socket
+    ignores the second of two connections with the same identity."""
     of = b"%d/%d" % (attempt, subtask)
     return b"r" + hashlib.blake2s(of, key=token, digest_size=16).digest()

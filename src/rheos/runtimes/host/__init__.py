@@ -1,7 +1,7 @@
-"""What a process gets from its machine: the real clock, I/O threads, event loops, stores.
+"""The services of the machine for a process: the real clock, I/O threads, event loops, stores.
 
-`scratch` has local folders that are closed to other users, `pickling` the form in which programs are
-sent. `freed_memory`, `garbage`, `memory_room` and `process_metrics` watch and tune the memory of a
-worker. `stack_sampler` profiles a thread, `log_capture` collects what is logged, `load_once` caches
-objects per process.
+`scratch` has local folders that other users cannot enter, `pickling` serializes programs.
+`memory_room`, `memory_tuning` and `process_metrics` watch and tune the memory of a worker.
+`stack_sampler` profiles a thread, `log_capture` collects log records, `load_once` caches objects per
+process.
 """

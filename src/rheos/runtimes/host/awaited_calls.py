@@ -1,4 +1,4 @@
-"""Waits for the calls of asynchronous operators, in hosts that have nothing else to do."""
+"""The wait for calls of asynchronous operators, in hosts that have nothing else to do."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import time
 from rheos.core.operators.contract import Begun
 
 _MAX_WAIT_US = 1000
-"""No completion wakes the waiting thread, so it asks this often."""
+"""Maximum interval between checks, because no completion wakes the waiting thread."""
 
 
 def wait_for(begun: Begun) -> None:
-    """Wait until the calls have completed. Raises what ends the attempt."""
+    """Wait until the calls have completed. Raise the error that ends the attempt."""
     while not begun.ready():
         time.sleep(min(begun.wake_after_us() or _MAX_WAIT_US, _MAX_WAIT_US) / 1e6)

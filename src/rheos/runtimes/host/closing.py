@@ -1,4 +1,4 @@
-"""Closing what nobody waits for any more: what fails there is logged, and hides no other error."""
+"""Closing of objects that are no longer needed. An error is logged, so that it hides no other error."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LOGGER = logging.getLogger("rheos")
 
 
 def close_logged(close: Callable[[], None]) -> None:
-    """Calls `close`; an error of it goes into the log, as a warning."""
+    """Call `close`, and log its error as a warning."""
     try:
         close()
     except Exception as error:

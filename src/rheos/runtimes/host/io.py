@@ -1,4 +1,4 @@
-"""The clock of the machine, and I/O: an executor, an event loop, and I/O that is done at once."""
+"""The machine's clock, and I/O: executors on threads or in the caller's thread, and an event loop."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class FutureCompletion(Generic[T]):
-    """A Completion of the ports."""
+    """A Completion of the ports, over a Future."""
 
     def __init__(self, future: Future[T]) -> None:
         self._future = future
@@ -40,8 +40,11 @@ _CLOSES_WITHIN_S = 5.0
 
 
 class ThreadedLoop:
-    """An EventLoop. `wake` is called, from its thread, after each completion. The process ends without
-    waiting for it: a function that blocks its thread holds up nobody else."""
+    """An EventLoop in a thread of its own. That thread calls `wake` after each completion.
+
+    The process ends without waiting for the loop, so a function that blocks its thread delays nothing
+    else.
+    """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake
@@ -99,11 +102,10 @@ class SystemClock:
 
 
 class ThreadedIo:
-    """An IoExecutor on `threads` threads. `wake` is called, from one of them, after each completion,
-    and by who else has something for the mailbox.
+    """An IoExecutor on `threads` threads. One of them calls `wake` after each completion. Others that
+    deliver something to the mailbox call it, too.
 
-    Its queue is bounded by those who use it: a reader asks for one chunk at a time, a checkpoint for
-    one write per state.
+    Its users bound its queue: a reader requests one chunk at a time, a checkpoint one write per state.
     """
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:
@@ -125,15 +127,15 @@ class ThreadedIo:
         return ThreadedLoop(self.wake)
 
     def close(self, within_s: float | None = None) -> bool:
-        """Drops what has not begun and waits for what has; no longer than `within_s`, where it is
-        given. Returns whether all has ended. May be called again."""
+        """Drop work that has not begun and wait for the rest, for at most `within_s` if it is passed.
+        Return whether all work has ended. May be called again."""
         self._pool.shutdown(wait=within_s is None, cancel_futures=True)
         return not wait_for(list(self._under_way), within_s).not_done
 
 
 class DetachedIo:
-    """An IoExecutor with a thread for each piece of work, for what may hang: nothing waits for it, and
-    the process ends without it. `wake` as in `ThreadedIo`."""
+    """An IoExecutor with a thread for each piece of work, for calls that may hang. Nothing waits for
+    them, and the process ends without them. `wake` is as in `ThreadedIo`."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self.wake = wake
@@ -156,13 +158,13 @@ class DetachedIo:
 
 
 class InlineIo:
-    """Does the work at once, in the caller's thread."""
+    """An IoExecutor that does the work at once, in the caller's thread."""
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         return _Done(work)
 
     def wake(self) -> None:
-        """Nobody sleeps for long."""
+        """Do nothing: no thread sleeps for long."""
 
     def event_loop(self) -> EventLoop:
         return ThreadedLoop(self.wake)

@@ -16,7 +16,7 @@ _lock = threading.Lock()
 
 
 class LoadOnce(Generic[T]):
-    """See `load_once`."""
+    """An object that is loaded at its first use in a process. See `load_once`."""
 
     def __init__(self, loader: Callable[[], T]) -> None:
         if not callable(loader):
@@ -26,11 +26,11 @@ class LoadOnce(Generic[T]):
             )
         self._loader = loader
         self._id = uuid.uuid4().hex
-        """It goes with the program: all copies of it in a process are one."""
+        """Identity that is pickled with the program: all copies in a process share one object."""
 
     def __call__(self) -> T:
-        """Return the loaded object. The first call in a process loads it, and others wait.
-        Raises what the loader raises; then the next call tries again."""
+        """Return the loaded object. The first call in a process loads it, and others wait. If the
+        loader raises an error, raise it; the next call tries again."""
         try:
             found: T = _loaded[self._id]
             return found
@@ -47,8 +47,8 @@ class LoadOnce(Generic[T]):
 
 
 def load_once(loader: Callable[[], T]) -> LoadOnce[T]:
-    """Something that is loaded once in each worker process, when it is first used there, and stays
-    there as long as the process: a model for `map_batches`.
+    """Return a function whose object is loaded once in each worker process, at its first use there, and
+    kept until the process ends: such as a model for `map_batches`.
 
     ```python
     model = rh.load_once(lambda: joblib.load("model.joblib"))
@@ -58,6 +58,6 @@ def load_once(loader: Callable[[], T]) -> LoadOnce[T]:
     ```
 
     In the continuous runtime a process is a slot of an attempt: all operators of the slot share it. In
-    batch, Spark's processes serve one task after the other.
+    batch, Spark's processes run one task after the other.
     """
     return LoadOnce(loader)

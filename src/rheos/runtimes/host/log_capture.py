@@ -1,4 +1,4 @@
-"""Captures the log records of a worker, from the program and libraries, to be sent to the driver."""
+"""The capture of a worker's log records, from the program and libraries, to be sent to the driver."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, Lo
 
 MAX_LINES = 1000
 SENT_EVERY_S = 0.25
-"""So a worker sends 4000 lines a second at the most; what is more is counted."""
+"""Seconds between two sends. It bounds a worker to 4000 lines per second; further lines are counted."""
 
 
 class LogCapture(logging.Handler):
-    """Captures the records of one slot, from `open` to `close`. Any thread may log; only the slot's own
-    thread takes the records.
+    """The handler that captures the records of one slot, from `open` to `close`. Any thread may log;
+    only the slot's own thread takes the records.
 
     If the program has not configured logging, its warnings still go to stderr: this handler does not
     change what users see there. Warnings of Rheos and of client libraries go to the job's log only. A
@@ -61,11 +61,11 @@ class LogCapture(logging.Handler):
             as_before(record, self)
 
     def is_due(self) -> bool:
-        """Whether there are lines, and the last were taken a while ago."""
+        """Return whether there are lines, and the last ones were taken a while ago."""
         return bool(self._lines) and time.monotonic() >= self._next_s
 
     def take(self) -> tuple[list[LogLine], int]:
-        """The lines, and how many were dropped."""
+        """Return the captured lines, and the number of dropped ones."""
         self._next_s = time.monotonic() + SENT_EVERY_S
         lines: list[LogLine] = []
         with suppress(IndexError):
@@ -76,7 +76,8 @@ class LogCapture(logging.Handler):
 
 
 def as_before(record: logging.LogRecord, ours: logging.Handler) -> None:
-    """Prints a warning where Python would: it does so only while there is no handler at all."""
+    """Print a warning if Python would do so without our handler: that is, if there is no other
+    handler."""
     others = [handler for handler in logging.getLogger().handlers if handler is not ours]
     last = logging.lastResort
     if not others and last is not None and record.levelno >= last.level:

@@ -1,7 +1,7 @@
 """Large data for another process of this machine: a file in memory, whose descriptor is sent.
 
-A socket's buffer is bounded, and its writer has to wait for the reader; a file has room for all of it.
-The reader copies the file, so it sees no later change by the writer, and no descriptor stays open.
+A socket's buffer is bounded, so its writer must wait for the reader; a file has room for all data. The
+reader copies the file, so it sees no later change by the writer, and no descriptor stays open.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import pyarrow as pa
 from rheos.core.errors import TransportError
 
 AVAILABLE = hasattr(os, "memfd_create")
-"""Linux has it."""
+"""Whether the system has files in memory. Linux has them."""
 
 
 def write_memory_file(data: pa.Buffer) -> int:
-    """Return the descriptor of a new file with the bytes. The caller closes it. Raises OSError if
+    """Return the descriptor of a new file with the bytes. The caller closes it. Raise OSError if
     descriptors or memory are exhausted."""
     descriptor = os.memfd_create("rheos", os.MFD_CLOEXEC)
     try:
@@ -31,7 +31,8 @@ def write_memory_file(data: pa.Buffer) -> int:
 
 
 def read_memory_file(descriptor: int, size_bytes: int) -> memoryview:
-    """The bytes of a peer's file; closes the descriptor. Raises TransportError where it has fewer."""
+    """Return the bytes of a peer's file, and close the descriptor. Raise TransportError if it has
+    fewer."""
     data = memoryview(pa.allocate_buffer(size_bytes))
     at = 0
     try:

@@ -1,7 +1,7 @@
 """The memory that the processes of this container or machine may use, and the memory that they use.
 
 The kernel kills a process when its control group has reached its limit, or when the machine has no
-memory left. Limits of a group hold for its children, too, so the tightest group decides.
+memory left. The limit of a group also covers its child groups, so the tightest group decides.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class MemoryRoom(NamedTuple):
 
 @dataclass(frozen=True)
 class _Version:
-    """Names of files of one version of control groups."""
+    """File names of one version of control groups."""
 
     below: str
     limit: str
     usage: str
     droppable: str
-    """The line of `memory.stat` with file pages that were not used lately."""
+    """Line of `memory.stat` with the file pages that were not used lately."""
     events: str
-    """The file with the line `oom_kill`."""
+    """File that contains the line `oom_kill`."""
 
 
 _V2 = _Version("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file", "memory.events")
@@ -69,7 +69,7 @@ def memory_room(root: Path = ROOT) -> MemoryRoom:
 
 def oom_kills(root: Path = ROOT) -> int:
     """Return how many processes the kernel has killed for lack of memory: in this process's control
-    groups if they have a limit, else on the machine. 0 if the system does not say."""
+    groups if they have a limit, else on the machine. Return 0 if the system does not report it."""
     groups = list(_limits(root))
     if groups:
         return max(_counts(group / version.events).get("oom_kill", 0) for version, group, _ in groups)
@@ -77,7 +77,7 @@ def oom_kills(root: Path = ROOT) -> int:
 
 
 def _limits(root: Path) -> Iterator[tuple[_Version, Path, int]]:
-    """The groups of this process that have a limit below the memory of the machine."""
+    """Yield the groups of this process that have a limit below the memory of the machine."""
     most = _of_machine()
     for version, group in _groups(root):
         limit = _number(group / version.limit)
@@ -110,7 +110,7 @@ def _of_machine() -> int:
 
 
 def _number(file: Path) -> int | None:
-    """None for a file that cannot be read, and for "max"."""
+    """Return the number in a file; None if the file cannot be read, or contains "max"."""
     try:
         return int(file.read_text())
     except (OSError, ValueError):
@@ -118,7 +118,7 @@ def _number(file: Path) -> int | None:
 
 
 def _counts(file: Path) -> Mapping[str, int]:
-    """Lines of a name and a number."""
+    """Return the numbers in a file, by name. Each line has a name and a number."""
     try:
         lines = [line.split() for line in file.read_text().splitlines()]
     except OSError:

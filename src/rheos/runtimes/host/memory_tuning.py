@@ -1,4 +1,4 @@
-"""Memory of a worker process: freed arrays stay for the next batch, and garbage is collected seldom."""
+"""Memory of a worker process: keeps freed arrays for the next batch, and collects garbage seldom."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from contextlib import contextmanager
 
 
 _KEPT_BYTES = 64 << 20
-"""So much free memory at the top of the heap stays with the process."""
+"""Free memory at the top of the heap that stays with the process."""
 _MAPPED_FROM_BYTES = 32 << 20
-"""Larger arrays come from the system, one by one; the C library allows no larger bound."""
+"""Size from which each array is requested from the system. The C library allows no larger bound."""
 _DEFAULT_BYTES = 128 << 10
 """The C library's initial value of both thresholds."""
 
@@ -24,8 +24,8 @@ _M_MMAP_THRESHOLD = -3
 
 @contextmanager
 def freed_memory_kept() -> Iterator[None]:
-    """While a slot runs. Afterwards what is free goes back to the system. Other C libraries than glibc
-    are left as they are."""
+    """Keep freed memory in the block, while a slot runs, and return it to the system afterwards. Does
+    nothing with C libraries other than glibc."""
     libc = ctypes.CDLL(None)
     if not (hasattr(libc, "mallopt") and hasattr(libc, "malloc_trim")):
         yield
@@ -44,17 +44,17 @@ def freed_memory_kept() -> Iterator[None]:
 
 
 _THRESHOLD = 500_000
-"""So many new objects before the youngest are looked at."""
+"""Number of new objects before a collection of the youngest generation."""
 
 
 def collect_seldom() -> None:
-    """From now on, in this process."""
+    """Collect garbage seldom in this process from now on."""
     gc.set_threshold(_THRESHOLD, 10, 10)
 
 
 @contextmanager
 def collecting_seldom() -> Iterator[None]:
-    """Within a process that has other work afterwards."""
+    """Collect garbage seldom in the block, in a process that has other work afterwards."""
     before = gc.get_threshold()
     collect_seldom()
     try:

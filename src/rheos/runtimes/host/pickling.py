@@ -1,8 +1,9 @@
-"""Pickles objects for other processes. Definitions of the user's script (`__main__`) go by value.
+"""Pickles objects for other processes. Definitions of the user's script (`__main__`) are pickled by
+value.
 
-The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. It is one file that needs
-nothing of PySpark, so it is loaded alone if PySpark was not imported. So a simulated job, which sends
-nothing, finds out within milliseconds whether its program could not be pickled.
+The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. It is one file without
+other dependencies, so it is loaded alone if PySpark was not imported. So a simulated job, which sends
+nothing, finds out within milliseconds whether its program can be pickled.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _MSGSPEC_NOTES = "__msgspec_cache__"
 
 
 def pack(value: Any, operators: Iterable[PlannedOperator] = ()) -> bytes:
-    """The value for a worker. Raises ProgramError where something of the program cannot be pickled: of
-    the operator's line, where it is one of `operators` that cannot."""
+    """Return the value pickled for a worker. Raise ProgramError if something cannot be pickled, with
+    the line of the operator if it is one of `operators`."""
     try:
         return _dumped(value)
     except ProgramError:
@@ -38,7 +39,8 @@ def pack(value: Any, operators: Iterable[PlannedOperator] = ()) -> bytes:
 
 
 def check(operators: Iterable[PlannedOperator]) -> None:
-    """Raises ProgramError, with its line, where one of the operators cannot be sent to a worker."""
+    """Raise ProgramError, with the operator's line, if one of the operators cannot be sent to a
+    worker."""
     for planned in operators:
         spec = planned.spec
         if isinstance(spec, SinkSpec) and sink_capabilities.stays_in_process(spec.sink):
@@ -69,8 +71,8 @@ def _pickler() -> type[Any]:
         return found
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[name-defined,misc]
-        """Leaves out what msgspec notes on a record class once it has coded one in this process: it
-        cannot be pickled, and is made again where it is missing."""
+        """Omit what msgspec adds to a record class when it first encodes one in this process. It cannot
+        be pickled, and msgspec makes it again where it is missing."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
@@ -82,7 +84,7 @@ def _pickler() -> type[Any]:
 
 
 def _cloudpickle() -> ModuleType:
-    """PySpark's own where PySpark is there: only its pickles are read by workers."""
+    """Return PySpark's module if PySpark was imported, because workers read only its pickles."""
     if "pyspark" in sys.modules:
         return importlib.import_module(_CLOUDPICKLE)
     if _BY_ITSELF in sys.modules:
@@ -95,7 +97,7 @@ def _cloudpickle() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Its pickles name it, and are only made where it is found by that name.
+    # Its pickles contain this name, and can only be made if the module is registered under it.
     sys.modules[_BY_ITSELF] = module
     spec.loader.exec_module(module)
     return module

@@ -1,4 +1,5 @@
-"""Ends of processes: not by `os._exit` in a function, and not after the process that started them."""
+"""Control over the end of processes: turns `os._exit` into SystemExit, and ends a process with its
+parent."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ from contextlib import contextmanager
 
 @contextmanager
 def os_exit_raises() -> Iterator[None]:
-    """Within it, `os._exit` raises SystemExit in the calling thread, as `sys.exit` does. Other threads,
-    and processes that are forked from this one, end by it as they ever did."""
+    """Make `os._exit` in the block raise SystemExit in the calling thread, as `sys.exit` does. In other
+    threads, and in processes forked from this one, it works as usual."""
     end, here = os._exit, (os.getpid(), threading.get_ident())
 
     def leave(status: int) -> None:
@@ -33,11 +34,11 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent(parent: int, by: signal.Signals) -> None:
-    """Have the system send this process a signal when its parent ends, and send it now if that has
-    happened already. Does nothing where the system cannot (Linux can).
+    """Request that the system sends this process a signal when its parent ends, and send it now if the
+    parent has already ended. Does nothing if the system cannot do that (Linux can).
 
     Args:
-        parent: the process that has started this one, as it knows itself.
+        parent: pid of the process that has started this one, as the parent itself knows it.
         by: the signal.
     """
     if sys.platform != "linux":
@@ -45,5 +46,5 @@ def end_with_parent(parent: int, by: signal.Signals) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, int(by), 0, 0, 0) != 0:
         return
-    if os.getppid() != parent:  # It ended before the system was asked.
+    if os.getppid() != parent:  # It ended before the request.
         os.kill(os.getpid(), by)

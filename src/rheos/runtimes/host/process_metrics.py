@@ -21,7 +21,7 @@ from rheos.runtimes.host.memory_room import memory_room
 
 
 class OwnThreadTime:
-    """Processor time of the thread that creates it. To be closed."""
+    """Processor time of the thread that creates it. The creator must close it."""
 
     def __init__(self) -> None:
         self._file: int | None = None
@@ -38,7 +38,7 @@ class OwnThreadTime:
             return None
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the file. May be called again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None
@@ -49,7 +49,8 @@ _CALL_CHARS = 300
 
 
 class ProcessMetrics:
-    """Counts from when it is made: made once in a process. Called for each report."""
+    """The readings of a process, counted since this object was made. One exists per process, and each
+    report calls it."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()
@@ -97,7 +98,7 @@ def _memory() -> list[Reading]:
 
 
 def driver_readings() -> list[Reading]:
-    """Return what the driver's process says of itself: the call that waits longest for a server."""
+    """Return the metrics of the driver's process: the call that waits longest for a server."""
     return _server_wait(f.DRIVER_WAIT)
 
 

@@ -1,5 +1,5 @@
-"""Local folders that nobody else may read: for a subtask's state on disk, gone with it, and swept up
-after a kill; and one of a name that is known."""
+"""Local folders that no other user may read. A subtask's folder is removed with it, or after a kill by
+the next process. `private_folder` has a known name, and stays."""
 
 from __future__ import annotations
 
@@ -31,15 +31,16 @@ _LOCK = ".lock"
 class OwnedFolder:
     """A new private folder that is removed when its process ends, also after a kill.
 
-    This process holds a lock on a file next to the folder while it lives. The next process that makes
-    such a folder there removes the folders whose locks no process holds."""
+    The process holds a lock on a file next to the folder while it lives. The next process that makes
+    such a folder there removes the folders whose locks no process holds.
+    """
 
     def __init__(self, prefix: str, directory: str | os.PathLike[str] | None = None) -> None:
-        """Make it below `directory`, which is made if it is missing, or among the temporary files.
+        """Make the folder.
 
         Args:
-            prefix: begins its name; one of those that a sweep knows.
-            directory: where it is made.
+            prefix: start of its name; one that a sweep knows.
+            directory: where to make it; created if missing. By default among the temporary files.
 
         Raises:
             OSError: it cannot be made there.
@@ -58,7 +59,7 @@ class OwnedFolder:
         _sweep(base)
 
     def close(self) -> None:
-        """Remove it. May be called again; does nothing in a process that was forked from its own."""
+        """Remove it. May be called again. Does nothing in a forked process."""
         if self._lock < 0 or os.getpid() != self._pid:
             return
         shutil.rmtree(self.path, ignore_errors=True)
@@ -69,7 +70,7 @@ class OwnedFolder:
 
 
 def folder_of(owner: object, prefix: str, directory: str | None = None) -> str:
-    """Return the path of a new `OwnedFolder`, which goes when `owner` does."""
+    """Return the path of a new `OwnedFolder`, which is removed when `owner` is garbage-collected."""
     folder = OwnedFolder(prefix, directory)
     weakref.finalize(owner, folder.close)
     return folder.path
@@ -91,9 +92,9 @@ def scratch_folder(directory: str | None) -> Iterator[str]:
 
 
 def locked_file(base: Path, prefix: str, suffix: str) -> tuple[int, Path]:
-    """Return a new file (0600) that this process has locked, and that is still there: between its
-    making and its locking the sweep of another process may take it for one that was left. Raises
-    OSError."""
+    """Return a new file (0600) that this process has locked. Another process's sweep may remove it as
+    abandoned between its creation and its locking; then make another one. Raise OSError if it cannot be
+    made."""
     while True:
         lock = base / f"{prefix}{uuid4().hex}{suffix}"
         descriptor = os.open(lock, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
@@ -110,15 +111,15 @@ def locked_file(base: Path, prefix: str, suffix: str) -> tuple[int, Path]:
 
 
 def left_files(base: Path, prefixes: tuple[str, ...], suffix: str) -> Iterator[Path]:
-    """Yield the files of `locked_file` whose processes have ended, each locked until the next one. What
-    is not this user's own is left out. The caller removes what it belongs to, and then the file."""
+    """Yield the files of `locked_file` whose processes have ended, each locked until the next one.
+    Files of other users are omitted. The caller removes the folder of a file, and then the file."""
     for lock in base.glob(f"*{suffix}"):
         if not lock.name.startswith(prefixes):
             continue
         with contextlib.suppress(OSError):
             descriptor = os.open(lock, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                # Raises where the owner lives: this process's own locks, too.
+                # Raises an error if the owner lives. This process's own locks count, too.
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if os.fstat(descriptor).st_uid == os.geteuid():
                     yield lock
@@ -127,13 +128,14 @@ def left_files(base: Path, prefixes: tuple[str, ...], suffix: str) -> Iterator[P
 
 
 def _spark_folder() -> str | None:
-    """Return one of the disks if Spark has several for this worker."""
+    """Return the local folder of Spark's workers; one of its disks if Spark has several. None without
+    Spark."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
     return folders[os.getpid() % len(folders)] if folders else None
 
 
 def _sweep(base: Path) -> None:
-    """Remove the folders that nobody holds any more. What is not this user's own is left alone."""
+    """Remove the folders whose locks no process holds. Folders of other users are left alone."""
     for lock in left_files(base, _KINDS, _LOCK):
         folder = lock.with_suffix("")
         with contextlib.suppress(FileNotFoundError):
@@ -145,8 +147,8 @@ def _sweep(base: Path) -> None:
 
 
 def private_folder(name: str) -> str:
-    """The folder of this name for temporary files, which is this user's own and closed to all others;
-    one of another name, where somebody else has made it first. It stays."""
+    """Return the folder of this name among the temporary files, which only this user can enter. If
+    another user made it first, return a folder of another name. The folder stays."""
     folder = Path(tempfile.gettempdir(), name)
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)

@@ -1,4 +1,4 @@
-"""Sockets that listen: what each allows before a peer has authenticated, and the folder they are in."""
+"""Listening sockets: the limits before a peer has authenticated, and the folder of the sockets."""
 
 from __future__ import annotations
 
@@ -45,13 +45,14 @@ def listen(socket: zmq.Socket[bytes], where: str, max_frame_bytes: int) -> str:
 
 
 def is_of(token: bytes, frame: bytes | memoryview) -> bool:
-    """Whether the frame begins with the job's token; compared in constant time. Asked before anything
-    else of the frame is looked at."""
+    """Return whether the frame begins with the job's token, compared in constant time. The check comes
+    before anything else of the frame is read."""
     return hmac.compare_digest(frame[: len(token)], token)
 
 
 def _only_this_user(socket: zmq.Socket[bytes]) -> None:
-    # If the system, or this build of ZeroMQ, cannot tell, the folder still keeps other users out.
+    # If the system, or this build of ZeroMQ, does not support it, the folder still keeps other users
+    # out.
     with contextlib.suppress(zmq.ZMQError):
         socket.setsockopt(zmq.IPC_FILTER_UID, os.getuid())
 
@@ -61,24 +62,24 @@ def _text(value: int | bytes) -> str:
     return value.rstrip(b"\0").decode()
 
 
-# --- the folder of the sockets: it is gone with its owner, and swept up after a kill ------------------
+# --- the folder of the sockets, removed with its owner or by a sweep after a kill ---------------------
 
 
 _PREFIX = "rheos-sockets-"
 _LOCK = "lock"
 _EMPTY_FOR_S = 3600.0
-"""A folder without a lock may be one that is just being made."""
+"""Seconds after which a folder without a lock may be removed. A younger one may just be in creation."""
 _NAME_BYTES = 16
-"""Room for the name of a socket within the folder."""
+"""Bytes reserved for the name of a socket within the folder."""
 
 
 class SocketFolder:
-    """A new folder (0700) below the one for temporary files, or below /tmp where that path is too long
-    for a socket. It is there until `close`.
+    """A new folder (0700) for sockets, which exists until `close`. It is among the temporary files, or
+    in /tmp if that path is too long for a socket.
 
-    Folders that killed processes of this user left there are removed. A name proves nothing: what is
-    removed is a folder of this user's own that nobody else can enter, with a lock file in it that
-    nobody holds, and of its contents only sockets; where anything else is in it, it stays.
+    It removes folders that killed processes of this user left there. A name proves nothing, so it
+    removes only a folder that belongs to this user, that nobody else can enter, and whose lock file
+    nobody holds. It removes only sockets from it; if the folder contains anything else, it stays.
     """
 
     def __init__(self) -> None:
@@ -88,14 +89,14 @@ class SocketFolder:
             base = "/tmp"
         _sweep(Path(base))
         self.path = tempfile.mkdtemp(prefix=_PREFIX, dir=base)
-        # The lock is held before it has the name that a sweep looks for.
+        # The lock is held before it gets the name for which a sweep looks.
         new = os.path.join(self.path, "new")
         self._lock = os.open(new, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX)
         os.rename(new, os.path.join(self.path, _LOCK))
 
     def close(self) -> None:
-        """May be called again."""
+        """Remove the folder. May be called again."""
         if self._lock >= 0:
             with contextlib.suppress(OSError):
                 _remove(Path(self.path))
@@ -109,7 +110,7 @@ def in_folder(path: str) -> str:
 
 
 def is_in_folder(socket: str) -> bool:
-    """Whether the path of a socket is one that `in_folder` gave."""
+    """Return whether the path of a socket is one that `in_folder` returned."""
     return os.path.basename(os.path.dirname(socket)).startswith(_PREFIX)
 
 
@@ -121,12 +122,12 @@ def _sweep(base: Path) -> None:
             if not private or found.st_uid != os.geteuid():
                 continue
             if time.time() - found.st_mtime > _EMPTY_FOR_S:
-                # Left by a process that was killed before it had its lock. Other folders stay.
+                # The process was killed before it had its lock. Other folders stay.
                 with contextlib.suppress(OSError):
                     folder.rmdir()
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
             try:
-                # Raises where the owner lives.
+                # Raises an error if the owner lives.
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 _remove(folder)
             finally:
@@ -134,7 +135,7 @@ def _sweep(base: Path) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """The sockets, the lock last, and the folder where it is empty then."""
+    """Remove the sockets, then the lock, and the folder if it is empty then."""
     for entry in list(os.scandir(folder)):
         if stat.S_ISSOCK(entry.stat(follow_symlinks=False).st_mode):
             os.unlink(entry.path)

@@ -1,4 +1,4 @@
-"""Looks at where a thread is, every few milliseconds for a while, from another thread."""
+"""The sampling of a thread's stack, every few milliseconds for a while, from another thread."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ OTHERS = "(others)"
 
 
 class StackSampler:
-    """Samples the stack of one thread. `done` is called from the sampling thread, with the result."""
+    """A sampler of one thread's stack. It calls `done` from the sampling thread, with the result."""
 
     def __init__(self, thread_id: int, within: CodeType | None = None) -> None:
-        """Keeps only the frames of the function `within` and of what it calls."""
+        """Sample the thread. With `within`, keep only the frames of that function and of those that it
+        calls."""
         self._thread_id = thread_id
         self._within = within
         self._over = threading.Event()
@@ -28,7 +29,7 @@ class StackSampler:
     def begin(
         self, subtask: int, for_ms: int, every_ms: int, done: Callable[[StackProfile], None]
     ) -> bool:
-        """False where it samples already: one at a time."""
+        """Begin to sample. Return False if it already samples."""
         if self._sampling is not None and self._sampling.is_alive():
             return False
 
@@ -41,7 +42,7 @@ class StackSampler:
                 if frame is None:
                     break
                 stack = folded(frame, self._within)
-                del frame  # It holds all that the thread works with.
+                del frame  # It references all objects with which the thread works.
                 seen[stack if stack in seen or len(seen) < MOST_STACKS else OTHERS] += 1
             done(
                 StackProfile(
@@ -61,7 +62,8 @@ class StackSampler:
 
 
 def folded(frame: FrameType | None, within: CodeType | None = None) -> str:
-    """The frames from the outermost inward; of a stack that is too deep the innermost."""
+    """Return the frames from the outermost inward. If the stack is too deep, only the innermost
+    ones."""
     names: list[str] = []
     while frame is not None and len(names) < MOST_FRAMES:
         names.append(_name(frame))
@@ -70,7 +72,8 @@ def folded(frame: FrameType | None, within: CodeType | None = None) -> str:
 
 
 def _name(frame: FrameType) -> str:
-    """The function, and where it is: the file without its folders, and the line it begins at."""
+    """Return the function and its place: the file without its folders, and the function's first
+    line."""
     code = frame.f_code
     text = f"{code.co_qualname} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
     return text.replace(";", ",").replace("\n", " ")[:200]

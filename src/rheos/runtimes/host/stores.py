@@ -1,6 +1,6 @@
-"""Stores: files on a local disk, and on whatever fsspec reaches that has a conditional put.
+"""Stores: files on a local disk, and any fsspec file system that has a conditional put.
 
-`put_if_absent` carries the job's log, so a place that cannot do it atomically is refused.
+The job's log depends on `put_if_absent`, so a place that cannot do it atomically is refused.
 """
 
 from __future__ import annotations
@@ -21,16 +21,17 @@ from rheos.core.protocol.ports import Store
 from rheos.core.shown import named_error
 
 _CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
-"""fsspec schemes whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
+"""Schemes of fsspec whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
 
 _TEMPORARY = ".tmp-"
 
 
 def open_store(directory: str, *, durable: bool = True, make: bool = True) -> Store:
-    """The store at a path or fsspec URL. Raises ConfigurationError, naming it, where there can be none.
+    """Return the store at a path or fsspec URL. Raise ConfigurationError, with the directory, if it
+    cannot be opened.
 
-    `durable` False leaves out the fsync of local files: for folders that go with the process. `make`
-    False makes a local folder only with the first file in it.
+    If `durable` is False, local files are not synced to disk: for folders that are deleted with the
+    process. If `make` is False, a local folder is made only with the first file in it.
     """
     scheme, separator, rest = directory.partition("://")
     if not separator:
@@ -47,7 +48,8 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
 
 
 def there_is(directory: str) -> bool:
-    """Whether there is such a folder; opening a store makes one. Of a URL only opening it shows."""
+    """Return whether the folder exists. `open_store` would make it. True for a URL, which only opening
+    can check."""
     scheme, separator, rest = directory.partition("://")
     if separator and scheme not in ("file", "local"):
         return True
@@ -55,15 +57,15 @@ def there_is(directory: str) -> bool:
 
 
 def allow_scheme(scheme: str) -> None:
-    """Takes an fsspec file system of one's own: its `pipe_file(mode="create")` must be atomic, and must
-    raise FileExistsError where the file is there. To be called in every process, as by the module that
-    registers it with fsspec."""
+    """Allow an fsspec file system of the user's own. Its `pipe_file(mode="create")` must be atomic, and
+    must raise FileExistsError if the file exists. Call it in every process, such as in the module that
+    registers the file system with fsspec."""
     _CONDITIONAL.add(scheme)
 
 
 def check_writable(store: Store, directory: str) -> None:
-    """Check that the store supports put-if-absent writes. Raises ConfigurationError, with the
-    directory, if it does not, or a write fails."""
+    """Check that the store supports put-if-absent writes. Raise ConfigurationError, with the directory,
+    if it does not, or a write fails."""
     path = f".probe/{uuid4().hex}"
     try:
         first, second = store.put_if_absent(path, b"1"), store.put_if_absent(path, b"2")
@@ -81,7 +83,7 @@ def check_writable(store: Store, directory: str) -> None:
 
 
 class LocalStore:
-    """Files under a folder of a local or shared disk. Safe for many threads and processes."""
+    """A store of files in a folder of a local or shared disk. Safe for many threads and processes."""
 
     def __init__(
         self, root: str | os.PathLike[str], *, durable: bool = True, make: bool = True
@@ -125,7 +127,7 @@ class LocalStore:
         return sorted(path for path in self._walk(prefix) if not _is_temporary(path))
 
     def delete(self, path: str) -> None:
-        """Also removes the folders that this leaves empty, up to the root."""
+        """Delete the file, and folders that become empty by that, up to the root."""
         target = self._root / _inside(path)
         target.unlink(missing_ok=True)
         for folder in target.parents:
@@ -134,7 +136,7 @@ class LocalStore:
             try:
                 folder.rmdir()
             except OSError:
-                return  # Not empty, or not there.
+                return  # It is not empty, or does not exist.
 
     def _walk(self, prefix: str) -> Iterator[str]:
         for folder, _, files in os.walk(self._root / prefix, onerror=_unless_missing):
@@ -165,7 +167,7 @@ class LocalStore:
     def _make_temporary(self, folder: Path) -> tuple[int, str]:
         while True:
             folder.mkdir(parents=True, exist_ok=True)
-            # Another process may remove the folder as empty just now; then it is made again.
+            # If another process removes the folder as empty at this moment, make it again.
             with contextlib.suppress(FileNotFoundError):
                 return tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
 
@@ -189,18 +191,18 @@ def _unless_missing(error: OSError) -> None:
 
 
 def _inside(path: str) -> str:
-    """The path. Raises PermissionError where it leads out of the store's root (CP32)."""
+    """Return the path. Raise PermissionError if it leads out of the store's root (CP32)."""
     if path.startswith("/") or ".." in path.split("/"):
         raise PermissionError(f"{path!r} is outside of the store")
     return path
 
 
 class FsspecStore:
-    """Objects under an fsspec URL. The library of the scheme (s3fs, gcsfs, adlfs) must be there. Each
-    call is bounded; what a late one may do is described in `connectors/calls/file_systems.py`."""
+    """A store of objects under an fsspec URL. It needs the library of the scheme (s3fs, gcsfs, adlfs).
+    Each call has a deadline; `connectors/calls/file_systems.py` describes what a late call may do."""
 
     _creating = threading.Lock()
-    """In the memory file system the look and the write are two steps."""
+    """Lock for the memory file system, which checks and writes in two steps."""
 
     def __init__(self, url: str) -> None:
         try:
@@ -222,15 +224,16 @@ class FsspecStore:
         with _os_errors():
             self._make_folder(path)
             try:
-                # Only the memory file system needs the lock: who holds it must not wait for a store.
+                # Only the memory file system needs the lock: its holder must not wait for a store.
                 with self._creating if self._fs.protocol == "memory" else contextlib.nullcontext():
                     self._fs.pipe_file(full, data, mode="create")
             except FileExistsError:
                 return False
             except TimeoutError:
-                raise  # Whether the file exists is not known, and the store does not answer.
+                raise  # The file may exist, and the store does not respond.
             except Exception:
-                # Services report a failed precondition in many ways; whether a file is there is clear.
+                # Services report a failed precondition in many ways, but whether a file exists is
+                # clear.
                 if self._fs.exists(full):
                     return False
                 raise
@@ -241,7 +244,7 @@ class FsspecStore:
             return bytes(self._fs.cat_file(self._full(path)))
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
-        return []  # The services show whole objects alone, and drop what is left of others.
+        return []  # Services list only complete objects, and drop incomplete ones.
 
     def list(self, prefix: str) -> list[str]:
         with _os_errors():
@@ -265,7 +268,8 @@ class FsspecStore:
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert errors: the libraries that fsspec uses raise their own, a store raises OSError."""
+    """Convert errors in the block: the libraries under fsspec raise their own, a store raises
+    OSError."""
     try:
         yield
     except OSError:

@@ -1,4 +1,4 @@
-"""The folder for things that are made or fetched once per user. Imports only fast modules."""
+"""The folder for objects that are made or downloaded once per user. Imports only fast modules."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """The process from which Spark forks the Python workers of a session that Rheos has made.
 
-It is PySpark's own daemon, and has imported beforehand what a slot of a job needs: a fresh worker
-starts in milliseconds, where imports took a second or more. Nothing but imports happens before the
-fork: the thread pools of Polars and Arrow begin with their first use, which must be the worker's.
+It is PySpark's own daemon, and has already imported what a slot of a job needs. So a new worker starts
+in milliseconds, whereas the imports take a second or more. Nothing but imports happens before the fork:
+the thread pools of Polars and Arrow start at their first use, which must be in the worker.
 
-Spark starts it when the first task waits for it. One that was started before, with `--ahead PLACE`
-(`daemon_ahead`), has its imports behind it by then, and takes over.
+Spark starts the daemon when the first task waits for it. A daemon that Rheos started earlier, with
+`--ahead PLACE` (`daemon_ahead`), has finished its imports by then, and takes over.
 
-Another is chosen by `spark.python.daemon.module`; `pyspark.daemon` is Spark's default.
+`spark.python.daemon.module` selects another daemon; `pyspark.daemon` is Spark's default.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from rheos.runtimes.spark.worker_exits import report_exits
 _BEFOREHAND = (
     "pyspark.worker",
     "rheos.runtimes.continuous.worker",
-    "pandas",  # Functions on its frames need it.
+    "pandas",  # Functions on pandas frames need it.
 )
 
 
 def import_beforehand() -> None:
     for module in _BEFOREHAND:
-        # What cannot be imported here fails in the worker, where the error reaches the user.
+        # If an import fails here, it fails again in the worker, whose error reaches the user.
         with contextlib.suppress(Exception):
             importlib.import_module(module)
-    # The collector would write to pages that all workers share.
+    # A collection would write to pages that all workers share.
     gc.collect()
     gc.freeze()
 
 
 def prefer_installed_pyspark() -> None:
-    """Spark puts PySpark's zip first in the path, and Python compiles that anew at each start, which
-    takes a second. Where it belongs to the PySpark that is installed here, that one is the same."""
+    """Remove PySpark's zip from the path if it belongs to the PySpark that is installed here. Spark
+    puts it first, and Python compiles it anew at each start, which takes a second."""
     home = os.environ.get("SPARK_HOME", "")
     zipped = os.path.join(home, "python", "lib", "pyspark.zip")
     others = [path for path in sys.path if path != zipped]

@@ -1,9 +1,8 @@
-"""The daemon of Spark's Python workers, started before Spark asks for one.
+"""The daemon of Spark's Python workers, started before Spark needs one.
 
-What a worker needs takes a second or two to import, and Spark starts its daemon when the first task
-waits for it. So where Rheos makes a session, a process begins with those imports while the JVM starts,
-and then waits at a socket in a folder that only the user can enter, for the daemon that Spark starts to
-hand over (`daemon_handover`).
+A worker's imports take a second or two, and Spark starts its daemon when the first task waits for it.
+So if Rheos makes a session, a process starts with those imports while the JVM starts. Then it waits at
+a socket, in a folder that only the user can enter, until Spark's daemon hands over (`daemon_handover`).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _ENDS_WITHIN_S = 5.0
 
 
 class DaemonAhead:
-    """On the driver: the process, and where Spark's daemon finds it."""
+    """The early daemon, on the driver: its process, and the place where Spark's daemon finds it."""
 
     def __init__(self) -> None:
         self.surroundings = surroundings()
@@ -43,21 +42,21 @@ class DaemonAhead:
         self.place = str(Path(self._folder.path, "daemon"))
         self._process = subprocess.Popen(
             [sys.executable, "-m", _MODULE, "--ahead", self.place],
-            stdin=subprocess.PIPE,  # While nobody has found it, it ends when this does.
-            stderr=subprocess.DEVNULL,  # Until then, what it says is for nobody.
+            stdin=subprocess.PIPE,  # Until Spark's daemon finds it, it ends when this pipe does.
+            stderr=subprocess.DEVNULL,  # Until then, nobody needs its output.
             env={
                 **os.environ,
                 **ONE_THREAD,
                 "PYTHONHASHSEED": os.environ.get("PYTHONHASHSEED", "0"),
                 "PYTHONUNBUFFERED": "YES",
             },
-            # Ctrl-C is for the driver.
+            # Only the driver reacts to Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         )
 
     def came_up(self) -> bool:
-        """Waits until it listens, before its imports. False where it has ended: a Python that is
-        started again does not find Rheos, and a daemon would not, either."""
+        """Wait until it listens, before its imports. Return False if it has ended: a new Python process
+        does not find Rheos, and Spark's daemon would not, either."""
         while not os.path.exists(self.place):
             if self._process.poll() is not None:
                 return False
@@ -65,12 +64,12 @@ class DaemonAhead:
         return True
 
     def discard(self) -> None:
-        """End one that was never taken over, at once: it has forked nothing."""
+        """Kill a daemon that was never taken over. It has forked nothing."""
         self._process.kill()
         self.close()
 
     def close(self) -> None:
-        """Ends it, and what it has forked. May be called again."""
+        """End the daemon, and the processes that it has forked. May be called again."""
         self._process.terminate()
         try:
             self._process.wait(_ENDS_WITHIN_S)

@@ -1,11 +1,12 @@
 """Handover from the daemon that Spark has started to the one that was started early (`daemon_ahead`).
 
-Spark's daemon connects to the socket of the early one, passes on everything that it received from Spark
-(streams, environment, arguments and paths), and then only waits for the other's end: to Spark it is the
-daemon. Only the first that connects hands over. A later one, or one that finds no early daemon, does
-the work itself. Spark ends its daemon by closing its input, which belongs to the early one by then.
+Spark's daemon connects to the socket of the early one, and passes on everything that it received from
+Spark: streams, environment, arguments and paths. Then it only waits for the early daemon to end: to
+Spark it is the daemon. Only the first one that connects hands over. A later one, or one that finds no
+early daemon, does the work itself. Spark ends its daemon by closing its input, which the early daemon
+owns by then.
 
-It imports little, because Spark waits for it.
+This module imports little, because Spark waits for it.
 """
 
 from __future__ import annotations
@@ -19,15 +20,15 @@ import sys
 from collections.abc import Callable
 
 PLACE = "RHEOS_DAEMON_AHEAD"
-"""The variable of the environment that says where the socket is."""
+"""Environment variable that contains the path of the socket."""
 
 _TAKEN = b"+"
 _STREAMS = (0, 1, 2)
 
 
 def another_stands_in() -> bool:
-    """In the daemon that Spark has started: whether there is one that was started ahead. If so, this
-    returns when that has ended."""
+    """Hand over to an early daemon, if there is one: then wait until it has ended, and return True.
+    Called in the daemon that Spark has started."""
     place = os.environ.get(PLACE)
     if place is None:
         return False
@@ -47,8 +48,8 @@ def another_stands_in() -> bool:
 
 
 def stands_in(place: str, import_beforehand: Callable[[], None]) -> bool:
-    """In the process that was started ahead: imports, waits for the daemon that Spark has started, and
-    takes its place. False where the driver ended before, or needs none."""
+    """Import, wait for the daemon that Spark has started, and take its place. Return False if the
+    driver ended before, or needs no daemon. Called in the early daemon."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(place)
         listener.listen(1)
@@ -69,6 +70,6 @@ def stands_in(place: str, import_beforehand: Callable[[], None]) -> bool:
     sys.path[:] = paths
     sys.argv[:] = arguments
     spark.sendall(_TAKEN)
-    # It is open until this process ends, whatever its workers do.
+    # The connection stays open until this process ends, whatever its workers do.
     os.register_at_fork(after_in_child=spark.close)
     return True

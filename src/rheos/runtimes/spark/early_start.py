@@ -1,10 +1,10 @@
-"""The JVM of Spark's driver and the daemon of its Python workers, started while Python still imports
-what the program is made of.
+"""Early start of the JVM of Spark's driver and of the daemon of its Python workers, while Python still
+imports the program's modules.
 
-Each takes a second or two. So the command that runs a program starts them first of all, where the
-program will likely need them, and the session that Rheos makes takes them over. Nothing else sees them:
-a program that makes a session of its own gets a JVM of its own. They are taken over only if they are
-what would be started then, and are killed where they are not, or when the command ends.
+Each takes a second or two to start. So the command that runs a program starts them first, if the
+program will probably need them. The session that Rheos makes takes them over, if they have the settings
+that it needs. Otherwise they are killed, at the latest when the command ends. A program that makes a
+session of its own gets a JVM of its own.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _LOOK_EVERY_S = 0.01
 
 
 class _Jvm:
-    """A process that will say at which port it listens."""
+    """A JVM process that will report the port at which it listens."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.settings = settings
@@ -64,16 +64,17 @@ class _Jvm:
                 *(each for word in words for each in ("--conf", word)),
                 *shlex.split(given),
             ],
-            stdin=subprocess.PIPE,  # It ends when this does.
+            stdin=subprocess.PIPE,  # The JVM ends when this pipe does.
             stderr=subprocess.PIPE,
             env={
                 **os.environ,
                 **local_environment(),
-                "SPARK_HOME": str(spark_home()),  # The script would start a Python to find it.
+                # Otherwise the script would start a Python process to find it.
+                "SPARK_HOME": str(spark_home()),
                 "SPARK_CONNECT_MODE": "0",
                 "_PYSPARK_DRIVER_CONN_INFO_PATH": str(self._said),
             },
-            # Ctrl-C is for Python.
+            # Only Python reacts to Ctrl-C.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
         )
 
@@ -81,7 +82,8 @@ class _Jvm:
         threading.Thread(target=self._pass_on, name="rheos-jvm-stderr", daemon=True).start()
 
     def _pass_on(self) -> None:
-        """Pass on what it says, once it is taken over: its log to the job's log, all else as it is."""
+        """Forward the JVM's output, once it is taken over: log lines to the job's log, other lines
+        unchanged."""
         assert self.process.stderr is not None
         sorted_lines = JvmLines()
         with self.process.stderr as lines:
@@ -104,7 +106,7 @@ class _Jvm:
             time.sleep(_LOOK_EVERY_S)
         said = self._said.read_bytes()
         port, length = struct.unpack_from(">ii", said)
-        # As `spark-submit` does where it runs a program.
+        # As `spark-submit` does when it runs a program.
         there = {
             "PYSPARK_GATEWAY_PORT": str(port),
             "PYSPARK_GATEWAY_SECRET": said[8 : 8 + length].decode(),
@@ -119,7 +121,7 @@ class _Jvm:
         return gateway
 
     def serves(self) -> None:
-        """It is taken over."""
+        """Mark the JVM as taken over."""
         self._heard.set()
         self._folder.close()
 
@@ -137,19 +139,20 @@ _daemon: DaemonAhead | None = None
 
 
 def start(program: str, runtime: str, master: str) -> bool:
-    """Start both for the program of that text, where that is likely right, and return whether they
-    start: `runtime` and `master` are what the command says. Whatever prevents it is reported when a
-    session is made."""
+    """Start both for the program with this source, if it probably needs them, and return whether they
+    start. `runtime` and `master` are those of the command. If anything prevents it, the session reports
+    the reason later."""
     global _jvm, _daemon
     needs_none = runtime == "simulated" or _NEEDS_NONE.search(program) is not None
     another = any(name in os.environ for name in _ANOTHER)
     another |= not master.startswith("local") or "--master" in os.environ.get("PYSPARK_SUBMIT_ARGS", "")
     if needs_none or another:
         return False
-    atexit.register(discard)  # Ctrl-C may come before anything else would do it.
+    atexit.register(discard)  # Ctrl-C may arrive before anything else would kill it.
     with contextlib.suppress(ConfigurationError, OSError, AssertionError):
-        # Also one that is to write the archive of Spark's classes: if it is killed, it writes none.
-        # If Python is killed in these seconds, the archive has few classes, and starts stay slower.
+        # It may also be the JVM that writes the archive of Spark's classes. If that JVM is killed, it
+        # writes none. If Python is killed in these seconds, the archive has few classes, and later
+        # starts are slower.
         _jvm = _Jvm(jvm_settings(require_java()))
         if workers_run_this_python():
             _daemon = DaemonAhead()
@@ -157,8 +160,8 @@ def start(program: str, runtime: str, master: str) -> bool:
 
 
 def take_jvm(conf: SparkConf) -> JavaGateway | None:
-    """The gateway to the JVM that was started, if it is what a session of `conf` needs. Else it is
-    killed."""
+    """Return the gateway to the early JVM if it has the settings of a session with `conf`. Otherwise
+    kill the JVM and return None."""
     global _jvm
     jvm, _jvm = _jvm, None
     if jvm is None:
@@ -175,7 +178,7 @@ def take_jvm(conf: SparkConf) -> JavaGateway | None:
 
 
 def take_daemon() -> DaemonAhead:
-    """The daemon that was started, or a new one where that is not what would be started now."""
+    """Return the early daemon, or a new one if the environment has changed since."""
     global _daemon
     daemon, _daemon = _daemon, None
     if daemon is not None and daemon.surroundings != surroundings():
@@ -185,7 +188,7 @@ def take_daemon() -> DaemonAhead:
 
 
 def discard() -> None:
-    """Nobody will need them."""
+    """Kill the early processes, because nothing will need them."""
     global _jvm, _daemon
     jvm, _jvm = _jvm, None
     daemon, _daemon = _daemon, None

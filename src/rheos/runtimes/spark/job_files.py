@@ -1,4 +1,4 @@
-"""The files and folders of a job (`Environment(files=...)`), brought to Spark's workers.
+"""The files and folders of a job (`Environment(files=...)`), made available to Spark's workers.
 
 Workers on the driver's machine read them in place. Spark copies them to other workers, together with
 the rest of an application's files: into one folder, under the last part of their paths.
@@ -19,7 +19,7 @@ _BROUGHT = "brought by spark:"
 
 
 def brought(context: SparkContext, job: JobContext) -> JobContext:
-    """Return the job's context for the workers. Raises ConfigurationError if two files have the same
+    """Return the job's context for the workers. Raise ConfigurationError if two files have the same
     name."""
     if not job.files or is_local(context):
         return job
@@ -45,7 +45,7 @@ def brought(context: SparkContext, job: JobContext) -> JobContext:
 
 
 def local(job: JobContext) -> JobContext:
-    """The job as its functions see it. Called on a worker."""
+    """Return the job as its functions see it, with local paths. Called on a worker."""
     if not job.files:
         return job
     return replace(job, files={name: _place(path) for name, path in job.files.items()})

@@ -1,4 +1,4 @@
-"""The JVM of Spark's driver: the error for one that has ended, and the lines that it writes.
+"""The JVM of Spark's driver: the error if it has ended, and the lines that it writes.
 
 The JVM may be started before PySpark is imported, so this module does not import PySpark either.
 """
@@ -23,7 +23,7 @@ _LEVELS = {"WARN": logging.WARNING, "ERROR": logging.ERROR, "FATAL": logging.CRI
 
 
 class JvmLines:
-    """Sorts the lines of one JVM."""
+    """A parser of the lines of one JVM."""
 
     def __init__(self) -> None:
         self._level: int | None = None
@@ -61,7 +61,7 @@ def jvm_lost(error: BaseException) -> JobFailedError | None:
     lost = isinstance(error, Py4JNetworkError | ConnectionError)
     process = _process()
     if process is None:
-        # It was started by somebody else, as by spark-submit.
+        # Another program started it, such as spark-submit.
         return _lost("the connection to it was lost") if lost else None
     try:
         code = process.wait(_EXITS_WITHIN_S if lost else 0)
@@ -71,8 +71,8 @@ def jvm_lost(error: BaseException) -> JobFailedError | None:
 
 
 def check_jvm() -> None:
-    """Raises ConfigurationError where this process has had a JVM, and it has ended: PySpark cannot
-    start a second one."""
+    """Raise ConfigurationError if this process had a JVM that has ended: PySpark cannot start a second
+    one."""
     process = _process()
     code = None if process is None else process.poll()
     if code is not None:

@@ -38,12 +38,12 @@ _PATIENT_COMPILER = tuple(
         "BackEdgeThreshold": 40_000,
     }.items()
 )
-"""Options by which the JVM's optimising compiler waits for code that is ten times as hot as usual. Most
+"""Options that make the JVM's optimising compiler wait for code that is ten times as hot as usual. Most
 of what it compiles while Spark starts is not run again, and that takes a third of the time."""
 
 
 def jvm_settings(java_version: str, given: str = "") -> dict[str, str]:
-    """For a JVM that is still to be started, whose options are `given` so far."""
+    """Return the settings of a JVM that is not started yet. `given` are its options so far."""
     knows = "Server VM" in java_version and "Tier4" not in given
     ours = list(_PATIENT_COMPILER) if knows else []
     if "log4j" not in given and not os.environ.get("SPARK_CONF_DIR"):
@@ -64,13 +64,14 @@ def local_environment() -> dict[str, str]:
 
 
 def workers_run_this_python() -> bool:
-    """Whether nobody has named another one; many name this one, as Spark's own documentation does."""
+    """Return whether no other Python is configured. Many users configure this one, as Spark's
+    documentation does."""
     return os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
 
 
 def surroundings() -> tuple[dict[str, str], str]:
     """Return the environment and folder of a process that is started here. Names with a leading
-    underscore are left out: libraries set them, such as Polars when it is imported."""
+    underscore are omitted: libraries set them, such as Polars when it is imported."""
     seen = {**os.environ, **local_environment()}
     return {name: value for name, value in seen.items() if not name.startswith("_")}, os.getcwd()
 
@@ -85,7 +86,7 @@ def spark_home(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _quiet_log() -> list[str]:
-    """Our log settings. They act from the JVM's first line."""
+    """Return the option for our log settings, which apply from the JVM's first line."""
     file = resources.files("rheos.runtimes.spark") / "log4j2.properties"
     return [f"-Dlog4j2.configurationFile={file.as_uri()}"] if isinstance(file, Path) else []
 
@@ -96,7 +97,8 @@ def require_java() -> str:
 
 
 def find_java(of: str) -> tuple[str, str]:
-    """The path of the Java that `of` runs on, and what it says of its version."""
+    """Return the path of the Java on which `of` runs, and its description of its version. Raise
+    ConfigurationError if it is missing or too old."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or shutil.which(java) is None:
@@ -120,8 +122,8 @@ def _version(java: str) -> str:
 
 
 def memory_settings(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """For a JVM that is still to be started: Spark's own default of 1 GB is for trials. Nothing where
-    the user has said how much it gets."""
+    """Return the heap size of a JVM that is not started yet, as Spark's default of 1 GB is too small.
+    Empty if the user has set it."""
     given = environment.get("PYSPARK_SUBMIT_ARGS", "")
     if "SPARK_DRIVER_MEMORY" in environment or "driver-memory" in given or _MEMORY in given:
         return {}
@@ -131,12 +133,13 @@ def memory_settings(environment: Mapping[str, str] = os.environ) -> dict[str, st
 
 
 def heap_bytes(machine_bytes: int) -> int:
-    """A quarter of the machine: the rest is for the Python workers, which do the work."""
+    """Return the heap size: a quarter of the machine. The Python workers, which do the work, need the
+    rest."""
     return max(_GIB, min(machine_bytes // 4, 8 * _GIB))
 
 
 def _defaults(environment: Mapping[str, str]) -> str:
-    """The text of Spark's own file of settings, which ours would override."""
+    """Return Spark's own settings file without comments; our settings would override it."""
     folder = environment.get("SPARK_CONF_DIR") or spark_home(environment) / "conf"
     try:
         lines = Path(folder, "spark-defaults.conf").read_text().splitlines()

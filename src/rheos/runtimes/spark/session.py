@@ -1,4 +1,4 @@
-"""The Spark context and session that a job runs in: the user's own, what is there, or made for it."""
+"""The Spark context and session of a job: the user's own, an existing one, or a new one."""
 
 from __future__ import annotations
 
@@ -37,14 +37,15 @@ _SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    # A failed barrier stage is never repeated by Spark: restarts belong to the job.
+    # Spark never repeats a failed barrier stage: restarts belong to the job.
     "spark.stage.maxConsecutiveAttempts": "1",
-    # An executor may be gone while Spark still counts its slots; then it looks again, not after 15 s.
+    # If Spark still counts the slots of a lost executor, it looks again after this time, not after 15
+    # s.
     "spark.scheduler.barrier.maxConcurrentTasksCheck.interval": "1s",
     "spark.scheduler.barrier.maxConcurrentTasksCheck.maxFailures": "60",
     "spark.python.worker.reuse": "true",
-    # Rows that a batch job keeps are written in pieces of megabytes: Java's serializer would hold the
-    # last hundred of them.
+    # Rows that a batch job caches are written in pieces of megabytes. Java's serializer would keep the
+    # last hundred of them in memory.
     "spark.serializer.objectStreamReset": "1",
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16384",
 }
@@ -62,14 +63,15 @@ _daemon: DaemonAhead | None = None
 
 
 def get_context(config: JobConfig, slots: int) -> SparkContext:
-    """The context to run in.
+    """Return the context to run in.
 
-    That of `config.spark` is used as it is, and so is one that is there in this process. Otherwise one
-    is made, on `config.master` or on `local[slots]`. It stays for the jobs that follow and goes with
-    the process; a local one that has too few slots for a later job gives way to a larger one.
+    It is the context of `config.spark`, or the active one of this process. Otherwise a new one is made,
+    on `config.master` or on `local[slots]`. It stays for later jobs until the process ends. If a local
+    one has too few slots for a later job, a larger one replaces it.
 
-    Raises ConfigurationError where Java or the master is missing, or the session is of a kind that
-    cannot run jobs.
+    Raises:
+        ConfigurationError: Java or the master is missing, or the session is of a kind that cannot run
+            jobs.
     """
     global _ours
     check_jvm()
@@ -89,7 +91,7 @@ def get_context(config: JobConfig, slots: int) -> SparkContext:
 
 def get_session(config: JobConfig, slots: int) -> SparkSession:
     """Return the session to run in: `config.spark`, the active one, or a new one on the context of
-    `get_context`. It becomes active in this thread. Raises what `get_context` raises."""
+    `get_context`. It becomes active in this thread. Raise the same errors as `get_context`."""
     context = get_context(config, slots)
     session = found_session(config) or _interruptible(lambda: SparkSession(context))
     activate(session)
@@ -97,8 +99,8 @@ def get_session(config: JobConfig, slots: int) -> SparkSession:
 
 
 def found_session(config: JobConfig) -> SparkSession | None:
-    """The session to run in, where there is one already. Jobs that do not look at tables or DataFrames
-    need none, but only its context."""
+    """Return the session to run in, if one exists. Jobs without tables or DataFrames need only a
+    context."""
     if config.spark is not None:
         return _checked(config.spark)
     first = SparkSession._instantiatedSession
@@ -156,7 +158,7 @@ def _checked(session: Any) -> SparkSession:
 
 def _make(config: JobConfig, slots: int) -> SparkContext:
     global _daemon, _started_jvm
-    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM runs already, with its own master.
+    submitted = "PYSPARK_GATEWAY_PORT" in os.environ  # The JVM already runs, with its own master.
     if os.environ.get("SPARK_REMOTE") and config.master is None:
         raise ConfigurationError(
             f"SPARK_REMOTE={os.environ['SPARK_REMOTE']!r} selects Spark Connect, which cannot "
@@ -165,7 +167,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
         )
     java_version = "" if submitted else require_java()
     conf = SparkConf()
-    # A JVM that was started for an earlier context of ours knows that one's master.
+    # A JVM that was started for an earlier context of ours still has that context's master.
     said = None if _started_jvm else conf.get("spark.master", None)
     master = config.master or said or f"local[{max(slots, 1)}]"
     _started_jvm |= SparkContext._gateway is None and not submitted
@@ -192,7 +194,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     try:
         with _environment(surroundings):
             context = _interruptible(make)
-        early_start.discard()  # Ends processes that the context did not use.
+        early_start.discard()  # End processes that the context did not use.
     except Exception as error:
         raise ConfigurationError(
             f"no Spark session could be created on the master {master!r}",
@@ -206,7 +208,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
 
 
 def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
-    """Start our daemon early, and return it. None if Spark's daemon would not find Rheos."""
+    """Start our daemon early, and return it. Return None if Spark's daemon would not find Rheos."""
     if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
         return None
     daemon = early_start.take_daemon()
@@ -214,25 +216,25 @@ def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
     if not daemon.came_up():
         return None
     conf.set(_DAEMON, _OUR_DAEMON)
-    if master.startswith("local-cluster"):  # There each executor has workers of its own.
+    if master.startswith("local-cluster"):  # Each executor has workers of its own.
         daemon.close()
         return None
     return daemon
 
 
 def _load_more_classes(context: SparkContext) -> None:
-    """As the process ends, and its JVM is about to write the archive of Spark's classes: those that a
-    batch job takes, where this was a continuous one."""
+    """Load the classes of a batch job when the process ends. Its JVM is about to write the archive of
+    Spark's classes, and a continuous job does not use them."""
 
     def load() -> None:
-        with contextlib.suppress(Exception):  # There may be no JVM any more.
+        with contextlib.suppress(Exception):  # The JVM may have ended.
             context.cancelAllJobs()
             rows = (
                 SparkSession(context).range(0, 2, 1, 2).mapInArrow(lambda batches: batches, "id long")
             )
             rows.repartition(2, "id").sortWithinPartitions("id").collect()
 
-    with contextlib.suppress(RuntimeError):  # Later versions of Python start no thread here.
+    with contextlib.suppress(RuntimeError):  # Later versions of Python start no thread at exit.
         loading = threading.Thread(target=load, daemon=True)
         loading.start()
         loading.join(_LOADS_WITHIN_S)
@@ -242,23 +244,23 @@ def _local_settings(master: str) -> dict[str, str]:
     if not master.startswith("local"):
         return {}
     return {
-        # For local-cluster: a lost executor is replaced, however often.
+        # For local-cluster: replace a lost executor, however often.
         "spark.deploy.maxExecutorRetries": "-1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",
-        # Spark makes this folder whether or not a table is ever written.
+        # Spark makes this folder even if no table is ever written.
         "spark.sql.warehouse.dir": private_folder(f"rheos-spark-warehouse-{os.getuid()}"),
     }
 
 
 def activate(session: SparkSession) -> None:
-    """Makes it the session that `SparkSession.active()` finds in this thread."""
+    """Make it the session that `SparkSession.active()` returns in this thread."""
     classic = getattr(session._jvm, "org.apache.spark.sql.classic.SparkSession")
     classic.setActiveSession(session._jsparkSession)
 
 
 def is_local(context: SparkContext) -> bool:
-    """Whether all workers run on the driver's machine and see its disk."""
+    """Return whether all workers run on the driver's machine and see its disk."""
     return str(context.master).startswith("local")
 
 
@@ -284,11 +286,11 @@ class SessionIo:
 
 @contextmanager
 def single_threaded_workers(context: SparkContext) -> Iterator[None]:
-    """Within it, functions are built whose workers hold Polars and Arrow to one thread, and which are
-    forked from the daemon that was started ahead, where there is one.
+    """Build functions in the block for workers that limit Polars and Arrow to one thread. If a daemon
+    was started early, these workers are forked from it.
 
-    A worker's environment is fixed when a function is handed to Spark (`mapInArrow`), so that is what
-    must happen inside; running it may happen later.
+    A worker's environment is fixed when a function is passed to Spark (`mapInArrow`), so that must
+    happen in the block. The function may run later.
     """
     environment = context.environment
     before = dict(environment)
@@ -304,7 +306,7 @@ def single_threaded_workers(context: SparkContext) -> Iterator[None]:
 
 def _interruptible(work: Callable[[], T]) -> T:
     """Do the work in another thread. Ctrl-C then ends the wait for it instead of a call into the JVM,
-    which would print a trace. Outside the main thread PySpark also sets no handler of Ctrl-C, which
+    which would print a trace. Outside the main thread, PySpark also sets no handler of Ctrl-C, which
     would cancel every job of the session."""
     done: Future[T] = Future()
 

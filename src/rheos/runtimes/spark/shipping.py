@@ -21,18 +21,18 @@ _MARK = re.compile(r"rheos-error:([A-Za-z0-9+/=]+):rheos-error")
 _CRASHED = "Python worker exited unexpectedly"
 _EXECUTOR_LOST = re.compile(r"ExecutorLostFailure \(.{0,1000}? Reason: (.{1,300})")
 _TASK = re.compile(r"barrier task ResultTask\(\d+, (\d+)\)|Lost task (\d+)\.\d+ in stage")
-"""Names the task that failed. Its number is that of the subtask."""
+"""Matches the number of the task that failed, which is the subtask's number."""
 _ABSENT = re.compile(r"rheos-absent:([\w.]+) (.*?):rheos-absent")
 
 
 def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> WorkerTask:
-    """A function for `mapInArrow`, or `mapPartitions`, that runs `entry` ("package.module:function") on
-    the worker.
+    """Return a function for `mapInArrow`, or `mapPartitions`, that runs `entry`
+    ("package.module:function") on the worker.
 
-    `entry` is called with `payload` and the input: Arrow's batches, or rows. The worker first receives
+    `entry` is called with `payload` and the input: Arrow batches, or rows. The worker first receives
     the driver's `sys.path`, so that it finds modules next to the job file when it unpickles the
     payload. An error of `entry` reaches the driver in a form that `worker_error` reads. If it is to be
-    `readable`, its own text precedes that form.
+    `readable`, the error's own text precedes that form.
     """
     paths = [path for path in sys.path if path]
 
@@ -47,7 +47,7 @@ def worker_task(entry: str, payload: bytes, *, readable: bool = False) -> Worker
             module, name = entry.split(":")
             run = getattr(importlib.import_module(module), name)
         except ImportError as error:
-            # Nothing of Rheos may be here to report it with.
+            # Rheos may be missing on this worker, so it cannot encode the error.
             raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent") from None
         try:
             with shipping.os_exit_raises():

@@ -1,7 +1,7 @@
-"""Finds out which signal has killed a Python worker.
+"""The signal that has killed a Python worker.
 
-Only the daemon that forked a worker can know it, so the daemon writes it to stderr as a line. With a
-local master that is the stderr of the JVM, whose lines the driver reads (`jvm_lines`); on a cluster
+Only the daemon that forked a worker receives it, so the daemon writes it to stderr as a line. With a
+local master, that is the stderr of the JVM, whose lines the driver reads (`jvm_lines`). On a cluster
 the line is in the executor's log.
 """
 
@@ -22,7 +22,7 @@ _LOOK_EVERY_S = 0.02
 
 
 def signal_text(number: int) -> str:
-    """Return a signal for people: "signal 9 (SIGKILL)"."""
+    """Return a description of a signal: "signal 9 (SIGKILL)"."""
     with contextlib.suppress(ValueError):
         return f"signal {number} ({signal.Signals(number).name})"
     return f"signal {number}"
@@ -32,7 +32,7 @@ def signal_text(number: int) -> str:
 
 
 class _Instead:
-    """A module, with other functions for some of its own."""
+    """A module of which some functions are replaced."""
 
     def __init__(self, module: Any, **functions: Any) -> None:
         self._module = module
@@ -43,10 +43,10 @@ class _Instead:
 
 
 def report_exits(daemon: Any) -> None:
-    """Have a daemon of PySpark report workers that are killed by a signal.
+    """Make a PySpark daemon report workers that are killed by a signal.
 
-    It ignores SIGCHLD, so the system forgets how its workers end. From here on a handler collects them
-    instead. Workers that Spark has it kill are not reported.
+    The daemon ignores SIGCHLD, so the system forgets how its workers end. A handler now collects them
+    instead. Workers that Spark tells it to kill are not reported.
 
     Args:
         daemon: the module `pyspark.daemon`, before its `manager` runs.
@@ -80,7 +80,7 @@ def report_exits(daemon: Any) -> None:
 # --- in the driver --------------------------------------------------------------------------------
 
 _signals: dict[int, int] = {}
-"""By process id, the newest last."""
+"""Signals by process id, the newest last."""
 _changed = threading.Lock()
 
 
@@ -97,8 +97,8 @@ def note_exit(line: str) -> bool:
 
 
 def signal_of(pid: int, within_s: float) -> int | None:
-    """Return the signal that has killed a worker of this machine, once; None if no report of it comes
-    within some time."""
+    """Return the signal that has killed a worker of this machine, and forget it. Return None if no
+    report arrives within the time."""
     deadline_s = time.monotonic() + within_s
     while True:
         with _changed:
