@@ -14,11 +14,11 @@ from rheos.core.protocol.elements import SWM
 
 
 def bounded_plan(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with the pace of its replays taken off: a batch job reads as fast as it can. Nor do its
-    rows carry what the stream had reached (`__swm`): it has all rows of a key before it delivers any.
+    """Return the plan for bounded input. Its replays have no pace: a batch job reads as fast as it can.
+    Its rows carry no event-time progress (`__swm`), as it has all rows of a key before it delivers any.
 
-    Raises ConfigurationError for a source that never ends, and ProgramError for what means nothing in a
-    batch job.
+    Raise ConfigurationError for a source that never ends, and ProgramError for something that has no
+    meaning in a batch job.
     """
     for operator in plan.operators():
         try:

@@ -1,15 +1,16 @@
-"""Rows of a keyed edge, on their way through Spark's shuffle.
+"""The rows of a keyed edge in Spark's shuffle.
 
 A *bucket* is a range of hashes. The sender's task hashes the key of each row, gathers rows, and packs
-those of a bucket into one Spark row. Spark shuffles these, and sorts them by bucket and arrival; the
-receiver's task sorts the rows of one bucket after the other, by hash and event time. So what it hands
-on is sorted by hash as a whole.
+the rows of a bucket into one Spark row. Spark shuffles these, and sorts them by bucket and arrival. The
+receiver's task sorts the rows of one bucket after the other, by hash and event time. So its output is
+sorted by hash as a whole.
 
     rows ─ hashed, packed by bucket ═ shuffle ═ bucket 0 ─ sorted ─┐
                                                 bucket 1 ─ sorted ─┴─ rows by hash and event time
 
-Rows that are equal in both stay in the order of arrival: by the partition they came from, and their
-order in that. A bucket that is too large for memory, as that of a hot key may be, is sorted on disk.
+Rows with equal hash and event time stay in the order of arrival: by their partition of origin, and
+their order within it. A bucket that is too large for memory, such as that of a hot key, is sorted on
+disk.
 """
 
 from __future__ import annotations
@@ -32,19 +33,21 @@ from rheos.runtimes.batch.sorted_runs import Order, SortedRuns
 from rheos.runtimes.batch.tasks import RowsOutput
 
 BUDGET_BYTES = 64 * MIB
-"""A bucket that is larger is sorted on disk."""
+"""Size in bytes above which a bucket is sorted on disk."""
 
 _GATHERED_VALUES = 1 << 18
-"""A sixteenth of the values of 8 bytes that a task gathers."""
+"""A sixteenth of the 8-byte values that a task gathers."""
 
 _LEAVING_BYTES = 4 * MIB
 """Size in bytes at which packed rows are sent."""
 
 
 def bucket_bits(partitions: int, columns: int) -> int:
-    """Into how many buckets hashes are cut, as a power of two: 16 to a partition, so that partitions
-    are about equal; but from 512 to 8,192, and fewer where there are many columns: then few rows are
-    gathered, and some of them are to be in each bucket."""
+    """Return the number of buckets into which hashes are divided, as a power of two.
+
+    It is 16 per partition, so that partitions are about equal, within 512 and 8,192. With many columns
+    it is lower: a task then gathers fewer rows, and each bucket should contain some of them.
+    """
     most = min(max((_GATHERED_VALUES // max(columns, 1)).bit_length() - 1, 9), 13)
     return min(max((16 * partitions - 1).bit_length(), 9), most)
 
@@ -53,7 +56,7 @@ def bucket_bits(partitions: int, columns: int) -> int:
 
 
 class BucketOutlet(Outlet):
-    """Hashes the keys of rows, and packs them by bucket."""
+    """An outlet that hashes the keys of rows, and packs the rows by bucket."""
 
     def __init__(self, output: RowsOutput, partition: int, rows_at_once: int = ROWS_AT_ONCE) -> None:
         self._keys = output.edge.keys
@@ -104,7 +107,7 @@ class BucketOutlet(Outlet):
 
 
 def _buckets(hashes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint16]:
-    """The bucket of each hash. They are in the order of hashes."""
+    """Return the bucket of each hash. Buckets have the order of hashes."""
     ranges: npt.NDArray[np.int64] = (hashes >> (64 - bits)) + (1 << (bits - 1))
     return ranges.astype(np.uint16)
 
@@ -113,7 +116,7 @@ def _buckets(hashes: npt.NDArray[np.int64], bits: int) -> npt.NDArray[np.uint16]
 
 
 class SortedBuckets:
-    """Sorts the rows of buckets, which come one after the other."""
+    """A sorter of buckets' rows, which arrive bucket by bucket."""
 
     def __init__(self, order: Order, folder: str, budget_bytes: int = BUDGET_BYTES) -> None:
         self._order = order
@@ -124,8 +127,8 @@ class SortedBuckets:
         self._size_bytes = 0
 
     def take(self, bucket: int, rows: pa.RecordBatch, size_bytes: int) -> Iterator[pa.RecordBatch]:
-        """Takes hashed rows, as the iterator is read, and gives those of the bucket before, where there
-        is a new one."""
+        """Take hashed rows. If they begin a new bucket, yield the rows of the previous one. Takes them
+        only as the iterator is read."""
         if bucket != self._bucket:
             yield from self.end()
             self._bucket = bucket
@@ -135,7 +138,7 @@ class SortedBuckets:
             self._runs.add(self._taken())
 
     def end(self) -> Iterator[pa.RecordBatch]:
-        """The rows of the last bucket."""
+        """Yield the rows of the last bucket."""
         if self._waiting and not self._runs:
             yield self._taken()
         elif self._runs:
@@ -151,13 +154,13 @@ class SortedBuckets:
 
 
 def without_hashes(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
-    """Our batches, of hashed rows: more than one where a dictionary's narrow indices, or a narrow run
-    end, cannot reach over all of them."""
+    """Yield our batches of hashed rows. A batch is divided if a dictionary's narrow indices, or narrow
+    run ends, cannot cover all its rows."""
     return converted(rows.select(range(1, rows.num_columns)), schema)
 
 
 def converted(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
-    """Our batches, of rows as they travel; see `without_hashes`."""
+    """Yield our batches of shuffled rows; see `without_hashes`."""
     try:
         yield _converted(rows.columns, schema)
     except pa.ArrowInvalid:
@@ -168,7 +171,7 @@ def converted(rows: pa.RecordBatch, schema: pa.Schema) -> Iterator[Batch]:
         yield from converted(rows.slice(half), schema)
 
 
-# --- how columns travel ---------------------------------------------------------------------------
+# --- types of columns in the shuffle --------------------------------------------------------------
 
 
 def hashed_schema(schema: pa.Schema) -> pa.Schema:
@@ -178,8 +181,8 @@ def hashed_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """Return a plain type in place of one whose rows Arrow cannot reorder, or would send together with
-    the values of all other rows."""
+    """Return a plain type for one whose rows Arrow cannot reorder, or would send together with the
+    values of all other rows."""
     if isinstance(kind, pa.BaseExtensionType):
         storage = _plain(kind.storage_type)
         return kind if storage == kind.storage_type else storage
@@ -209,7 +212,7 @@ def _converted(columns: list[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Cast to the plain type or back. Arrow's own casts support dictionaries of strings only."""
+    """Cast to the plain type or back. Arrow's own casts support only dictionaries of strings."""
     if isinstance(column, pa.DictionaryArray):
         return column.dictionary.cast(kind).take(column.indices)
     if pa.types.is_run_end_encoded(column.type):

@@ -2,8 +2,8 @@
 
 The sender's task runs the window operator itself over its rows, with the lowest possible watermark. So
 nothing fires, and each row's own `__wm` decides whether it is late, as always. At the end the operator
-has its state, in the form that a savepoint holds. Spark's shuffle moves this state, cut into ranges of
-key groups. The receiver opens the operator from the state of all senders, and everything fires.
+has its state, in the form of a savepoint. Spark's shuffle moves this state, divided into ranges of key
+groups. The receiver opens the operator from the state of all senders, and all windows fire.
 
     rows ─ windows ─ state ═ shuffle ═ state ─ windows ─ results
 
@@ -32,11 +32,11 @@ BUDGET_BYTES = 64 * MIB
 """Size in bytes of the state that a sender combines before it sends it and starts again."""
 
 _BUCKETS = 128
-"""Into how many ranges of key groups state is cut, at the most."""
+"""Maximum number of ranges of key groups into which state is divided."""
 
 
 class CombiningOutlet(Outlet):
-    """Takes the rows of an edge into windows, and lets their state leave."""
+    """An outlet that aggregates the rows of an edge in windows, and outputs their state."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class CombiningOutlet(Outlet):
         numbers = {name: number for number, name in enumerate(self._windows.states())}
         for part in self._windows.unordered_state():
             if part.kind is StateKind.UNION:
-                continue  # It says up to where windows have fired, and none have.
+                continue  # It contains the time up to which windows have fired, and none have.
             for table in _tables(part):
                 for bucket, rows in _cut(table, self._ctx.max_parallelism):
                     yield combined_row(bucket, numbers[part.state], pack(rows))
@@ -104,7 +104,7 @@ def _tables(part: SnapshotPart) -> Iterator[pa.Table]:
 
 
 def _cut(table: pa.Table, max_parallelism: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each bucket that has any. They are sorted by key group."""
+    """Yield the rows of each bucket that has any. The table is sorted by key group."""
     groups = table.column(KEY_GROUP).to_numpy().astype(np.int64)
     buckets, starts = np.unique(
         groups * min(_BUCKETS, max_parallelism) // max_parallelism, return_index=True
@@ -115,14 +115,14 @@ def _cut(table: pa.Table, max_parallelism: int) -> Iterator[tuple[int, pa.Record
 
 
 class CombinedState(Mapping[str, Iterable[pa.Table]]):
-    """The combined rows that a window operator is opened from, sorted by the number of their state.
+    """The combined state from which a window operator is opened, sorted by the number of the state.
 
-    The operator reads them in the order of its `states()`.
+    The operator must read the states in the order of its `states()`.
     """
 
     def __init__(self, windows: WindowOperator, inbox: Iterable[pa.RecordBatch]) -> None:
         self._numbers = {name: number for number, name in enumerate(windows.states())}
-        # It belongs to no row. All senders have the same one, as nothing has fired anywhere.
+        # This state belongs to no row. It is equal in all senders, as nothing has fired anywhere.
         self._nothing = {
             part.state: list(_tables(part))
             for part in windows.unordered_state()
@@ -132,7 +132,7 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
         self._next = next(self._inbox, None)
 
     def notes(self) -> Iterator[bytes]:
-        """The notes, which are to be read first."""
+        """Yield the notes. They must be read first."""
         while self._next is not None and self._next[0] == NOTE_STATE:
             yield self._next[1].to_pybytes()
             self._next = next(self._inbox, None)
@@ -160,5 +160,5 @@ class CombinedState(Mapping[str, Iterable[pa.Table]]):
             yield pa.Table.from_batches(rest)
 
     def check_read(self) -> None:
-        """All of it must have been asked for."""
+        """Check that all of it was read."""
         assert self._next is None, "an operator reads its states in the order in which it declares them"

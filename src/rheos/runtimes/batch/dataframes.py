@@ -75,7 +75,7 @@ _PARTITIONS = (
 """Spark's settings for the initial number of partitions of a shuffle, the preferred one first."""
 
 FRAME_EDGE = -1
-"""Number of the edge by which rows of the user's own DataFrame leave. The plan has no such edge."""
+"""Number of the edge to the user's own DataFrame. The plan has no such edge."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +84,12 @@ class _Left:
 
     frame: DataFrame
     single: bool
-    """All rows leave by one edge, and the notes ride with them."""
+    """Whether all rows leave by one edge, together with the notes."""
 
 
 @dataclass
 class Translation:
-    """Builds the DataFrames of a plan. It runs nothing, but for what `keep` does."""
+    """A translator that builds the DataFrames of a plan. It runs nothing; only `keep` may."""
 
     session: SparkSession
     handed: HandedOver
@@ -97,11 +97,12 @@ class Translation:
     first_attempt: int
     batch_rows: int
     keep: Callable[[Chain, DataFrame], DataFrame]
-    """Gives a DataFrame of the same packed rows of a chain that is computed once, whatever reads it."""
+    """Returns a DataFrame with the same packed rows of a chain that is computed once for all its
+    readers."""
     most_bytes: int = 0
-    """So much of its rows a job can collect."""
+    """Maximum size in bytes of the rows that a job can collect."""
     readable_errors: bool = False
-    """Errors begin with their own text, for readers of Spark's exceptions."""
+    """Whether errors begin with their own text, for readers of Spark's exceptions."""
     limits: StateConfig = field(default_factory=StateConfig)
     """Limits of the state of one key."""
 
@@ -110,8 +111,8 @@ class Translation:
         return self.handed.plan
 
     def ends(self) -> list[tuple[Chain, DataFrame]]:
-        """Return the outputs that no other chain reads: packed notes with the rows that the driver
-        collects, or the rows of a frame."""
+        """Return the outputs that no other chain reads. They contain packed notes with the rows that
+        the driver collects, or the rows of a frame."""
         left: dict[int, _Left] = {}
         ends: list[tuple[Chain, DataFrame]] = []
         for chain in self.plan.chains:
@@ -196,13 +197,14 @@ class Translation:
         head = self.plan.chains[edge.target].operators[0]
         if _combines(head):
             return CombinedOutput(head)
-        # Buckets of all ports are one and the same.
+        # The buckets of all ports must be the same.
         widest = max(len(port.schema) for port in head.ports if port.keys)
         bits = bucket_bits(self._partitions, widest)
         return RowsOutput(edge, head.ports[edge.target_port].schema, bits)
 
     def _sending(self, chain: Chain) -> Chain:
-        """The chain as its tasks get it: rows that several edges take leave once, by the first edge."""
+        """Return the chain as its tasks receive it: rows for several edges leave once, by the first
+        edge."""
         chain = shippable(chain)
         operators = tuple(
             replace(
@@ -225,11 +227,11 @@ class Translation:
 
     @cached_property
     def _shared(self) -> dict[int, int]:
-        """The edges by which the rows of other edges leave."""
+        """Return the edges by which the rows of other edges leave."""
         shared: dict[int, int] = {}
         for operator in self.plan.operators():
             for routes in operator.routes.values():
-                # Rows that leave the plan have a port of their own.
+                # Rows for the driver have a port of their own.
                 edges = [
                     route.edge
                     for route in routes
@@ -239,14 +241,15 @@ class Translation:
         return shared
 
     def _is_dealt(self, edge: int) -> bool:
-        """A part of a plan has some of its edges, by their own numbers."""
+        """Return whether the program distributes the edge's rows. Edges are found by their ids, because
+        a part of a plan contains only some of them."""
         return any(e.id == edge and e.exchange is Exchange.CUSTOM for e in self.plan.edges)
 
     def _exits(self, chain: Chain) -> list[Edge]:
         return [edge for edge in self.plan.edges if edge.source == chain.id]
 
     def _only_exit(self, chain: Chain) -> Edge | None:
-        """The edge by which all rows of the chain leave, where there is one."""
+        """Return the edge by which all rows of the chain leave; None if there are several."""
         exits = self._exits(chain)
         return exits[0] if len(exits) == 1 and not self.handed.of(chain) else None
 
@@ -259,7 +262,7 @@ class Translation:
     # --- edges ------------------------------------------------------------------------------------
 
     def _packed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
-        """The edge's packed batches, by the port of the target."""
+        """Return the edge's packed batches, with the target's port."""
         output = left[edge.source]
         notes = f.col("port") == NOTE_PORT
         frame = output.frame if output.single else output.frame.filter(self._of(edge))
@@ -284,7 +287,7 @@ class Translation:
                 assert_never(edge.exchange)
 
     def _shuffleable(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
-        """The edge's rows, or what they come to, ready to be shuffled."""
+        """Return the edge's rows, or the state of their windows, ready to be shuffled."""
         output = left[edge.source]
         if output.single:
             return output.frame
@@ -292,12 +295,12 @@ class Translation:
         return self._map(output.frame.filter(self._of(edge)), "run_unpack", task)
 
     def _keyed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
-        """The edge's shuffleable rows, with their port."""
+        """Return the edge's shuffleable rows, with their port."""
         port = f.lit(edge.target_port).alias("port")
         return self._shuffleable(edge, left).select("bucket", "arrival", port, "payload")
 
     def _shared_out(self, edge: Edge, left: dict[int, _Left], shares: int) -> DataFrame:
-        """The edge's rows, each as often as there are shares of the target that it belongs to."""
+        """Return the edge's rows, repeated for each share of the target to which they belong."""
         if edge.exchange is Exchange.HASH:
             rows = self._keyed_of(edge, left)
             share = f.pmod("bucket", f.lit(shares))
@@ -350,6 +353,6 @@ def _spark_schema(output: Output) -> StructType:
 
 
 def _combines(head: PlannedOperator) -> bool:
-    """Whether what is shuffled is the operator's state, and not its rows: windows that only add up.
-    Late rows can be read only where all rows are."""
+    """Return whether the shuffle carries the operator's state instead of its rows: windows that only
+    add up. Late rows can be output only where all rows are."""
     return head.spec.combines_in_batch(head.outputs)

@@ -1,4 +1,4 @@
-"""Has Spark run a plan: every DataFrame that several read is computed before they do."""
+"""The execution of a plan by Spark. A DataFrame with several readers is computed before they are."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from rheos.runtimes.batch.results import Results, handed_over, most_bytes
 from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 _SETTINGS = {
-    # Spark merges partitions that turned out small: only then need nobody say how many there are to be.
+    # Spark merges partitions that turned out small, so nobody need configure their number.
     "spark.sql.adaptive.enabled": "true",
-    # In what is kept, too.
+    # Also in cached plans.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     # Otherwise chains of one partition each would run one after the other in one task.
     "spark.sql.unionOutputPartitioning": "false",
@@ -42,8 +42,8 @@ _KEPT = ("spark.sql.shuffle.partitions", "spark.sql.adaptive.", "fs.")
 
 
 def session_for(session: SparkSession) -> SparkSession:
-    """A session of the same Spark, with the settings that a batch job runs under. What the given one
-    was set for file systems, and of the size of partitions, holds."""
+    """Return a session on the same Spark, with the settings of a batch job. It inherits the given
+    session's settings for file systems and for the size of partitions."""
     ours = session.newSession()
     settings = session.conf.getAll.items()
     kept = {name: value for name, value in settings if name.startswith(_KEPT)}
@@ -62,11 +62,11 @@ def run(
     limits: StateConfig,
     on_note: Callable[[AnyNote], None],
 ) -> dict[OperatorId, pa.Table]:
-    """Runs the whole plan and returns what its sinks have collected. `on_note` is called with every
-    note, when the Spark job that it came with has ended. `limits`: what one key may keep.
+    """Run the whole plan and return the rows that its sinks have collected. `on_note` is called with
+    every note when the Spark job that carried it has ended. `limits` bounds the state of one key.
 
-    Raises ConfigurationError where more was collected than the driver's memory takes, JobFailedError
-    where something did not reach the driver, and what Spark raises.
+    Raise ConfigurationError if the collected rows exceed the driver's memory, JobFailedError if
+    something did not reach the driver, and any error of Spark.
     """
     handed = handed_over(with_shared_reads(plan))
     limit_bytes = most_bytes(session) if handed.sinks else 0
@@ -89,7 +89,8 @@ def run(
 
 
 class _Run:
-    """Computes frames, and takes what their tasks report and hand over."""
+    """The computation of a plan's frames, which receives the notes and collected rows of their
+    tasks."""
 
     def __init__(self, results: Results, on_note: Callable[[AnyNote], None]) -> None:
         self._results = results
@@ -101,7 +102,7 @@ class _Run:
         return self._keep([chain], frame)
 
     def end(self, ends: Sequence[tuple[Chain, DataFrame]]) -> None:
-        """Computes what no chain reads: that of all chains at once."""
+        """Compute the outputs that no chain reads, those of all chains at once."""
         if not ends:
             return
         chains, frames = zip(*ends, strict=True)
@@ -132,7 +133,7 @@ class _Run:
         return frame
 
     def _take_notes(self, chains: Sequence[Chain], packed: DataFrame) -> None:
-        """The notes of all tasks that have run these chains, and of those before."""
+        """Take the notes of all tasks that have run these chains, and of those upstream."""
         came = collected(packed.filter(f.col("port") == NOTE_PORT).select("payload"))
         notes = [decoder.decode(row.payload) for row in came.rows]
         heads = {chain.operators[0].id for chain in chains}

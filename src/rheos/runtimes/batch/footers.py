@@ -1,9 +1,11 @@
-"""Whether Spark may read Parquet files in the place of the own reader.
+"""The check whether Spark may read Parquet files instead of our own reader.
 
-The footers say so, before a row is read. Spark may where reading can neither fail nor lose anything:
-then nothing of what a program gives, errors included, depends on who read. So the types of all files
-are the declared ones or widen to them, no column that is declared free of nulls holds any (of columns
-that Spark will not read, too), and nothing is stored in a way that Spark reads otherwise.
+It reads only the footers, before any row is read. Spark may read files if reading cannot fail and loses
+nothing. Then no result of a program, not even an error, depends on the reader. So the checks are:
+
+- The types of all files are the declared ones or widen to them.
+- No column that is declared free of nulls contains any, not even one that Spark will not read.
+- Nothing is stored in a way that Spark reads differently.
 """
 
 from __future__ import annotations
@@ -37,20 +39,20 @@ class ColumnInFiles:
     """A column as it is stored in the files."""
 
     spark_type: str
-    """As which Spark reads it, from all of the files."""
+    """Type as which Spark reads it, from all files."""
     as_declared: bool
-    """It has the declared type in all files, so that a filter may be given to the reader."""
+    """Whether it has the declared type in all files, so that the reader may apply a filter to it."""
 
 
 class Unfit(Exception):  # noqa: N818 - the answer, not a failure
-    """Why Spark may not read the files."""
+    """The reason why Spark may not read the files."""
 
 
 def columns_in_files(
     paths: Sequence[str], schema: pa.Schema, read: Iterable[str]
 ) -> Mapping[str, ColumnInFiles]:
-    """The columns `read` of the files. Raises Unfit with the reason why Spark may not read them, and
-    InputError where nobody can: a file is missing or damaged, or has not the columns of the schema."""
+    """Return the columns `read` of the files. Raise Unfit if Spark may not read them. Raise InputError
+    if no reader can: a file is missing or damaged, or lacks columns of the schema."""
     wanted = [name for name in schema.names if name in frozenset(read)]
     with ThreadPoolExecutor(min(_READ_AT_ONCE, len(paths))) as threads:
         of_files = list(threads.map(lambda path: _of_file(path, schema, wanted), paths))
@@ -81,7 +83,7 @@ class _Footer:
         self._groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
 
     def columns(self, schema: pa.Schema, wanted: Sequence[str]) -> dict[str, pa.DataType]:
-        """The types of the wanted columns in this file, all of which Spark can read."""
+        """Return the types of the wanted columns in this file, all of which Spark can read."""
         found: dict[str, pa.DataType] = {}
         for field in schema:
             if self._arrow.names.count(field.name) != 1:
@@ -109,7 +111,7 @@ class _Footer:
                     raise Unfit(f"has nulls in column {name!r}, which is not nullable")
 
     def _check_case(self, name: str) -> None:
-        """Spark finds columns without regard to case unless its session says otherwise."""
+        """Raise Unfit if other columns differ only by case. Spark ignores case by default."""
         alike = [other for other in self._arrow.names if other.lower() == name.lower()]
         if len(alike) > 1:
             raise Unfit(f"columns {' and '.join(map(repr, alike))} differ only by case")
@@ -143,7 +145,8 @@ class _Footer:
         return kind
 
     def _check_calendar(self, name: str) -> None:
-        """Spark counts the days before 1582 in another way in files that old versions of it wrote."""
+        """Raise Unfit if the file has times in the calendar of old Spark versions, in which days before
+        1582 are counted differently."""
         if has_old_times(self._metadata.metadata):
             raise Unfit(f"has times in Spark's old calendar in column {name!r}")
 
@@ -153,7 +156,7 @@ def _top(path: str, name: str) -> bool:
 
 
 def _check_ms(name: str, chunks: Sequence[Any]) -> None:
-    """Spark holds all times in us, and fails where one does not fit."""
+    """Raise Unfit if a time may exceed the range of microseconds, in which Spark holds all times."""
     for chunk in chunks:
         statistics = chunk.statistics
         if statistics is not None and statistics.has_null_count and not statistics.num_values:
@@ -220,14 +223,14 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _widens(kind: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether the cast succeeds for every value, and loses nothing."""
+    """Return whether the cast succeeds for every value, and loses nothing."""
     if pa.types.is_integer(kind) and pa.types.is_integer(declared):
         signed = pa.types.is_signed_integer(kind), pa.types.is_signed_integer(declared)
         if signed[0] == signed[1]:
             return bool(kind.bit_width <= declared.bit_width)
         return signed[1] and bool(kind.bit_width < declared.bit_width)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(declared):
-        # From ms to us is a matter of range, which is asked elsewhere.
+        # From ms to us the range matters, which `_check_ms` checks.
         return bool(declared.unit == "us" or declared.unit == kind.unit == "ms")
     if pa.types.is_float32(kind):
         return declared in (pa.float32(), pa.float64())
@@ -235,7 +238,7 @@ def _widens(kind: pa.DataType, declared: pa.DataType) -> bool:
 
 
 def _common(field: pa.Field, kinds: Sequence[pa.DataType]) -> ColumnInFiles:
-    """The one type as which Spark reads the column from all files."""
+    """Return the one type as which Spark reads the column from all files."""
     distinct = set(kinds)
     if distinct in _READ_AS_THE_WIDER:
         distinct.remove(min(distinct, key=lambda kind: kind.bit_width))

@@ -1,9 +1,9 @@
-"""Shuffled rows in *generations*: whole keys, as many as make up enough rows to work on at once.
+"""Shuffled rows in *generations*: whole keys, enough of them to make a batch worth processing.
 
-Rows come sorted by the hash of their key, and by event time within it, so that all rows of a key follow
-each other (two keys of one hash are taken for one run, which harms nobody). When the last row of a
-generation was delivered, all of its keys have ended: the operator fires what is left and forgets them.
-So the state in memory is that of one generation, or of one key that is larger than one.
+Rows arrive sorted by the hash of their key, and by event time within it, so that all rows of a key are
+adjacent. (Two keys with one hash form one run, which does no harm.) After the last row of a generation,
+all of its keys have ended: the operator fires what is left and forgets them. So memory holds the state
+of one generation, or of one key that is larger than a generation.
 
     hash   1 1 1 2 2 3 | 4 4 4 4 4 4 | 4 4 4 4 4 | 4 4 5 5 6 6
            generation  | a large key, in pieces          | generation
@@ -25,7 +25,7 @@ _BYTES_AT_ONCE = 32 * MIB
 
 
 class BatchBuffer:
-    """Concatenates batches up to a number of rows or bytes."""
+    """A buffer that concatenates batches up to a number of rows or bytes."""
 
     def __init__(self, rows_at_once: int = ROWS_AT_ONCE, bytes_at_once: int = _BYTES_AT_ONCE) -> None:
         self._rows_at_once = rows_at_once
@@ -34,7 +34,7 @@ class BatchBuffer:
         self._rows = self._size_bytes = 0
 
     def add(self, batch: Batch) -> bool:
-        """Whether they are enough."""
+        """Add a batch. Return whether the buffer is full."""
         self._batches.append(batch)
         self._rows += batch.num_rows
         self._size_bytes += batch.nbytes
@@ -53,7 +53,7 @@ BATCHES = 4
 """Approximate number of batches (of the job's `batch_rows`) in a generation."""
 
 _BYTES = 64 * MIB
-"""A generation of wide rows has fewer."""
+"""Maximum size in bytes of a generation. Wide rows make smaller generations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,28 +61,29 @@ class Feed:
     """The next input of the operator."""
 
     rows: pa.RecordBatch
-    """Hashed rows, which may be none."""
+    """Hashed rows, possibly none."""
     until_ms: int | None
-    """The watermark after them, where rows of these keys may follow and have event time. A session that
-    ends just where the next row begins may still take that row, so the watermark leaves it open."""
+    """Watermark after the rows, if more rows of these keys may follow and have event time. A session
+    that ends exactly where the next row begins may still accept that row, so the watermark leaves it
+    open."""
     ends: bool
     """Whether all keys so far have ended."""
 
 
 class Generations:
-    """Cuts sorted rows."""
+    """A divider of sorted rows into generations."""
 
     def __init__(self, timed: bool, generation_rows: int) -> None:
-        """`timed`: whether rows have event time."""
+        """Begin without rows. `timed` is whether rows have event time."""
         self._timed = timed
         self._most = self._enough = generation_rows
         self._waiting: list[pa.RecordBatch] = []
         self._count = 0
         self._large: int | None = None
-        """The hash of the large key of which pieces were fed."""
+        """Hash of the large key of which some pieces were fed."""
 
     def take(self, rows: pa.RecordBatch) -> Iterator[Feed]:
-        """Takes sorted rows."""
+        """Take sorted rows, and yield the input that is complete."""
         if rows.num_rows:
             self._enough = min(self._most, max(_BYTES * rows.num_rows // rows.nbytes, 2))
         for begin in range(0, rows.num_rows, self._enough):
@@ -117,7 +118,7 @@ class Generations:
                 yield Feed(rows.slice(begin, last - begin), None, ends=True)
                 begin = last
             else:
-                # The last row waits: what ends the key is then fed with a row.
+                # Keep the last row back, so that the key's end is fed together with a row.
                 last = len(hashes) - 1
                 self._large = int(hashes[-1])
                 until_ms = rows.column(TS)[last].as_py() - 2 if self._timed else None
@@ -125,7 +126,8 @@ class Generations:
                 begin = last
         left = rows.slice(begin)
         if begin > left.num_rows:
-            left = pa.concat_batches([left, left.slice(0, 0)])  # A copy: a slice would keep all rows.
+            # Copy: a slice would keep all rows in memory.
+            left = pa.concat_batches([left, left.slice(0, 0)])
         self._waiting, self._count = [left], left.num_rows
 
     def _end_of_large(self, rows: pa.RecordBatch) -> int:

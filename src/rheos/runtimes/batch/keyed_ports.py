@@ -1,13 +1,13 @@
-"""The rows of an operator's keyed ports, sorted together and parted again.
+"""The rows of an operator's keyed ports, sorted together and separated again.
 
     port 0   hash | columns ─┐                                                     ┌─ batches of port 0
                              ├─ hash | time | port | columns of 0 | columns of 1 ──┤
     port 2   hash | columns ─┘        sorted, in generations                       └─ batches of port 2
 
-Rows of a key come in the order of event time; those without event time first, and of equal rows those
-of the lower port. An operator gets batches of one port each: so a generation goes in *turns* (but for
-one that does without, `Spec.any_order`). The first
-turn has each key's rows up to where the port changes, the next one those up to the next change.
+Rows of a key are in the order of event time, then of the port; rows without event time are first. Each
+batch for the operator has rows of one port. So a generation is delivered in *turns*, unless its
+operator accepts any order (`Spec.any_order`). The first turn has each key's rows up to where the port
+changes, the next one its rows up to the next change.
 
     hash   1 1 1 2 2 3        turn 0, port 0: 1 1 3      turn 1, port 0: 2
     port   0 0 2 2 0 0        turn 0, port 2: 2          turn 1, port 2: 1
@@ -43,16 +43,16 @@ class KeyedRows(ABC):
 
     @abstractmethod
     def read(self, port: int, payload: pa.Buffer) -> pa.RecordBatch:
-        """Packed rows of a port."""
+        """Return the packed rows of a port."""
 
     @abstractmethod
     def delivered(self, rows: pa.RecordBatch) -> Iterator[tuple[int, Batch]]:
-        """Batches of sorted rows for the operator's ports: of each key in its order."""
+        """Yield batches of sorted rows for the operator's ports, in the order of each key."""
 
 
 def keyed_rows_of(schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) -> KeyedRows:
-    """By the schemas of the keyed ports. Not `in_turns`: a generation's rows are delivered port by
-    port."""
+    """Return the rows' form, from the schemas of the keyed ports. Unless `in_turns`, a generation's
+    rows are delivered port by port."""
     if len(schemas) == 1:
         [(port, schema)] = schemas.items()
         return OnePort(port, schema)
@@ -60,7 +60,7 @@ def keyed_rows_of(schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) ->
 
 
 class OnePort(KeyedRows):
-    """Rows stay as they were sent."""
+    """The rows of one port, unchanged."""
 
     def __init__(self, port: int, schema: pa.Schema) -> None:
         self._port = port
@@ -79,7 +79,7 @@ class OnePort(KeyedRows):
 
 
 class SeveralPorts(KeyedRows):
-    """Rows of several ports: a row has its columns in one struct, and nulls in those of other ports."""
+    """Rows of several ports. A row has its columns in one struct, and nulls in those of other ports."""
 
     def __init__(self, schemas: Mapping[int, pa.Schema], *, in_turns: bool = True) -> None:
         self._in_turns = in_turns
@@ -136,7 +136,7 @@ class SeveralPorts(KeyedRows):
 
 
 def _turns(hashes: npt.NDArray[np.int64], ports: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Return, for each row, how often the port changed in the rows of its key before it."""
+    """Return, for each row, how often the port changed in the earlier rows of its key."""
     new_key = np.concatenate([[True], hashes[1:] != hashes[:-1]])
     runs = np.cumsum(new_key | np.concatenate([[True], ports[1:] != ports[:-1]]))
     return runs - np.maximum.accumulate(np.where(new_key, runs, 0))

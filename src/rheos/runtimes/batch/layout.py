@@ -1,7 +1,7 @@
 """The layout of rows between the steps of Spark's plan: Arrow's own bytes, many rows in one Spark row.
 
-So no value changes. Spark has fewer types than Arrow, and converting rows to Spark's, sorting them and
-converting them back takes longer than the steps in between.
+So no value changes. Spark has fewer types than Arrow. Converting rows to Spark's types, sorting them
+and converting them back takes longer than the steps in between.
 
 *Packed* batches go from step to step within a partition, or wait in Spark's cache.
 
@@ -25,17 +25,17 @@ import pyarrow as pa
 from rheos.core.protocol.elements import Batch
 
 NOTE_PORT = -1
-"""The port of a packed note."""
+"""Port of a packed note."""
 
 LANE_BITS = 16
-"""Number of low bits that hold the port of the edge in a packed row's port, if rows are distributed by
-number. The number is in the bits above."""
+"""Number of low bits in a packed row's port that hold the edge's port, if rows are distributed by
+number. The bits above hold that number."""
 
 FIRST_RESULT_PORT = -2
-"""The port of packed rows that the driver collects for one sink; others' are below."""
+"""Port of packed rows that the driver collects for the first sink. The ports of others are below."""
 
 NOTE_STATE = -1
-"""The state of a combined row that is a note. Notes come before all states."""
+"""State number of a combined row that is a note. Notes precede all states."""
 
 COMBINED = pa.schema(
     [
@@ -49,22 +49,22 @@ COMBINED = pa.schema(
 PACKED = pa.schema([pa.field("port", pa.int32(), False), pa.field("payload", pa.binary(), False)])
 
 KEY_GROUP = "key_group"
-"""The column that all keyed state has."""
+"""Name of the column that all keyed state has."""
 
 HASH = "__hash"
-"""The column that a row's hash is in, on its way through a shuffle."""
+"""Name of the column with a row's hash in a shuffle."""
 
 NOTE_BUCKET = -1
-"""The bucket of a keyed row that is a note. Notes come before all buckets."""
+"""Bucket of a keyed row that is a note. Notes precede all buckets."""
 
 ANY_BUCKET = -2
-"""The bucket of a packed row among keyed ones, that is for a port without a key."""
+"""Bucket of a packed row among keyed ones, for a port without a key."""
 
 BROADCAST_BUCKET = -3
-"""The bucket of a packed row for a broadcast port: such rows come before all others."""
+"""Bucket of a packed row for a broadcast port. Such rows precede all others."""
 
 SHARE = "share"
-"""The column that says, where rows are broadcast, for which of the receiving tasks a row is."""
+"""Name of the column with the receiving task of a broadcast row."""
 
 KEYED = pa.schema(
     [
@@ -73,9 +73,8 @@ KEYED = pa.schema(
         pa.field("payload", pa.binary(), False),
     ]
 )
-"""A range of hashes; the place of the rows in the order of arrival, which is the partition they came
-from, and the position in that; and the rows, as an Arrow record batch of which the receiver knows the
-schema."""
+"""A range of hashes, the rows' place in the order of arrival, and the rows. The place is the partition
+of origin and the position in it. The rows are an Arrow record batch whose schema the receiver knows."""
 
 _POSITIONS = 40
 """Number of bits of an arrival that hold the position. The partition has the other 23."""
@@ -120,8 +119,8 @@ def keyed_rows(rows: Iterable[tuple[int, int, bytes]]) -> pa.RecordBatch:
 
 
 def of_one_share(inbox: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows, held against what each of them says of where it belongs, if it does: rows of two shares
-    in one task would have every broadcast row in it twice."""
+    """Yield the rows, and check that they all belong to one share. With two shares in one task, the
+    task would have every broadcast row twice."""
     shares: set[int] = set()
     for rows in inbox:
         if SHARE in rows.schema.names:

@@ -1,4 +1,4 @@
-"""A plan as DataFrames that nothing has run yet: for the user's own queries, and to be explained."""
+"""A plan as DataFrames that nothing has run yet: for the user's own queries, and for `explain`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def to_dataframe(
     batch_rows: int = 16_384,
     limits: StateConfig | None = None,
 ) -> DataFrame:
-    """The rows that reach the plan's one sink, as a DataFrame of the user's own session.
+    """Return the rows that reach the plan's one sink, as a DataFrame of the user's own session.
 
     The plan ends in exactly one sink operator, which is never opened: it marks the place where the rows
     leave. The DataFrame has the columns `connectors.spark.types.spark_schema` of the visible columns
@@ -39,7 +39,7 @@ def to_dataframe(
     contains the error of a task, with its place in the user's code.
 
     Raises:
-        ConfigurationError: A source never ends.
+        ConfigurationError: a source never ends.
     """
     plan = _open_ended(bounded_plan(plan))
     [(_, frame)] = Translation(
@@ -49,7 +49,8 @@ def to_dataframe(
         first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
         batch_rows=batch_rows,
         limits=limits or StateConfig(),
-        # Spark keeps a cached DataFrame until it is unpersisted; a checkpoint goes with its readers.
+        # Spark keeps a cached DataFrame until it is unpersisted; a checkpoint is removed with its
+        # readers.
         keep=lambda _, frame: frame.localCheckpoint(eager=False),
         readable_errors=True,
     ).ends()
@@ -57,12 +58,12 @@ def to_dataframe(
 
 
 def explained(session: SparkSession, plan: PhysicalPlan) -> str:
-    """Spark's own plans of a batch job, as `DataFrame.explain` prints them: one for each chain that
-    ends in sinks. Nothing is run. Raises ConfigurationError for a source that never ends."""
+    """Return Spark's own plans of a batch job, as `DataFrame.explain` prints them: one for each chain
+    that ends in sinks. Run nothing. Raise ConfigurationError for a source that never ends."""
     kept: list[DataFrame] = []
 
     def keep(_: Chain, frame: DataFrame) -> DataFrame:
-        # Only a mark in the plan, as nothing is run.
+        # `persist` only marks the plan, as nothing is run.
         kept.append(frame.persist(StorageLevel.MEMORY_AND_DISK))
         return kept[-1]
 

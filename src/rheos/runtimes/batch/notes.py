@@ -13,13 +13,14 @@ class Note(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Staged(Note, frozen=True):
-    """A sink subtask has staged rows; the driver commits them once the whole job has succeeded."""
+    """A report that a sink subtask has staged rows. The driver commits them once the whole job has
+    succeeded."""
 
     committable: bytes
 
 
 class Counted(Note, frozen=True):
-    """A subtask's metrics, when it has ended."""
+    """The metrics of a subtask that has ended."""
 
     records_in: int
     records_out: int
@@ -44,8 +45,8 @@ class Handed(Note, frozen=True):
 
 
 class Ended(Note, frozen=True):
-    """A task has run its chain to the end; the operator is the chain's head. The driver compares their
-    number with the number of tasks that Spark reports."""
+    """A report that a task has run its chain to the end. The operator is the chain's head. The driver
+    compares the number of these reports with the number of tasks that Spark reports."""
 
 
 AnyNote = Staged | Counted | Handed | Ended

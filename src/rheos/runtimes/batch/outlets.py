@@ -42,7 +42,7 @@ class Outlet(ABC):
 
 
 class PackedOutlet(Outlet):
-    """Packs batches; those that the driver collects, many together."""
+    """An outlet that packs batches. Those that the driver collects are packed into larger pieces."""
 
     def __init__(self, output: PackedOutput) -> None:
         self._results = {
@@ -84,7 +84,7 @@ class _Collected:
         self.handed = notes.Handed(operator=sink.id, pieces=0, rows=0, size_bytes=0)
 
     def piece(self) -> bytes:
-        """The rows so far. Raises ConfigurationError where this task alone has too many."""
+        """Return the rows so far. Raise ConfigurationError if this task alone has too many."""
         table = pa.Table.from_batches(self.gathered.take()).combine_chunks()
         piece = pack(table)
         self.handed = self.handed.plus(
@@ -97,7 +97,8 @@ class _Collected:
 
 
 class FrameOutlet(Outlet):
-    """Rows as the user's DataFrame has them. Nobody is there to read notes."""
+    """An outlet of rows in the form of the user's DataFrame. It drops notes, which nobody would
+    read."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

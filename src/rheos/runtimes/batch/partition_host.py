@@ -1,7 +1,8 @@
-"""Runs a chain over one Spark partition: the operators of the other runtimes, fed from Spark's rows.
+"""The execution of a chain over one Spark partition: the operators of the other runtimes, fed from
+Spark's rows.
 
 All rows arrive, the watermark advances to the end, and the operators' results (staged rows, counts)
-travel to the driver as notes. This module runs on the workers; of Spark it knows its task number only.
+travel to the driver as notes. This module runs on the workers. Of Spark, it knows only its task number.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ from rheos.runtimes.spark import job_files
 
 
 def partition_number() -> int:
-    """Return the number of the partition of its stage that this task computes."""
+    """Return the number of the stage's partition that this task computes."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -70,9 +71,9 @@ def partition_number() -> int:
 def context_of(
     task: Task, planned: PlannedOperator, partition: int, *, keyed: bool, scratch: str | None
 ) -> OperatorContext:
-    """Return the context of one operator. A keyed operator receives all rows of its keys, whichever
-    partition it is in, so it owns all key groups as if it were the only subtask. A source has its split
-    to itself, too."""
+    """Return the context of one operator. A keyed operator receives all rows of its keys in whichever
+    partition, so it owns all key groups as if it were the only subtask. A source is also the only
+    reader of its split."""
     alone = keyed or isinstance(planned.spec, SourceSpec)
     contexts = OperatorContexts(
         job=task.job,
@@ -99,18 +100,18 @@ def _task_attempt() -> int:
 Tree: TypeAlias = OperatorTree[pa.RecordBatch]
 
 _CHECKPOINT = CheckpointId(1)
-"""A batch job has one epoch, which its end closes."""
+"""The only epoch of a batch job, which its end closes."""
 
 
 def run_chain(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
-    """Entry point of `worker_task` for a ChainTask."""
+    """Run a ChainTask. Entry point for `worker_task`."""
     task: ChainTask = pickle.loads(payload)
     with scratch_folder(None) as scratch, collecting_seldom():
         yield from _PartitionHost(task, scratch).run(iter(inbox))
 
 
 def run_unpack(payload: bytes, inbox: Iterable[pa.RecordBatch]) -> Rows:
-    """Entry point of `worker_task` for an UnpackTask."""
+    """Run an UnpackTask. Entry point for `worker_task`."""
     task: UnpackTask = pickle.loads(payload)
     out = _outlet(task, partition_number())
     try:
@@ -198,7 +199,7 @@ class _PartitionHost:
                 yield from self._read_source(tree)
             case _:
                 assert_never(feed)
-        # A keyed operator has met the end of its last keys.
+        # A keyed operator has already received the end of its last keys.
         keyed = isinstance(feed, KeyedInput)
         yield from (tree.watermark_behind_head if keyed else tree.watermark)(MAX_TIMESTAMP_MS)
         yield from tree.end()

@@ -1,16 +1,16 @@
-"""Pushes a program's first filters into Spark's readers, which keep a superset of the rows that pass.
+"""Pushes a program's first filters into Spark's readers, which return a superset of the passing rows.
 
-The filter stays where it is, and decides. Spark's filter only saves reading rows, so every part that
-might mean something else in Spark is left out: one part of an "and", or the whole of an "or". Known are
-comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain strings at the start, at
-the end or within, joined by "and", "or" and "not".
+The filter itself stays in its place, and decides. Spark's filter only reduces the rows to read. So
+every part that Spark might interpret differently is omitted: one part of an "and", or the whole of an
+"or". Supported are comparisons of a column with constants, `is_in`, `is_between`, nulls, and plain
+strings at the start, at the end or within, joined by "and", "or" and "not".
 
 A filter that may fail on a row is not pushed at all, so that the program reports the error.
 
 Spark's readers would drop too many rows in four cases, all seen on Parquet files. They are avoided:
 
 - A file's statistics ignore NaN, which is the greatest value: `x > 5` would drop a file that holds 1.0
-  and NaN. So if NaN passes a filter, `isnan` is added to it, and the reader gets no part of it.
+  and NaN. So if NaN passes a filter, `isnan` is added to it, and the reader receives no part of it.
 - A file's dictionaries treat -0.0 and 0.0 as two values: "equal to zero" becomes "between the two".
 - A bound in microseconds is truncated to a file's milliseconds: `t < 1000.5 ms` would drop 1000. So a
   bound must be whole in the column's unit.
@@ -38,7 +38,7 @@ from rheos.core.plan.physical import Chain, Route, ToOperator
 from rheos.runtimes.batch.pushdown_constants import constants_of, is_text, literal_of, spark_float
 
 MAX_VALUES = 200
-"""A longer list of values to look for is not given to Spark."""
+"""Maximum number of values in `is_in` that is pushed to Spark."""
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,18 @@ class PushColumn:
 
     kind: pa.DataType
     column: Column
-    """Spark's, which holds the values as they are in `kind`."""
+    """The Spark column, which holds the values in type `kind` unchanged."""
 
 
 Columns = Mapping[str, PushColumn]
 
 
 def superset_filter(chain: Chain, schema: pa.Schema, columns: Columns) -> Column | None:
-    """Return a condition that all rows satisfy that pass one of the filters after `chain`'s source.
+    """Return a condition that every row satisfies that passes one of the filters after `chain`'s
+    source. Return None if any row may pass. `schema` is the source's; columns that are not in `columns`
+    are unknown.
 
-    None if any row may pass. `schema` is the source's; columns that are not in `columns` are not known.
-    The caller ensures that nothing but the filters looks at the rows (as lateness does).
+    The caller ensures that nothing except the filters looks at the rows (as lateness does).
     """
     return _Filters(chain, schema, columns).passing(chain.operators[0].routes.get(MAIN, ()))
 
@@ -69,7 +70,7 @@ class _Filters:
         self._columns = columns
 
     def passing(self, routes: Sequence[Route]) -> Column | None:
-        """Return a condition that holds for every row that one of the routes' readers lets pass."""
+        """Return a condition that holds for every row that passes the reader of at least one route."""
         found = [self._of(route) for route in routes]
         if not found or any(each is None for each in found):
             return None
@@ -88,12 +89,13 @@ class _Filters:
 
 
 def superset(expr: pl.Expr, columns: Columns) -> Column | None:
-    """A Spark column that is true of every row of which the Polars predicate is; None for all rows."""
+    """Return a Spark column that is true for every row for which the Polars predicate is true; None if
+    it may be any row."""
     tree = tree_of(expr)
     return None if tree is None else _Translation(columns).true_of(tree, negated=False)
 
 
-# --- what may fail --------------------------------------------------------------------------------
+# --- expressions that may fail --------------------------------------------------------------------
 
 _SIMPLE = (
     pa.types.is_boolean,
@@ -118,7 +120,7 @@ _SAFE_FUNCTIONS = frozenset(
 
 
 def _cannot_fail(expr: pl.Expr, schema: pa.Schema) -> bool:
-    """Whether evaluating the expression surely raises for no row."""
+    """Return whether evaluating the expression certainly raises for no row."""
     simple = all(
         any(is_a(schema.field(name).type) for is_a in _SIMPLE)
         for name in expr.meta.root_names()
@@ -190,8 +192,8 @@ class _Translation:
         self._columns = columns
 
     def true_of(self, tree: Any, *, negated: bool) -> Column | None:
-        """Return a condition that holds for rows for which the tree is true (negated: false). If the
-        tree is null for a row, it is neither."""
+        """Return a condition that holds for rows for which the tree is true (negated: false). A row for
+        which the tree is null is neither."""
         match tree:
             case {"Alias": [inner, _]}:
                 return self.true_of(inner, negated=negated)
@@ -268,7 +270,7 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
     if values is None or len(values) > MAX_VALUES:
         return None
     if values.null_count():
-        # A null among them finds nothing; what it makes of the others when negated is not given.
+        # A null among the values matches nothing. A negated comparison with it is not pushed.
         values = values.drop_nulls()
         if negated:
             return None
@@ -286,7 +288,8 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
 
 
 def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Column | None:
-    """The column against one constant; None where Polars and Spark might see it differently."""
+    """Return a comparison of the column with one constant; None if Polars and Spark might see it
+    differently."""
     literal = literal_of(known.kind, values, place)
     if literal is None:
         return None
@@ -311,7 +314,7 @@ _PLAIN = re.compile(r"[^\\.+*?()|\[\]{}^$#&~\-\s]*")
 
 
 def _pattern(tree: Any) -> str | None:
-    """The plain text that is sought; None for a pattern that means more than itself."""
+    """Return the plain string that is searched; None for a pattern with special characters."""
     _, given = tree["Function"]["input"]
     values = constants_of(given)
     if values is None or len(values) != 1 or values.dtype != pl.String or values[0] is None:

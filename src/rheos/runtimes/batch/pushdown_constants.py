@@ -1,4 +1,4 @@
-"""Constants of a filter as Spark's literals, where both surely mean the same value."""
+"""Constants of a filter as Spark's literals, if both certainly mean the same value."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ INTEGER_NAMES = {
 _UNITS = {"ms": 1000, "us": 1}
 _EPOCH = datetime(1970, 1, 1)
 _GREGORIAN = datetime(1582, 10, 16)
-"""From here on it is the Gregorian calendar in every time zone."""
+"""Time from which the Gregorian calendar applies in every time zone."""
 _GREGORIAN_US = (_GREGORIAN - _EPOCH) // timedelta(microseconds=1)
 
 
 def constants_of(tree: Any) -> pl.Series | None:
-    """The values of a constant: one, or those of a list."""
+    """Return the values of a constant: one, or those of a list. None if they cannot be read."""
     match tree:
         case {"Literal": _}:
             try:
                 expr = pl.Expr.deserialize(StringIO(json.dumps(tree)), format="json")
                 series = pl.select(expr).to_series()
             except pl.exceptions.PolarsError:
-                # So it is for NaN and the infinities, which JSON does not have.
+                # This happens for NaN and the infinities, which JSON does not have.
                 return None
             if isinstance(series.dtype, pl.List):
                 return None if len(series) != 1 or series[0] is None else series[0]
@@ -49,7 +49,7 @@ def constants_of(tree: Any) -> pl.Series | None:
 
 
 def literal_of(kind: pa.DataType, values: pl.Series, place: int) -> Column | None:
-    """One of the values as Spark's constant of the column's type, if it is exactly that."""
+    """Return one of the values as Spark's constant of the column's type, if it is exactly that."""
     value, dtype = values[place], values.dtype
     if value is None:
         return None

@@ -1,8 +1,8 @@
-"""Rows that a job collects, on their way to the driver.
+"""The transfer of the rows that a job collects to the driver.
 
-They leave their chain as an edge does, by a port of their own, in pieces. What the chain leaves is
-kept; its notes are read first, and say how much has been collected. Only when it is known to fit do the
-pieces come, and they are held against the notes.
+Collected rows leave their chain in pieces, by a port of their own. The chain's output is cached. The
+driver first reads its notes, which contain the number of collected rows and their size. Only if they
+fit does it request the pieces, and checks them against the notes.
 
     chain ─ notes, collected rows ─ kept ─┬─ notes: pieces, rows, bytes
                                           └─ the pieces
@@ -30,7 +30,8 @@ from rheos.runtimes.batch.layout import FIRST_RESULT_PORT
 from rheos.runtimes.batch.notes import Handed
 
 _SHARE_OF_HEAP = 8
-"""Spark's driver holds what is collected several times: as its tasks sent it, decoded, and pickled."""
+"""Divisor: the part of the heap that collected rows may take. Spark's driver holds them several times:
+as its tasks sent them, decoded, and pickled."""
 
 _LEAST_BYTES = 16 * MIB
 
@@ -51,11 +52,11 @@ def passing(planned: PlannedOperator, edge: int) -> PlannedOperator:
 
 @dataclasses.dataclass(frozen=True)
 class HandedOver:
-    """A plan whose collected rows leave it, and the sinks that they were for."""
+    """A plan whose collected rows leave it, and the sinks for which they were."""
 
     plan: PhysicalPlan
     sinks: Mapping[int, PlannedOperator]
-    """By port."""
+    """Sinks by port."""
 
     def of(self, chain: Chain) -> dict[int, PlannedOperator]:
         """Return the chain's operators that replace sinks, by the ports of their rows."""
@@ -64,7 +65,7 @@ class HandedOver:
 
 
 def handed_over(plan: PhysicalPlan) -> HandedOver:
-    """The plan with its collecting sinks taken out."""
+    """Return the plan without its collecting sinks."""
     sinks: dict[int, PlannedOperator] = {}
 
     def without(operator: PlannedOperator) -> PlannedOperator:
@@ -100,7 +101,7 @@ def too_large(size_bytes: int, limit_bytes: int) -> ConfigurationError:
 
 
 class Results:
-    """The driver's side: what notes have promised, and what has come."""
+    """The driver's side: compares the promised pieces with those that have arrived."""
 
     def __init__(self, handed: HandedOver, limit_bytes: int) -> None:
         self._handed = handed
@@ -112,7 +113,8 @@ class Results:
         return bool(self._handed.of(chain))
 
     def promised(self, note: Handed) -> None:
-        """A task has reported its collected rows. Raises ConfigurationError where all are too large."""
+        """Add a task's report of its collected rows. Raise ConfigurationError if all together are too
+        large."""
         before = self._promised.get(note.operator)
         self._promised[note.operator] = note if before is None else before.plus(note)
         total_bytes = sum(each.size_bytes for each in self._promised.values())
@@ -126,8 +128,8 @@ class Results:
         return [port for port, sink in self._sinks.items() if sink.id in self._promised]
 
     def tables(self, rows: Iterable[tuple[int, bytes]]) -> dict[OperatorId, pa.Table]:
-        """The rows of every sink, of pieces with their ports. Raises JobFailedError where they are not
-        those that were promised."""
+        """Return the rows of every sink, from pieces with their ports. Raise JobFailedError if they
+        differ from those that were promised."""
         batches: dict[OperatorId, list[pa.RecordBatch]] = {sink.id: [] for sink in self._sinks.values()}
         came: dict[OperatorId, Handed] = {}
         for port, payload in rows:

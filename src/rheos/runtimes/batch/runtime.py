@@ -50,9 +50,9 @@ from rheos.runtimes.spark.shipping import worker_error
 def staged_for(
     owner: object, plan: PhysicalPlan, config: JobConfig, spark: SparkContext
 ) -> PhysicalPlan:
-    """The plan with its sinks given a folder, where they want one, and its streams staged. A temporary
-    folder goes when `owner` does. Raises ConfigurationError where workers on other machines would not
-    reach it."""
+    """Return the plan with staged streams, and with a folder for each sink that needs one. A temporary
+    folder is removed with `owner`. Raise ConfigurationError if workers on other machines could not
+    access it."""
     if any(capabilities.queries(source) for _, source in sources(plan)):
         hint = 'use the continuous runtime, which stages next to the checkpoints: runtime="continuous"'
         plan = staged_sources(plan, _temporary(owner, spark, "staged rows of a Spark stream", hint))
@@ -79,7 +79,7 @@ _ENDED = (JobState.FINISHED, JobState.CANCELLED, JobState.FAILED)
 
 
 class BatchRuntime:
-    """Runs plans whose sources all end, as Spark DataFrame jobs, on any master."""
+    """The runtime that executes plans with bounded sources as Spark DataFrame jobs, on any master."""
 
     def submit(
         self,
@@ -87,7 +87,7 @@ class BatchRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> BatchJob:
-        """Starts the plan. Raises ConfigurationError where a source never ends, or Spark is missing."""
+        """Start the plan. Raise ConfigurationError if a source never ends, or Spark is missing."""
         plan = bounded_plan(plan)
         check_targets(plan)
         session = get_session(config, plan.parallelism)
@@ -96,12 +96,12 @@ class BatchRuntime:
         return BatchJob(plan, config, session, listener)
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:
-        """Nothing is left to make."""
+        """Do nothing: the session exists already."""
 
 
 def spark_plan(plan: PhysicalPlan, config: JobConfig) -> str:
-    """Return Spark's plan, as `DataFrame.explain` shows it. Nothing is run. Raises ConfigurationError
-    if a source never ends, or Spark is missing."""
+    """Return Spark's plan, as `DataFrame.explain` shows it. Run nothing. Raise ConfigurationError if a
+    source never ends, or Spark is missing."""
     plan = bounded_plan(plan)
     session = get_session(config, plan.parallelism)
     return explained(session, plan)
@@ -119,7 +119,8 @@ class _OperatorCounts:
 
 
 class BatchJob(WithoutCheckpoints):
-    """A JobHandle. A thread of the job's own has Spark run the plan; sinks commit when all is done."""
+    """The JobHandle of a batch job. In a thread of the job's own, Spark runs the plan. Sinks commit at
+    the end."""
 
     def __init__(
         self,
@@ -130,7 +131,8 @@ class BatchJob(WithoutCheckpoints):
     ) -> None:
         self._plan = plan = staged_for(self, plan, config, session.sparkContext)
         self._config = config
-        # It clears away all that it has staged: a job of the same name that runs on is to keep its own.
+        # It deletes all that it has staged. A running job of the same name must keep its own staged
+        # rows.
         self._writer = JobId(f"{config.writer}-batch")
         self._session = session
         self._listener = listener
@@ -184,7 +186,8 @@ class BatchJob(WithoutCheckpoints):
     def _note(self, note: notes.AnyNote) -> None:
         metrics = self._metrics.get(note.operator)
         if metrics is None:
-            return  # A union that the planner added upstream of siblings: not the user's operator.
+            # It is a union that the planner added upstream of siblings, not an operator of the user.
+            return
         match note:
             case notes.Staged():
                 metrics.staged.append(note.committable)
@@ -202,8 +205,9 @@ class BatchJob(WithoutCheckpoints):
                 assert_never(note)
 
     def _commit(self) -> None:
-        """Publishes what the tasks staged whose rows Spark has taken; others' files are left out."""
-        # A table takes what two jobs of one identity publish for the same, and keeps just the first.
+        """Publish what was staged by those tasks whose rows Spark has accepted. Other tasks' files are
+        left out."""
+        # A table treats the output of two jobs with one identity as the same, and keeps only the first.
         log = f"{self._writer}-{uuid4().hex}"
         begin_targets(self._plan)
         for operator, sink in self._sinks():
@@ -219,7 +223,7 @@ class BatchJob(WithoutCheckpoints):
                 self._collected[operator.name] = self._results[operator.id]
 
     def _clear_away(self) -> None:
-        """Removes what repeated, failed or cancelled tasks have staged."""
+        """Delete what repeated, failed or cancelled tasks have staged."""
         for _, sink in self._sinks():
             committer = sink.sink.committer()
             if committer is not None:
@@ -268,7 +272,7 @@ class BatchJob(WithoutCheckpoints):
         )
 
     def metrics(self) -> MetricsReport:
-        """Rows by operator alone, of all tasks together."""
+        """Return metrics that have only rows per operator, of all tasks together."""
         status = self.status()
         rows = [(f.ROWS_IN, of.id, of.records_in) for of in status.operators]
         rows += [(f.ROWS_OUT, of.id, of.records_out) for of in status.operators]
@@ -293,7 +297,7 @@ class BatchJob(WithoutCheckpoints):
             id=operator.id,
             name=operator.name,
             records_in=metrics.records_in,
-            # Rows that a collecting sink lets go to the driver leave the job there.
+            # The rows of a collecting sink leave the job there, for the driver.
             records_out=0 if isinstance(operator.spec, SinkSpec) else metrics.records_out,
             watermark_ms=watermark_ms,
             counters=dict(metrics.counters),
@@ -312,13 +316,14 @@ class BatchJob(WithoutCheckpoints):
             return
         self._cancelled.set()
         while not self._ended.wait(0.1):
-            # A job that was not yet submitted hears it the next time; without a JVM it ends by itself.
+            # A job that is not submitted yet reads the flag then. Without a JVM, it ends by itself.
             with contextlib.suppress(Exception):
                 self._session.sparkContext.cancelJobsWithTag(self._tag)
 
 
 def _persistently(commit: Callable[[], None], pauses_s: Sequence[float] = (0.1, 1.0)) -> None:
-    """Tries again where committing failed: it is idempotent, and a store may be away for a moment."""
+    """Commit, and try again if that fails: it is idempotent, and a store may be unavailable for a
+    moment."""
     for pause_s in pauses_s:
         try:
             return commit()

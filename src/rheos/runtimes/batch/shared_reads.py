@@ -1,10 +1,10 @@
-"""Chains that read the same rows become one, so that a task reads them once for all.
+"""Merges chains that read the same rows, so that a task reads the rows once for all of them.
 
     source a ─┬─ filter 1 ─ sink         source a ─┬─ union ─┬─ filter 1 ─ sink
     source b ─┼─ filter 2 ─ sink   >     source b ─┘         └─ filter 2 ─ sink
 
-The planner lets every reader of a union begin a chain. In the continuous runtime these share a slot; in
-a batch job each would be tasks of its own, one for each partition of each source.
+The planner begins a chain at every reader of a union. In the continuous runtime these share a slot. In
+a batch job, each would have tasks of its own, one for each partition of each source.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Reader = tuple[int | None, tuple[tuple[OperatorId, str, int], ...]]
 
 
 def with_shared_reads(plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with the chains in one that read the same outputs by forward edges."""
+    """Return the plan in which chains that read the same outputs by forward edges are merged."""
     groups = _groups(plan)
     if all(len(group) == 1 for group in groups):
         return plan
@@ -72,7 +72,8 @@ def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
 
 
 def _alike(chain: Chain, edges: Sequence[Edge]) -> bool:
-    """Whether it is all one by which edge rows come."""
+    """Return whether all edges are equivalent: the chain has one port, and all its edges are
+    forward."""
     return len(chain.operators[0].ports) == 1 and all(
         edge.exchange is Exchange.FORWARD for edge in edges
     )
@@ -110,7 +111,7 @@ def _shifted(operator: PlannedOperator, by: int) -> PlannedOperator:
 
 
 def _without(chain: Chain, kept: set[int]) -> Chain:
-    """The chain without routes to edges that nobody reads any more."""
+    """Return the chain without routes to edges that have no reader any more."""
 
     def stays(route: Route) -> bool:
         return not isinstance(route, ToEdge) or route.edge in kept

@@ -1,4 +1,4 @@
-"""Rows on disk in sorted runs, and all of them in order."""
+"""Rows on disk in sorted runs, merged into one order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BLOCK_BYTES = 4 * MIB
 """Approximate size in bytes of the part of each run that is in memory."""
 
 _MERGED_AT_ONCE = 16
-"""So many runs that follow each other, and were merged equally often, become one: few blocks are in
+"""Number of successive runs, merged equally often, that are merged into one. So few blocks are in
 memory, and few files are open."""
 
 Rank: TypeAlias = tuple[int, ...]
@@ -29,7 +29,7 @@ Rank: TypeAlias = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Order:
-    """By these columns of integers, which are never null; of equal rows the first comes first."""
+    """An order by columns of integers, which are never null. Equal rows keep their order."""
 
     columns: tuple[str, ...]
 
@@ -53,21 +53,21 @@ class Order:
 
 
 class SortedRuns:
-    """Runs in files of a folder of their own, which is made for the first one."""
+    """Runs in the files of a folder, which is made for the first one."""
 
     def __init__(self, order: Order, folder: str) -> None:
         self._order = order
         self._folder = folder
         self._names = count()
         self._runs: list[tuple[int, str]] = []
-        """In the order of arrival: how often its rows were merged, and its file."""
+        """Number of merges of its rows, and its file, for each run in the order of arrival."""
 
     def __len__(self) -> int:
         return len(self._runs)
 
     def add(self, rows: pa.RecordBatch) -> None:
-        """Takes sorted rows. Of equal rows, those of a run before come first. Raises StateError where
-        the disk refuses."""
+        """Add sorted rows. Equal rows of earlier runs come first. Raise StateError if the disk
+        fails."""
         schema = rows.schema
         self._write(0, schema, iter([rows]))
         del rows
@@ -81,7 +81,8 @@ class SortedRuns:
         return last if len(last) == _MERGED_AT_ONCE and last[0][0] == last[-1][0] else []
 
     def merged(self) -> Iterator[pa.RecordBatch]:
-        """All rows in order, in batches; afterwards there are no runs. Raises StateError."""
+        """Yield all rows in order, in batches, and remove the runs. Raise StateError if the disk
+        fails."""
         runs, self._runs = self._runs, []
         yield from self._merged(runs)
 
@@ -95,13 +96,14 @@ class SortedRuns:
                     writer.write_table(pa.Table.from_batches([rows]), max_chunksize=_block_rows(rows))
 
     def _merged(self, runs: Sequence[tuple[int, str]]) -> Iterator[pa.RecordBatch]:
-        """The rows of these runs, which are removed at the end."""
+        """Yield the rows of these runs, and remove the runs at the end."""
         with contextlib.ExitStack() as files:
             with _disk("read"):
                 blocks = [_blocks(files.enter_context(pa.OSFile(path))) for _, path in runs]
                 heads = {number: next(block) for number, block in enumerate(blocks)}
             while heads:
-                # All rows up to the smallest end of a head are loaded; later rows may not be.
+                # All rows up to the smallest last row of a loaded block are in memory; later rows may
+                # not be.
                 rank, ending = min((self._order.last(head), number) for number, head in heads.items())
                 parts = []
                 for number, head in list(heads.items()):

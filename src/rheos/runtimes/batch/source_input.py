@@ -23,7 +23,8 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 
 @dataclass(frozen=True)
 class SplitInput:
-    """The source's own reader: the partition's one row is the number of its split."""
+    """An input that the source's own reader reads. The partition's one row is the number of its
+    split."""
 
     splits: tuple[Split, ...]
     columns: tuple[str, ...] | None = None
@@ -32,11 +33,12 @@ class SplitInput:
 
 @dataclass(frozen=True)
 class SparkRows:
-    """Rows that Spark has read: the columns named, in this order. Nobody needs the others."""
+    """Rows that Spark has read: the named columns, in this order. Nothing needs the others."""
 
     columns: tuple[str, ...]
     ordered: bool
-    """The partition is in the order of one split, which decides what is late; else nothing is."""
+    """Whether the partition is in the order of one split, which decides what is late. Otherwise nothing
+    is."""
 
 
 SourceInput: TypeAlias = SplitInput | SparkRows
@@ -46,7 +48,8 @@ SourceInput: TypeAlias = SplitInput | SparkRows
 def source_operator(
     ctx: OperatorContext, spec: SourceSpec, feed: SourceInput, inbox: Iterator[pa.RecordBatch]
 ) -> SourceOperator:
-    """The operator of the partition, not open yet. `inbox` is what Spark hands to the task."""
+    """Return the partition's operator, which is not open yet. `inbox` is the task's input from
+    Spark."""
     if isinstance(feed, SplitInput):
         numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
         if feed.columns is not None:
@@ -60,7 +63,7 @@ def source_operator(
 
 @dataclass(frozen=True)
 class ReadBySpark(Source):
-    """Stands on the worker for a source that only the driver can hold, such as a DataFrame."""
+    """A placeholder on the worker for a source that only the driver can hold, such as a DataFrame."""
 
     schema: pa.Schema
     bounded: bool = True
@@ -73,7 +76,7 @@ class ReadBySpark(Source):
 
 
 class _UnorderedSource(SourceOperator):
-    """Rows that come in no order: no row is late, whatever came before it."""
+    """A source of rows without order: no row is late, whatever preceded it."""
 
     def _out(self, columns: list[pa.Array]) -> list[Out]:
         unordered = {WM: MIN_TIMESTAMP_MS, SPLIT: NO_ORDER}
@@ -86,7 +89,7 @@ class _UnorderedSource(SourceOperator):
 
 
 class _Pruned(Source):
-    """Some columns of files, by their own reader."""
+    """A source of some columns of files, by their own reader."""
 
     bounded = True
 
@@ -135,7 +138,7 @@ class _Inbox(Source):
 
 
 class _InboxReader(SplitReader):
-    """Gives Spark's rows."""
+    """A reader of Spark's rows."""
 
     def __init__(self, widening: _Widening, inbox: Iterator[pa.RecordBatch]) -> None:
         self._widening = widening
@@ -157,7 +160,7 @@ class _InboxReader(SplitReader):
 
 
 class _Widening:
-    """Gives rows by the declared schema: columns that were not read are null."""
+    """A conversion of rows to the declared schema: columns that were not read are null."""
 
     def __init__(self, schema: pa.Schema, columns: tuple[str, ...]) -> None:
         self._schema = schema

@@ -1,16 +1,16 @@
 """The sources of a batch job as DataFrames.
 
     a DataFrame      itself, as a part of the job's plan; it has no order, so no row of it is late
-    Parquet files    Spark's reader, where it reads what the own one does (`footers.py`), and a filter
+    Parquet files    Spark's reader, if it reads the same as our own (`footers.py`), and either a filter
                      keeps rows from Python or there are too few files for all slots
     other splits     a Spark partition for each, read by the source's own reader
 
-Neither reads columns that nothing needs (`pruning.py`). Spark's readers also skip rows that the first
-filters drop (`pushdown.py`). Files of lines always use the source's own reader: one decoder has to
-decide in all runtimes which row is bad, and in which line.
+No reader reads columns that nothing needs (`core/plan/pruning.py`). Spark's readers also skip rows that
+the first filters drop (`pushdown.py`). Files of lines always use the source's own reader: in all
+runtimes, the same decoder must decide which row is bad, and in which line.
 
-If the order of a file's rows matters, because it decides lateness or an operator sees rows as they
-arrive, a file is one Spark partition. Otherwise Spark splits and combines files as it sees fit.
+If the order of a file's rows matters, a file is one Spark partition. It does if it decides lateness, or
+an operator sees rows as they arrive. Otherwise Spark splits and combines files as it sees fit.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from rheos.runtimes.batch.source_input import ReadBySpark, SourceInput, SparkRow
 _HUGE = str(1 << 45)
 
 _READING = {
-    # A row that cannot be read ends the job, whatever the user's session says.
+    # A row that cannot be read ends the job, whatever the user's session configures.
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.session.timeZone": "UTC",
@@ -54,7 +54,8 @@ _READING = {
     "spark.sql.parquet.fieldId.read.enabled": "false",
 }
 _WHOLE_FILES = {
-    # A file costs as much to open as a partition may hold: so none is cut, and no two share one.
+    # The cost of opening a file is set to a partition's maximum, so no file is split, and none share
+    # one.
     "spark.sql.files.maxPartitionBytes": _HUGE,
     "spark.sql.files.openCostInBytes": _HUGE,
     "spark.sql.files.maxPartitionNum": str(2**31 - 1),
@@ -73,8 +74,8 @@ class SourceFrame:
 
 
 def source_frame(session: SparkSession, plan: PhysicalPlan, chain: Chain) -> SourceFrame:
-    """The input of a chain whose head is a source; of files only footers are read yet. Raises
-    InputError."""
+    """Return the input of a chain whose head is a source. Of files, only footers are read. Raise
+    InputError if they cannot be read."""
     head = chain.operators[0]
     assert isinstance(head.spec, SourceSpec)
     try:
@@ -84,7 +85,7 @@ def source_frame(session: SparkSession, plan: PhysicalPlan, chain: Chain) -> Sou
 
 
 def shippable(chain: Chain) -> Chain:
-    """The chain as workers get it: without what is the driver's alone."""
+    """Return the chain as workers receive it, without what only the driver can hold."""
     head = chain.operators[0]
     if not isinstance(head.spec, SourceSpec) or not isinstance(head.spec.source, DataFrameSource):
         return chain
@@ -140,7 +141,7 @@ def _needed(chain: Chain) -> frozenset[str]:
 
 
 def _padded(field: StructField) -> bool:
-    """Spark compares char(n) without the blanks that fill it up."""
+    """Return whether Spark compares the column without its padding, as it does for char(n)."""
     kinds = (CharType, VarcharType)
     return isinstance(field.dataType, kinds) or "__CHAR_VARCHAR_TYPE_STRING" in field.metadata
 
@@ -169,7 +170,7 @@ def _of_files(
     for name, value in (_READING | (_WHOLE_FILES if whole else {})).items():
         reader.conf.set(name, value)
     if all(url.startswith("file:") for url in urls):
-        # Many local files are listed at once sooner than a Spark job is started for it.
+        # Listing many local files here is faster than starting a Spark job for it.
         reader.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", str(2**31 - 1))
     columns = [f"{_quoted(name)} {column.spark_type}" for name, column in found.items()]
     frame = reader.read.schema(", ".join(columns) or StructType()).parquet(*urls)
@@ -181,8 +182,8 @@ def _of_files(
         as_declared = [name for name, column in found.items() if column.as_declared]
         filtered = shape.filtered(chain, as_declared)
     if found and not filtered and (whole or len(files) >= session.sparkContext.defaultParallelism):
-        # If all rows go to Python, Spark would first convert them to its own rows, and that takes three
-        # times as long as to read them there.
+        # If all rows went to Python, Spark would first convert them to its own rows, which takes three
+        # times as long as reading them in Python.
         read_there = tuple(found)
         how = f"Parquet, read directly by the tasks: columns {', '.join(read_there)}"
         return _split_by_split(session, SplitInput(splits, read_there), how)
@@ -191,7 +192,7 @@ def _of_files(
 
 
 def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
-    """The paths as Spark's file systems take them. Raises Unfit where they do not."""
+    """Return the paths as Spark's file systems accept them. Raise Unfit if they do not."""
     for path in paths:
         name = path.rsplit("/", 1)[-1]
         if _GLOB.intersection(path) or name[:1] in ("_", ".") or "::" in path:
@@ -213,22 +214,22 @@ def _quoted(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-# --- what all of Spark's rows share ---------------------------------------------------------------
+# --- common to all rows of Spark ------------------------------------------------------------------
 
 
 class _Shape:
-    """Rows that Spark reads, on their way to be as a chain takes them."""
+    """The conversion of rows that Spark reads into the form that a chain takes."""
 
     def __init__(self, frame: DataFrame, schema: pa.Schema, needed: frozenset[str]) -> None:
-        """The frame's columns are those of `schema`, in their order."""
+        """Begin with a frame whose columns are those of `schema`, in their order."""
         self._places = {name: f"c{place}" for place, name in enumerate(schema.names)}
-        # By their places, since a session may take `a` and `A` for one.
+        # Rename the columns by their places, since a session may ignore the case of names.
         self._frame = frame.toDF(*self._places.values())
         self._schema = schema
         self._read = tuple(name for name in schema.names if name in needed)
 
     def filtered(self, chain: Chain, names: Sequence[str]) -> str:
-        """Leaves out rows that the chain's first filters drop for what is in the columns `names`."""
+        """Omit rows that the chain's first filters drop because of values in the columns `names`."""
         columns = {
             name: PushColumn(self._schema.field(name).type, f.col(self._places[name])) for name in names
         }
@@ -241,7 +242,7 @@ class _Shape:
             and spec.watermark is not None
             and spec.watermark.on is not None
         ):
-            # A row without an event time ends the job, also one that the filter would drop.
+            # A row without an event time ends the job, even one that the filter would drop.
             passing |= self._untimely(spec.watermark.on)
         self._frame = self._frame.filter(passing)
         return ", filtered"
@@ -253,7 +254,7 @@ class _Shape:
         return time.isNull() if field.nullable else f.lit(False)
 
     def source_frame(self, session: SparkSession, *, ordered: bool, how: str) -> SourceFrame:
-        # A batch without columns would lose the number of its rows on its way to Python.
+        # A batch without columns would lose its number of rows on the way to Python.
         columns = [f.col(self._places[name]) for name in self._read] or [f.lit(True)]
         frame = _transplanted(self._frame.select(columns), session)
         return SourceFrame(
@@ -262,7 +263,7 @@ class _Shape:
 
 
 def _transplanted(frame: DataFrame, session: SparkSession) -> DataFrame:
-    """The same frame as one of another session, which plans and runs it."""
+    """Return the same frame in another session, which plans and runs it."""
     jvm: Any = session._jvm
     plan = frame._jdf.queryExecution().analyzed()
     ours = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
@@ -275,8 +276,8 @@ def _carries_wm(chain: Chain) -> bool:
 
 
 def _order_counts(plan: PhysicalPlan, chain: Chain) -> bool:
-    """Whether the rows of a file must stay together and in order: if they carry `__wm` or `__split`, or
-    a downstream operator sees them as they arrive."""
+    """Return whether the rows of a file must stay together and in order: if they carry `__wm` or
+    `__split`, or a downstream operator sees them as they arrive."""
     main = chain.operators[0].outputs.get(MAIN)
     if _carries_wm(chain) or (main is not None and SPLIT in main.schema.names):
         return True

@@ -23,12 +23,13 @@ class PackedInput:
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """Shuffled rows, whole keys, one after the other. Packed batches for other ports come first."""
+    """Shuffled rows of whole keys, one key after the other. Packed batches for other ports come
+    first."""
 
     schemas: Mapping[int, pa.Schema]
     """Schemas of the keyed ports."""
     in_turns: bool = True
-    """Whether rows of several ports come by event time, or those of one port after those of another."""
+    """Whether rows of several ports are delivered by event time, or port by port."""
 
 
 @dataclass(frozen=True)
@@ -38,24 +39,24 @@ class CombinedInput:
 
 @dataclass(frozen=True)
 class PackedOutput:
-    """Packed batches; the port says by which edge they leave."""
+    """Packed batches. The port identifies the edge by which they leave."""
 
     results: Mapping[int, PlannedOperator] = field(default_factory=dict)
-    """The ports by which rows go to the driver, and the sinks that collect them."""
+    """The collecting sinks, by the ports of their rows."""
     most_bytes: int = 0
-    """So much the driver can collect."""
+    """Maximum size in bytes of the rows that the driver can collect."""
     dealt: Mapping[int, tuple[PartitionBy, int]] = field(default_factory=dict)
-    """The edges whose rows the program deals out, and over how many tasks."""
+    """The edges whose rows the program distributes, each with its function and the number of tasks."""
 
 
 @dataclass(frozen=True)
 class RowsOutput:
-    """Rows for a shuffle, by the one edge there is."""
+    """Rows for a shuffle, which leave by the chain's only edge."""
 
     edge: Edge
     schema: pa.Schema
     bucket_bits: int
-    """Hashes are cut into 2 to the power of this number of ranges."""
+    """Number of bits: hashes are divided into 2 to the power of this number of ranges."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class CombinedOutput:
 
 @dataclass(frozen=True)
 class FrameOutput:
-    """Rows for the user's own DataFrame: what comes to the chain's sink."""
+    """Rows for the user's own DataFrame: those that reach the chain's sink."""
 
     schema: pa.Schema
 
@@ -94,7 +95,7 @@ class Task:
 
 @dataclass(frozen=True)
 class ChainTask(Task):
-    """Runs a chain over a partition."""
+    """A task that runs a chain over a partition."""
 
     chain: Chain
     input: Input
@@ -102,6 +103,6 @@ class ChainTask(Task):
 
 @dataclass(frozen=True)
 class UnpackTask(Task):
-    """Makes of one edge's packed batches what its shuffle takes."""
+    """A task that converts one edge's packed batches for its shuffle."""
 
     sender: PlannedOperator

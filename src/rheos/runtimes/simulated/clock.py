@@ -26,12 +26,13 @@ class SimClock:
         self._us += us
 
     def jump(self, ms: int) -> None:
-        """The wall clock is set forward or back."""
+        """Set the wall clock forward or back."""
         self._jump_ms += ms
 
 
 class ProcessClock:
-    """A Clock as one process reads it: its wall clock is off, and its monotonic one began elsewhere."""
+    """A Clock as one process reads it: its wall clock is skewed, and its monotonic clock began
+    elsewhere."""
 
     def __init__(self, clock: SimClock, skew_ms: int, origin_us: int) -> None:
         self._clock = clock

@@ -10,7 +10,7 @@ from rheos.runtimes.simulated.slot import Slot
 
 
 class SimDriver:
-    """Its master's calls of the store block it: `busy` says for how long."""
+    """A simulated driver. Calls of the store block its master for the time that `busy` receives."""
 
     def __init__(self, master: Master, launcher: SimLauncher, io: SimIo, clock: SimClock) -> None:
         self.master = master
@@ -23,11 +23,11 @@ class SimDriver:
         self._busy_until_us = 0
 
     def busy(self, us: int) -> None:
-        """Pause its process for this time, or extend its pause by this time."""
+        """Pause the process for this time, or extend its pause by this time."""
         self._busy_until_us = max(self._busy_until_us, self._clock.monotonic_us()) + us
 
     def turn(self) -> bool:
-        """One turn of its loop; whether it did anything."""
+        """Run one turn of its loop. Return whether it did anything."""
         if self._clock.monotonic_us() < self._busy_until_us or self.master.done:
             return False
         self.io.run_due()
@@ -48,6 +48,7 @@ class SimDriver:
         return None if due is None else max(due, self._busy_until_us)
 
     def slots(self) -> list[Slot]:
-        """All that it has launched and that still runs, those it knows nothing of included."""
+        """Return all slots that it has launched and that still run, including those that it has lost
+        track of."""
         zombies = [slot for slot in self.launcher.zombies if slot not in self.launcher.slots]
         return [slot for slot in (*self.launcher.slots, *zombies) if slot.alive]

@@ -35,7 +35,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         """Tasks that are not done, the oldest first."""
 
     def turn(self, steps: int = _STEPS_PER_TURN) -> bool:
-        """Runs all that can run now; whether there was any."""
+        """Run all that can run now. Return whether there was any."""
         before = _get_running_loop()
         _set_running_loop(self)
         ran = False
@@ -59,10 +59,10 @@ class VirtualLoop(asyncio.AbstractEventLoop):
             return self._now_us()
         while self._timers and self._timers[0][2].cancelled():
             heappop(self._timers)
-        # Rounded up: at that time the timer is due.
+        # Rounded up, so that the timer is due at that time.
         return -int(-self._timers[0][0] * 1e6 // 1) if self._timers else None
 
-    # --- what asyncio asks of a loop --------------------------------------------------------------
+    # --- the interface that asyncio needs ---------------------------------------------------------
 
     def time(self) -> float:
         return self._now_us() / 1e6
@@ -157,7 +157,7 @@ class SimEventLoop:
 
 
 class InstantEventLoop:
-    """An EventLoop for a caller who may wait: its time jumps until what is submitted is done."""
+    """An EventLoop for a caller that may wait: its time jumps until the submitted work is done."""
 
     def __init__(self) -> None:
         self._us = 0

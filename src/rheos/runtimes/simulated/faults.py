@@ -7,58 +7,60 @@ from random import Random
 
 
 class SimulatedError(OSError):
-    """An operation of the store, or a commit, that has failed by chance."""
+    """A random failure of a store's operation or of a commit."""
 
 
 @dataclass(frozen=True)
 class Faults:
-    """Rate of each fault, per second of virtual time; 0 means never. Faults stop at `until_us`."""
+    """The rate of each fault, per second of virtual time; 0 means never. Faults stop at `until_us`."""
 
     crash_slot: float = 0.0
-    """A worker dies at once."""
+    """Sudden death of a worker."""
     crash_after_checkpoint: float = 0.0
     """Probability that a worker or the driver dies some ms after a checkpoint has completed: before all
-    have heard of it, or later."""
+    processes are notified of it, or later."""
     crash_driver: float = 0.0
-    """The driver dies; a new one starts the same job. The old workers live on for a while."""
+    """Death of the driver. A new one starts the same job. The old workers live on for a while."""
     zombie: float = 0.0
-    """Probability that a worker does not hear that it is to stop, and goes on until its lease ends."""
+    """Probability that a worker does not receive its stop message, and continues until its lease
+    ends."""
     lose_message: float = 0.0
-    """Probability that an acknowledgement is lost, or what a worker hears of splits that are found."""
+    """Probability that an acknowledgement, or a worker's notification of discovered splits, is lost."""
     store_error: float = 0.0
-    """Probability that a write fails, before, while or after it has taken effect."""
+    """Probability that a write fails, before, while or after it takes effect."""
     commit_error: float = 0.0
     """Probability that a sink's commit fails; see `World.on_commit`."""
     clog: float = 0.0
-    """A channel delivers nothing for a while."""
+    """A pause in which a channel delivers nothing."""
     freeze: float = 0.0
-    """A worker freezes for a while, and then continues."""
+    """A pause of a worker, which then continues."""
     slow_network: float = 0.0
-    """For a while everything that is sent takes long."""
+    """A time in which all messages are slow."""
     clock_jump: float = 0.0
     read_error: float = 0.0
     """Probability that reading a file, or listing a folder, fails."""
     store_outage: float = 0.0
-    """For a while every operation of the store fails."""
+    """A time in which every operation of the store fails."""
     store_full: float = 0.0
-    """For a while every write fails; reading and deleting work."""
+    """A time in which every write fails; reading and deleting work."""
     store_slow: float = 0.0
-    """For a while every operation takes long."""
+    """A time in which every operation of the store is slow."""
     die_in_slot_io: float = 0.0
     """Probability that a worker dies before, within or after one operation of its store or sinks."""
     die_in_driver_io: float = 0.0
-    """The driver likewise: between the log's entry and what follows from it, or within recovery."""
+    """Probability that the driver dies so: between the log's entry and its consequences, or in
+    recovery."""
     sleeping_driver: float = 0.0
-    """Probability that a lost driver was only cut off, and comes back while its successor runs."""
+    """Probability that a lost driver was only cut off, and returns while its successor runs."""
     lose_slot: float = 0.0
-    """A slot is lost for good, with the worker in it; one always stays."""
+    """Permanent loss of a slot, with the worker in it. One slot always stays."""
     clock_skew_ms: float = 0.0
     """Maximum difference in ms between the wall clocks of the processes."""
     until_us: int = 3_000_000
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:
-        """A swarm: some of the kinds, each at a rate of its own."""
+        """Draw a swarm: some of the kinds, each at a rate of its own."""
         seed = rng.getrandbits(64)
         drawn = {name: _draw(Random(f"{seed}/{name}"), *limits) for name, limits in _LIMITS.items()}
         return cls(**drawn, until_us=Random(f"{seed}/until_us").randrange(500_000, 4_000_000))
@@ -90,8 +92,8 @@ _LIMITS = {
     "lose_slot": (0.2, 0.2, 1.5),
     "clock_skew_ms": (0.4, 100.0, 600_000.0),
 }
-"""For each kind: the share of the worlds that have it, and the bounds of its rate. Each kind is drawn
-by itself, so a new kind does not change the others of a seed."""
+"""The share of the worlds that have a kind of fault, and the bounds of its rate. Each kind is drawn
+independently, so a new kind does not change the others of a seed."""
 
 
 def _draw(rng: Random, share: float, low: float, high: float) -> float:
@@ -100,17 +102,18 @@ def _draw(rng: Random, share: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Requests:
-    """Rate of each request, per second of virtual time; 0 means never. Requests stop at `until_us`."""
+    """The rate of each request, per second of virtual time; 0 means never. Requests stop at
+    `until_us`."""
 
     cancel: float = 0.0
-    """The job is cancelled, and started again."""
+    """Cancellation of the job, which is then started again."""
     savepoint: float = 0.0
     stop: float = 0.0
-    """The job is stopped with a savepoint, and started again."""
+    """Stop of the job with a savepoint, after which it is started again."""
     drain: float = 0.0
-    """The job is stopped with a savepoint after its input was asked to end."""
+    """Stop of the job with a savepoint, after its input was ended."""
     rescale: float = 0.0
-    """Request to continue with another parallelism, one of those that its drivers use."""
+    """Request for another parallelism, one of those that the world's drivers use."""
     resume_from_savepoint: float = 0.0
     """Probability that a stopped job is started from its savepoint, and not from its log."""
     leave: float = 0.0

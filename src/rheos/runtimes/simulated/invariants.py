@@ -1,6 +1,6 @@
 """Checks each write of a job to its store and sinks against the invariants of the protocols.
 
-docs/protocols/checkpoints.md has the invariants by their numbers. Nothing here decides anything: the
+docs/protocols/checkpoints.md has the invariants by their numbers. Nothing here makes decisions: the
 watch sees the store's writes, the sinks' commits and some messages, and records each violation.
 """
 
@@ -31,15 +31,15 @@ from rheos.runtimes.simulated.split_watch import SplitWatch, cut_through_a_phase
 from rheos.runtimes.simulated.store import MemoryStore, StoreFolder
 
 SAVEPOINTS = "savepoints"
-"""The folder of a world's savepoints."""
+"""Folder of a world's savepoints."""
 
 
 class InvariantError(AssertionError):
-    """The run broke a promise of the engine, whatever the rows are."""
+    """The violation of an invariant of the engine, independent of the rows."""
 
 
 class WatchedStore(MemoryStore):
-    """A MemoryStore whose effects pass by a Watch."""
+    """A MemoryStore that reports its effects to a Watch."""
 
     def __init__(self, job: JobId, retain: int, clock: SimClock, block: int = LOG_BLOCK) -> None:
         super().__init__()
@@ -55,16 +55,16 @@ class WatchedStore(MemoryStore):
 
 
 class Watch:
-    """Watches one job in one store. `violations` lists the broken invariants with their times."""
+    """The watch of one job in one store. `violations` lists the broken invariants with their times."""
 
     def __init__(
         self, files: dict[str, bytes], job: JobId, retain: int, clock: SimClock, block: int
     ) -> None:
         self.violations: list[str] = []
         self.completed: dict[int, CheckpointCompleted] = {}
-        """The entries of checkpoints by their number in the log, as they were first."""
+        """The entries of checkpoints as first written, by their number in the log."""
         self.promised: list[str] = []
-        """The folders of savepoints that were reported to whoever asked for them."""
+        """Folders of savepoints that were reported to the requester."""
         self._files = files
         self._clock = clock
         self._retain = max(1, retain)
@@ -75,28 +75,29 @@ class Watch:
         self._newest = 0
         self._block = block
         self.compacted: set[int] = set()
-        """The numbers of entries that compaction has deleted."""
+        """Numbers of entries that compaction has deleted."""
         self._origin: Origin | None = None
         self._counting: list[int] = []
-        """The numbers of the checkpoints since the job began, or started over from a savepoint."""
+        """Numbers of the checkpoints since the job began, or started again from a savepoint."""
         self._attempt = Attempt(0)
         self._checkpoint = CheckpointId(0)
         self._finished = False
         self._final_us: int | None = None
         """Time of the final checkpoint's log entry."""
         self._late: set[str] = set()
-        """Paths that were written after it."""
+        """Paths that were written after that entry."""
         self._listed: set[tuple[OperatorId, bytes]] = set()
         self._committed: set[tuple[OperatorId, bytes]] = set()
         self._finished_splits = 0, 0
-        """The number of an entry, and how many splits it says are read."""
+        """Number of an entry, and the number of splits that it lists as finished."""
         self._phased: set[OperatorId] = set()
-        """The sources whose splits have phases."""
+        """Sources whose splits have phases."""
         self.on_driver: frozenset[OperatorId] = frozenset()
-        """The sinks whose output the driver publishes, where they report what they commit."""
+        """Sinks whose output the driver publishes, if they report their commits."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
-        """By subtask: the checkpoints of which a write failed, and when the subtask heard of it."""
+        """Checkpoints of which a write failed, by subtask, with the time when the subtask was
+        notified."""
 
     def _broken(self, what: str) -> None:
         self.violations.append(f"at {self._clock.monotonic_us()} us: {what}")
@@ -104,7 +105,7 @@ class Watch:
     # --- the store --------------------------------------------------------------------------------
 
     def written(self, path: str, data: bytes) -> None:
-        """The file is about to be there; what was there before still is."""
+        """Check a file that is about to be written. The previous contents still exist."""
         if path.startswith(self._log):
             number = int(path.removeprefix(self._log).removesuffix(".json"))
             if path in self._files:
@@ -153,7 +154,7 @@ class Watch:
 
     def _rewritten(self, number: int, path: str, data: bytes) -> None:
         if number in self.compacted:
-            return  # CP44: it does not count, whatever it is.
+            return  # CP44: it has no effect, whatever it is.
         before = self.completed.get(number)
         if before is None or decode_entry(data, path).entry != before.tombstone():
             self._broken(f"CP1: the entry {path} was written over")
@@ -162,7 +163,7 @@ class Watch:
 
     def _entered(self, number: int, path: str, data: bytes) -> None:
         if number in self.compacted:
-            return  # CP44: its writer was asleep, and must find that the log went on.
+            return  # CP44: its writer was asleep, and must notice that the log has continued.
         entry, _, place = decode_entry(data, path)
         if place is not None and (place.job, place.number) != (self._job, number):
             self._broken(f"CP31: {path} says that it is entry {place.number} of {place.job!r}")
@@ -173,7 +174,7 @@ class Watch:
         self._newest = number
         match entry:
             case AttemptStarted():
-                # From a savepoint attempts count on where the one that took it was.
+                # After a savepoint, attempts continue from that of the job that took it.
                 begins = entry.origin != self._origin
                 if entry.attempt <= self._attempt or not (begins or entry.attempt == self._attempt + 1):
                     self._broken(f"CP6: attempt {entry.attempt} follows {self._attempt}")
@@ -269,7 +270,8 @@ class Watch:
             self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
 
     def publishing(self, message: control.SinkPublished) -> None:
-        """Check what the driver notifies the subtasks of, where commits are watched."""
+        """Check the notification of published output that the driver sends to subtasks, if commits are
+        watched."""
         if message.operator not in self.on_driver:
             return
         for entry in self.completed.values():
@@ -282,7 +284,7 @@ class Watch:
                     self._broken(f"CP28: {what} is not published, and the subtasks are notified")
 
     def launching(self, restore: Restore | None) -> None:
-        """An attempt is started."""
+        """Check that everything in the restored checkpoint was committed, as an attempt starts."""
         if restore is not None:
             self._all_committed(restore.entry, "an attempt starts from it")
 
@@ -319,7 +321,7 @@ class Watch:
             self._finished_splits = number, done
         return self._finished_splits[1]
 
-    # --- writes that fail -------------------------------------------------------------------------
+    # --- failed writes ----------------------------------------------------------------------------
 
     def write_failed(self, path: str) -> None:
         parts = path.removeprefix(self._state).split("/")
@@ -334,8 +336,8 @@ class Watch:
         self._triggered_us.setdefault(key, self._clock.monotonic_us())
 
     def declined(self, message: control.Decline) -> None:
-        """CP11: a write that failed spoils the checkpoints until the subtask has heard of it, and none
-        after: the next snapshot is whole."""
+        """Check a declined checkpoint (CP11). A failed write invalidates the checkpoints until the
+        subtask is notified of it, and none after, because the next snapshot is a full one."""
         if "could not be written" not in message.reason:
             return
         of = message.attempt, message.subtask
@@ -352,7 +354,7 @@ class Watch:
     # --- the end ----------------------------------------------------------------------------------
 
     def left_over(self) -> list[str]:
-        """The whole state files that no kept checkpoint needs, but for those that zombies have written
+        """Return the state files that no kept checkpoint needs, except those that zombies have written
         after the job's final checkpoint."""
         needed = {handle.path for entry in self._kept() for handle in entry.handles}
         return [
@@ -365,8 +367,8 @@ class Watch:
         ]
 
     def ended(self, calm_since_us: int) -> None:
-        """The job is over: what it keeps is whole; and where nothing failed any more when its final
-        checkpoint was entered, it has left nothing else."""
+        """Check an ended job. The checkpoints that it keeps are complete. If its final checkpoint was
+        entered after the last fault, it has left no other file."""
         if self._final_us is not None and self._final_us >= calm_since_us:
             for path in self.left_over():
                 self._broken(f"CP10: {path} was left, and nothing needs it")
@@ -384,7 +386,7 @@ class Watch:
 
 
 class _Given(MemoryStore):
-    """A savepoint's folder with nothing but this manifest in it."""
+    """A store that contains only a savepoint's manifest."""
 
     def __init__(self, manifest: bytes) -> None:
         super().__init__()
@@ -392,7 +394,7 @@ class _Given(MemoryStore):
 
 
 class _Whole(MemoryStore):
-    """The files as they are, without faults."""
+    """A store of the current files, without faults."""
 
     def __init__(self, files: dict[str, bytes]) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Simulated I/O: what is submitted happens when the scheduler chooses, or never, after a crash."""
+"""Simulated I/O: submitted work happens when the scheduler chooses, or never, after a crash."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SimCompletion(Generic[T]):
         self._done = False
 
     def run(self) -> None:
-        """The work happens. Called by the scheduler, once."""
+        """Do the work. The scheduler calls it once."""
         assert not self._done
         try:
             self._value = self._work()
@@ -59,10 +59,10 @@ class SimIo:
         return loop
 
     def wake(self) -> None:
-        """Whatever runs is within a turn of the process, which then looks at everything."""
+        """Do nothing: the caller runs within a turn of the process, which checks everything."""
 
     def run_due(self) -> bool:
-        """Does what is due, in the order of its time; whether there was any."""
+        """Do what is due, in the order of its time. Return whether there was any."""
         now_us = self._now_us()
         due = sorted((c for c in self._pending if c.at_us <= now_us), key=lambda c: c.at_us)
         self._pending = [c for c in self._pending if c.at_us > now_us]
@@ -72,7 +72,8 @@ class SimIo:
         return bool(due) or any(turned)
 
     def perish(self, goes_through: Callable[[], bool]) -> None:
-        """The process is gone: of what was under way, some has taken effect, and nobody hears of it."""
+        """End the process's I/O. `goes_through` draws which of the pending work takes effect. Nobody
+        receives the results."""
         abandoned, self._pending = self._pending, []
         self._loops.clear()
         for completion in abandoned:
@@ -85,11 +86,11 @@ class SimIo:
         return min(times, default=None)
 
 
-# --- for a caller who steps operators by hand ---------------------------------------------------------
+# --- for callers who step operators by hand -----------------------------------------------------------
 
 
 class InstantIo(InlineIo):
-    """The I/O of harnesses, and of replays."""
+    """The I/O of test harnesses, and of replays."""
 
     def event_loop(self) -> EventLoop:
         return InstantEventLoop()

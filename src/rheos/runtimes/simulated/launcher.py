@@ -28,7 +28,8 @@ _LEASE_US = 400_000
 
 
 class SimLauncher:
-    """Belongs to one driver; after that driver's death nobody polls it, and its slots are orphans."""
+    """The launcher of one driver. After the driver's death nobody polls it, and its slots are
+    orphans."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class SimLauncher:
         return self.delay_us() + self._io_latency_us()
 
     def process_clock(self) -> ProcessClock:
-        """The clock of one more process."""
+        """Return the clock of one more process."""
         skew_ms = round(self._faults.clock_skew_ms)
         skewed = self._rng.randrange(-skew_ms, skew_ms + 1) if skew_ms else 0
         return ProcessClock(self._clock, skewed, self._rng.randrange(1_000_000_000) if skew_ms else 0)
@@ -103,7 +104,7 @@ class SimLauncher:
             self.delay_us,
         )
         deployed = deployment(plan, self._config, self._splits, attempt, restore)
-        # The states of small programs are small: to meet the store's failures, they must go there.
+        # The states of small programs are small: they must be in files to meet the store's failures.
         inline_bytes = self._rng.choice([0, 0, 300, INLINE_BYTES])
         self.slots = [
             Slot(
@@ -161,7 +162,7 @@ class SimLauncher:
                     slot.deliver(control.Cancel(attempt=attempt))
 
     def orphan(self, slot: Slot) -> None:
-        """The slot is cut off: nobody counts on it any more, but it lives until its lease ends."""
+        """Cut the slot off: nobody relies on it any more, but it lives until its lease ends."""
         slot.dies_at_us = self._clock.monotonic_us() + self._rng.randrange(1, _LEASE_US)
         self.zombies.append(slot)
 
@@ -173,10 +174,10 @@ class SimLauncher:
             events.append(self._events.popleft()[1])
         return events
 
-    # --- what the world does to it ----------------------------------------------------------------
+    # --- faults -----------------------------------------------------------------------------------
 
     def crash(self, slot: Slot) -> None:
-        """The worker dies; Spark notices after a while and fails the attempt."""
+        """End the worker. Spark notices after a while and fails the attempt."""
         slot.die(lambda: self._rng.random() < 0.5)
         if slot not in self.slots or slot in self.zombies or self._attempt is None:
             return

@@ -1,6 +1,6 @@
 """The simulated exchange of one attempt: FIFO lanes with drawn delays, clogs, and real frames.
 
-Batches and marks between different subtasks pass through the wire codec, so the simulation runs it.
+Batches and marks between different subtasks pass through the wire codec, so the simulation tests it.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ class SimNetwork:
         self._lanes: dict[ChannelId, deque[tuple[int, bytes, Payload]]] = {}
         self._channels: list[ChannelId] = []
         self._to: dict[int, list[ChannelId]] = {}
-        """By receiver, sorted."""
+        """Channels by receiver, sorted."""
         self._credit_lanes: dict[int, dict[ChannelId, deque[int]]] = {}
-        """By sender."""
+        """Credits in transit, by sender."""
         self._last_us: dict[ChannelId, int] = {}
         self._clogged: dict[ChannelId, int] = {}
 
     def clog(self, channel: ChannelId, until_us: int) -> None:
-        """Nothing arrives on the channel before then."""
+        """Deliver nothing on the channel before that time."""
         self._clogged[channel] = until_us
 
     def channels(self) -> list[ChannelId]:
@@ -62,13 +62,13 @@ class SimNetwork:
             insort(self._to.setdefault(channel.receiver, []), channel)
             insort(self._channels, channel)
         delay_us = 0 if channel.sender == channel.receiver else self._delay_us()
-        # A lane is FIFO: what is sent later never arrives earlier.
+        # A lane is FIFO: a later element never arrives earlier.
         at_us = max(self.now_us() + delay_us, self._last_us.get(channel, 0))
         self._last_us[channel] = at_us
         lane.append((at_us, header, payload))
 
     def arrivals(self, receiver: int, limit: int) -> list[tuple[bytes, Payload]]:
-        """Return the payloads that have arrived for the subtask, in the order of arrival."""
+        """Return the frames that have arrived for the subtask, in the order of arrival."""
         now_us = self.now_us()
         frames: list[tuple[bytes, Payload]] = []
         for channel in self._receiving(receiver):

@@ -19,8 +19,9 @@ T = TypeVar("T")
 
 
 class SimulatedRuntime:
-    """Runs plans in a `World`. Faults strike only where they are given. After `until_ms` of virtual
-    time the input of a job ends: windows fire, sinks commit, and it finishes."""
+    """The runtime that executes plans in a `World`. Faults occur only if they are passed. After
+    `until_ms` of virtual time, the input of a job ends: windows fire, sinks commit, and the job
+    finishes."""
 
     def __init__(
         self, seed: int = 0, faults: Faults | None = None, until_ms: int | None = None
@@ -35,10 +36,10 @@ class SimulatedRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
-        # Without faults a job that goes on has a source that never ends.
+        # Without faults, a job that does not end has a source that never ends.
         turns = MAX_TURNS if self._faults is not None else None
         world = World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
-        # A user who asks for faults expects restarts.
+        # A user who requests faults expects restarts.
         return SimulatedJob(world, _reporting(listener) if self._faults is None else listener)
 
 
@@ -54,8 +55,8 @@ def _reporting(listener: Callable[[JobStatus], None] | None) -> Callable[[JobSta
 
 
 class SimulatedJob(MasterDrivenJob):
-    """A JobHandle. Virtual time passes within `wait`, and while a savepoint is waited for. `listener`
-    is called once a second of it, within `wait`."""
+    """The JobHandle of a simulated job. Virtual time passes within `wait`, and while the caller waits
+    for a savepoint. `wait` calls `listener` once per second of virtual time."""
 
     def __init__(self, world: World, listener: Callable[[JobStatus], None] | None = None) -> None:
         self.world = world
@@ -76,7 +77,7 @@ class SimulatedJob(MasterDrivenJob):
         self.world.run()
 
     def answered(self, answer: Future[T], what_failed: str) -> T:
-        """Return the answer. Virtual time passes until it is there."""
+        """Let virtual time pass until the answer has arrived, and return it."""
         master = self.world.master
         self.world.run_until(lambda: answer.done() or self.world.master is not master)
         if not answer.done():

@@ -22,8 +22,8 @@ from rheos.runtimes.simulated.store import StoreFolder
 
 
 class Slot:
-    """`report` takes its messages; `delay_us` and `io_delay_us` draw how long control messages and I/O
-    take; `own_clock` is what its process reads."""
+    """A simulated slot. `report` receives its messages. `delay_us` and `io_delay_us` draw how long
+    control messages and I/O take; `own_clock` is the clock of its process."""
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class Slot:
         self.subtask = subtask
         self.alive = True
         self.dies_at_us: int | None = None
-        """A zombie's lease ends then."""
+        """Time at which a zombie's lease ends."""
         self.frozen_until_us = 0
         self._clock = clock
         self._delay_us = delay_us
@@ -53,7 +53,7 @@ class Slot:
         self._network = network
         self._io = SimIo(clock.monotonic_us, io_delay_us)
         self._engine: SubtaskEngine | None = None
-        # However the slot ends, its disk goes with it.
+        # However the slot ends, its disk is removed.
         scratch = folder_of(self, "rheos-slot-", deployment.state.directory)
 
         self._open_engine = partial(
@@ -71,7 +71,7 @@ class Slot:
         )
 
     def deliver(self, message: control.ToTask) -> None:
-        """The master has sent a message; it arrives later, after those before it."""
+        """Send a message from the master, which arrives later, after earlier ones."""
         at_us = self._clock.monotonic_us() + self._delay_us()
         if self._inbox:
             at_us = max(at_us, self._inbox[-1][0])
@@ -83,7 +83,7 @@ class Slot:
         self._io.perish(goes_through)
 
     def _end(self) -> None:
-        """Release its state before its disk: RocksDB waits for a second if its folder is gone."""
+        """Release the engine before the disk: RocksDB waits for a second if its folder is gone."""
         self.alive = False
         self._engine = None
 
@@ -99,7 +99,7 @@ class Slot:
         return max(due, self.frozen_until_us)
 
     def turn(self) -> bool:
-        """One turn of the worker's loop; whether it did anything."""
+        """Run one turn of the worker's loop. Return whether it did anything."""
         now_us = self._clock.monotonic_us()
         if now_us < self.frozen_until_us:
             return False

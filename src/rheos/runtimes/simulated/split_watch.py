@@ -1,7 +1,8 @@
-"""Sources whose splits have phases, or are found, watched: what they open, and what checkpoints say.
+"""Checks sources whose splits have phases, or are discovered: the splits that they open, and those in
+checkpoints.
 
-The numbers are those of docs/protocols/checkpoints.md. What was read is known from the readers, and
-from the checkpoint that an attempt starts from, not from what the engine notes of it.
+The numbers are those of docs/protocols/checkpoints.md. The watch learns what was read from the readers,
+and from the checkpoint from which an attempt starts, not from the engine's own records.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from rheos.core.state import format as state_format
 
 
 class SplitWatch:
-    """Watches the splits of one attempt. `splits` are the initial ones of the watched sources. `broken`
-    is called with a description of each violation."""
+    """The watch of the splits of one attempt. `splits` are the initial ones of the watched sources.
+    `broken` is called with a description of each violation."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class SplitWatch:
                     self._read[id] |= {row["split"] for row in rows if row["finished"]}
 
     def watched(self, plan: PhysicalPlan) -> PhysicalPlan:
-        """The plan, with these sources under watch."""
+        """Return the plan in which these sources are watched."""
         return replace(plan, chains=tuple(self._chain(chain) for chain in plan.chains))
 
     def _chain(self, chain: Chain) -> Chain:
@@ -85,7 +86,8 @@ def split_rows(
 
 
 def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """CP26: the split that a checkpoint has begun, and the one before it that it has not finished."""
+    """Return a violation of CP26, or None: a split that a checkpoint has begun, although one of an
+    earlier phase is not finished."""
     for begun in rows:
         for other in rows:
             before = other["phase"] < begun["phase"] and not other["finished"]

@@ -1,6 +1,6 @@
 """The staging folder of a simulated job.
 
-Its sources store input there that may be read again, and its sinks uncommitted output. These are real
+Its sources stage input there that may be read again, and its sinks uncommitted output. These are real
 files, kept as long as the job object exists.
 """
 
@@ -18,8 +18,9 @@ from rheos.runtimes.host.scratch import folder_of
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
-    """The plan with its sources staged in a temporary folder, and its sinks given one, which goes when
-    `owner` does. Raises ConfigurationError for a stream of Spark that does not end."""
+    """Return the plan with its sources staged in a temporary folder, and a folder for each sink that
+    needs one. Both are removed with `owner`. Raise ConfigurationError for a Spark stream that does not
+    end."""
     refuse_streams(
         plan,
         "in a simulated job, which has virtual time, read the rows available now: "

@@ -17,9 +17,10 @@ _TEMPORARY = ".tmp-"
 
 
 class MemoryStore:
-    """Keeps files in a dict. `on_access` is called before and after each operation, and within those
-    that write. It raises an OSError to make the operation fail: raised "after", it has taken effect all
-    the same; raised "within", half of the file is left under a temporary name, which nobody lists."""
+    """A store of files in a dict. `on_access` is called before and after each operation, and within
+    those that write. It raises an OSError to make the operation fail. If it raises "after", the
+    operation has taken effect. If it raises "within", half of the file is left under a temporary name,
+    which `list` omits."""
 
     def __init__(self, on_access: Callable[[Moment, Operation, str], None] | None = None) -> None:
         self.files: dict[str, bytes] = {}
@@ -47,7 +48,7 @@ class MemoryStore:
         return self.files[path]
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
-        """Their age is not known: those that must be idle for a time are not among them."""
+        """Return the incomplete files. Their age is unknown, so none counts as idle for `idle_s`."""
         folder = f"{prefix.rstrip('/')}/" if prefix else ""
         if idle_s:
             return []
@@ -65,7 +66,7 @@ class MemoryStore:
         self._deleted(path)
         self._access("after", "delete", path)
 
-    # --- the effects --------------------------------------------------------------------------------
+    # --- effects ------------------------------------------------------------------------------------
 
     def _written(self, path: str, data: bytes) -> None:
         self.files[path] = data
@@ -129,7 +130,7 @@ _WRITES: tuple[Operation, ...] = ("put", "put_if_absent")
 
 
 class Storage:
-    """Belongs to a world, which says when it draws."""
+    """The storage of a world. It draws only when the world calls it."""
 
     def __init__(self, faults: Faults, clock: SimClock, rng: Random) -> None:
         self._faults = faults
@@ -153,7 +154,7 @@ class Storage:
         return min(now_us + self._rng.randrange(5_000, 400_000), self._faults.until_us)
 
     def strikes(self, moment: Moment, operation: Operation) -> bool:
-        """Whether an operation fails at this moment."""
+        """Return whether an operation fails at this moment."""
         now_us = self._clock.monotonic_us()
         if now_us >= self._faults.until_us:
             return False

@@ -41,7 +41,8 @@ MAX_TURNS = 400_000
 
 
 class Died(BaseException):
-    """The process that did the operation is gone, in the middle of it. No code of its own sees this."""
+    """The death of a process in the middle of its operation. No code of that process sees this
+    exception."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class TakenSavepoint:
-    """A savepoint that was reported to whoever asked for it."""
+    """A savepoint that was reported to its requester."""
 
     directory: str
     checkpoint: CheckpointId
@@ -63,7 +64,7 @@ class TakenSavepoint:
     files: Mapping[str, bytes]
     """Files of its folder, by their paths in the store."""
     published: frozenset[tuple[OperatorId, bytes]]
-    """The committables that sinks had published up to it, over the life of the job."""
+    """Committables that sinks had published up to it, over the life of the job."""
 
 
 class World:
@@ -91,7 +92,7 @@ class World:
         slots: int | None = None,
     ) -> None:
         plan = staged_beside(self, prepared_sinks(plan))
-        # Nothing is sent here. What could not be is an error all the same, as in the runtimes that do.
+        # Nothing is sent here. But what cannot be pickled is an error, as in the other runtimes.
         pickling.check(plan.operators())
         self._plan = plan
         self._config = config
@@ -110,19 +111,19 @@ class World:
         self._until_us = None if until_ms is None else until_ms * 1000
         self._until_read = until_read
         self._end_of_input: tuple[Master, Future[str]] | None = None
-        """The master that was asked to end the input, and its answer."""
+        """The master that was requested to end the input, and its answer."""
         self._max_turns = max_turns
         self.drained = False
-        """Whether anybody has asked for the end of the input."""
+        """Whether the end of the input was requested."""
         self.rescaled = 0
-        """Number of requests for another parallelism that succeeded."""
+        """Number of successful requests for another parallelism."""
         self.trace = 0
         self.crashes = 0
         self.drivers = 0
         self._storage = Storage(self.faults, self.clock, self._rng)
         self._orphans: list[Slot] = []
         self._rivals: list[SimDriver] = []
-        """Drivers that were given up, and do not know."""
+        """Drivers that were given up, and have not noticed."""
         self._acting: SimDriver | Slot | None = None
         self._struck_us = 0
         self._doomed_us: int | None = None
@@ -131,7 +132,7 @@ class World:
         self._asked: list[Asked] = []
         """Requests without an answer so far."""
         self._stopped = False
-        """The job was stopped to be started again."""
+        """Whether the job was stopped to be started again."""
         self._most_slots = slots or max(self._parallelisms)
         self._lost_slots = 0
         self._start_us: int | None = None
@@ -189,9 +190,11 @@ class World:
     # --- running ----------------------------------------------------------------------------------
 
     def run(self, heard: Callable[[JobStatus], None] | None = None) -> JobResult:
-        """To the end of the job. Raises the error that ended it; JobFailedError where, after the faults
-        have stopped, it does not end; InvariantError. `heard` is called with the job's status once a
-        second of virtual time."""
+        """Run to the end of the job. Call `heard` with its status once per second of virtual time.
+
+        Raise the error that ended the job, JobFailedError if it does not end after the faults have
+        stopped, or InvariantError.
+        """
         hear_at_us = self.clock.monotonic_us()
         for _ in count() if self._max_turns is None else range(self._max_turns):
             if heard is not None and self.clock.monotonic_us() >= hear_at_us + _HEARD_EVERY_US:
@@ -218,7 +221,7 @@ class World:
         )
 
     def _is_read(self) -> bool:
-        """Whether all of the input is, and nobody is about to end it."""
+        """Return whether all input is read, and its end was not requested yet."""
         if self._until_read is None:
             return False
         now_ms = self.clock.monotonic_us() // 1000
@@ -234,7 +237,8 @@ class World:
         self._end_of_input = self.master, answer
 
     def run_until(self, reached: Callable[[], bool]) -> None:
-        """Until so, or to the end of the job. Raises InvariantError."""
+        """Run until `reached` returns true, or to the end of the job. Raise InvariantError if one is
+        broken."""
         for _ in range(MAX_TURNS):
             if reached() or (self._start_us is None and self.master.done):
                 return
@@ -246,24 +250,24 @@ class World:
             raise InvariantError("; ".join(self.watch.violations))
 
     def _ended(self) -> JobResult | None:
-        """The job's result, where the last driver's is the job's."""
+        """Return the job's result, or None if the job continues with another driver."""
         try:
             result = self.master.result()
         except CheckpointError as error:
-            # The store, or a driver that was given up, would not let it go on. Whoever runs drivers
-            # starts another. What struck in time may be seen when the faults have stopped.
+            # The store, or a driver that was given up, has stopped it, so another driver is started.
+            # The effect of a fault may become visible after the faults have stopped.
             struck = self.faulty or isinstance(error.__cause__, SimulatedError)
             if not struck and not (isinstance(error, FencedError) and self.drivers > 1):
                 raise
             self._give_up_driver()
             return None
         except ConfigurationError:
-            # A driver that died between the last entry and its own end has left a job that is
-            # finished, which the next driver refuses to run again.
+            # A driver that died between the last entry and its own end has left a finished job, which
+            # the next driver refuses to run again.
             if self.drivers == 1 or not self._finished():
                 raise
             return JobResult(self.master.status())
-        # A run as of now is followed by another, as cron has it.
+        # With `until_now`, another run follows, as with cron.
         again = self._stopped or self._config.until_now
         if result.status.state in (JobState.CANCELLED, JobState.STOPPED) and again:
             self._hear_answers()
@@ -290,8 +294,8 @@ class World:
             self._hear_answers()
         if self._start_us is not None and self.clock.monotonic_us() >= self._start_us:
             self._try_driver()
-        # Who has nothing to do is given no turn, which would do nothing; but for drivers, whose turns
-        # cost little, and who look at more than what is due.
+        # A process without work gets no turn, which would do nothing. Drivers always get one: their
+        # turns cost little, and they check more than what is due.
         now_us = self.clock.monotonic_us()
         ready = [slot for slot in self._slots() if slot.next_us() <= now_us]
         drivers = [*([] if self._start_us is not None else [self._driver]), *self._rivals]
@@ -352,7 +356,7 @@ class World:
         return self.clock.monotonic_us() + self._rng.randrange(1_000, 60_000)
 
     def _give_up_driver(self) -> None:
-        """The driver is there no more, or ends now; its workers live on for a while."""
+        """Give the driver up: it is dead, or ends now. Its workers live on for a while."""
         self._leave_behind(self._driver)
         self._start_us = self._soon_us()
 
@@ -378,7 +382,7 @@ class World:
         else:
             self._give_up_driver()
 
-    # --- what is asked of the job -----------------------------------------------------------------
+    # --- requests ---------------------------------------------------------------------------------
 
     def _ask(self, happens: Callable[[float], bool]) -> None:
         if happens(self.requests.cancel):
@@ -437,7 +441,7 @@ class World:
         return self.clock.monotonic_us() < self.faults.until_us
 
     def lose_slots(self, lost: int) -> None:
-        """So many of the slots are gone from now on; what ran in them dies. 0 gives all back."""
+        """Remove this number of slots from now on, and end what ran in them. 0 restores all slots."""
         self._lost_slots = lost
         launcher = self._driver.launcher
         for slot in [slot for slot in launcher.slots if slot.alive][self._most_slots - lost :]:
@@ -454,7 +458,7 @@ class World:
             if rival.master.done or (rival.dies_at_us is not None and now_us >= rival.dies_at_us):
                 self._rivals.remove(rival)
                 self._leave_behind(rival)
-        # Time may have skipped ahead: what counts is how much has passed, not how many turns.
+        # Time may have skipped ahead: the elapsed time counts, not the number of turns.
         passed_s = (now_us - self._struck_us) / 1e6
         self._struck_us = now_us
 
@@ -510,7 +514,7 @@ class World:
         return False
 
     def _lose_driver(self) -> None:
-        """The driver dies; or it is cut off for a while, and nobody waits for it."""
+        """End the driver, or cut it off for a while without waiting for it."""
         self.crashes += 1
         self._note(b"driver")
         if self._rng.random() >= self.faults.sleeping_driver:
@@ -532,7 +536,7 @@ class World:
             raise SimulatedError(f"simulated failure {moment} {operation} of {path}")
 
     def on_commit(self, moment: str, operator: OperatorId, payload: bytes) -> None:
-        """To be called by a test's sink before and after it commits: raises an OSError by chance."""
+        """Raise an OSError by chance. A test's sink calls this before and after it commits."""
         if moment == "before":
             self.watch.committing(operator, payload)
         else:
