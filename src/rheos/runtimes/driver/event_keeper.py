@@ -141,7 +141,7 @@ class EventKeeper:
             self._writing = self._io.submit(partial(self._write, files, self._writes))
 
     def next_step_us(self) -> int | None:
-        """Return the time at which `step` has something to write; None if it has nothing."""
+        """Return the time of the next write by `step`; None if everything is written."""
         pending = self._kept and self._version != self.log.version and self._writing is None
         return self._due_us if pending else None
 

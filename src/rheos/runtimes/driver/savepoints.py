@@ -110,7 +110,7 @@ class SavepointService:
     # --- for the master ---------------------------------------------------------------------------
 
     def take(self) -> SavepointRequested | None:
-        """Return the next request for the coordinator; None if there is none."""
+        """Return the next request for the coordinator, or None."""
         if not self._asked:
             return None
         with self._lock:

@@ -85,7 +85,7 @@ class HeldSince:
 
 @dataclass(frozen=True)
 class Memory:
-    """What the next moment needs to know of earlier ones."""
+    """The knowledge of earlier moments that the next one needs."""
 
     standing: Mapping[tuple[object, ...], HeldSince] = field(default_factory=dict)
     state: HealthState = HealthState.HEALTHY

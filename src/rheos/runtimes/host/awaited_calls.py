@@ -1,4 +1,4 @@
-"""The wait for calls of asynchronous operators, in hosts that have nothing else to do."""
+"""The wait for calls of asynchronous operators, in hosts without other work."""
 
 from __future__ import annotations
 
