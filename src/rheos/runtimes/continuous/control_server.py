@@ -68,7 +68,7 @@ class ControlServer:
     """The driver's end of the control channel. A separate thread listens, admits workers and keeps the
     leases, so that leases survive while the master writes to a slow store.
 
-    Only the master's thread may call the methods, unless their docstrings allow others. `where` is as in
+    Only the master's thread may call the methods, except those for any thread. `where` is as in
     `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll` raises the error
     that ended the thread.
     """
