@@ -1,3 +1,4 @@
-"""What looks at jobs, running or stored: control, dashboard, savepoints, lineage, debugging, forks.
+"""Tools for running and stored jobs: control, dashboard, savepoints, lineage, debugging, forks.
 
-Nothing below imports it."""
+Lower packages do not import them.
+"""

@@ -33,11 +33,11 @@ class LinkFault(StrEnum):
     CUT = "cut"
     """Nothing passes. Connections stay open, and new ones get no answer."""
     CUT_TO_SERVER = "cut-to-server"
-    """Nothing that clients send arrives. What the server sends does."""
+    """Nothing from clients arrives. Data from the server does."""
     CUT_FROM_SERVER = "cut-from-server"
-    """The server gets everything, and its answers do not arrive."""
+    """The server receives everything, and its answers do not arrive."""
     SLOW = "slow"
-    """Each packet takes 200 ms, and no more than 100 kB/s pass in a direction."""
+    """Each packet takes 200 ms, and a direction transfers at most 100 kB/s."""
     LOSSY = "lossy"
     """A third of the packets is lost: TCP sends them again, which takes from 200 ms to 3 s."""
 
@@ -49,7 +49,7 @@ _RESENT_AFTER_S = (0.2, 3.0)
 
 
 class FaultyProxy:
-    """Listens on a free port of loopback, and forwards to `port`."""
+    """A proxy that listens on a free port of loopback, and forwards to `port`."""
 
     def __init__(self, port: int, host: str = "127.0.0.1", seed: int = 0) -> None:
         self._target = (host, port)
@@ -57,29 +57,29 @@ class FaultyProxy:
         self.port: int = self._listening.getsockname()[1]
         self._rng = Random(seed)
         self._changed = threading.Condition()
-        # Under the condition:
+        # Only accessed under the condition:
         self._fault: LinkFault | None = None
         self._closing = False
         self._sockets: set[socket.socket] = set()
 
     def strike(self, fault: LinkFault) -> None:
-        """Let the fault begin, for all connections and new ones."""
+        """Begin the fault, for all connections and new ones."""
         self._become(fault)
 
     def heal(self) -> None:
-        """End the fault. What was held back passes, in its order."""
+        """End the fault. Delayed data passes, in its order."""
         self._become(None)
 
     def freeze(self) -> None:
-        """Pass nothing on from now on, and answer nobody new."""
+        """Forward nothing from now on, and answer no new connection."""
         self.strike(LinkFault.CUT)
 
     def thaw(self) -> None:
-        """Pass on what was held back, and everything after it."""
+        """Forward what was delayed, and everything after it."""
         self.heal()
 
     def close_connections(self) -> None:
-        """Close all connections, and go on listening."""
+        """Close all connections, and continue to listen."""
         with self._changed:
             sockets = list(self._sockets)
         for each in sockets:
@@ -113,7 +113,7 @@ class FaultyProxy:
             threading.Thread(target=self._serve, args=(near,), daemon=True).start()
 
     def _serve(self, near: socket.socket) -> None:
-        # The packets that open a connection go both ways.
+        # The packets that open a connection go in both directions.
         if not self._wait_while(LinkFault.CUT, LinkFault.CUT_TO_SERVER, LinkFault.CUT_FROM_SERVER):
             near.close()
             return
@@ -130,7 +130,7 @@ class FaultyProxy:
                 self._sockets -= {near, far}
 
     def _pump(self, source: socket.socket, target: socket.socket, cut: LinkFault) -> None:
-        """Forward one direction until either end closes, then tell the other end."""
+        """Forward one direction until either end closes, then close the other end."""
         with contextlib.suppress(OSError):
             while data := source.recv(_AT_ONCE_BYTES):
                 if not self._wait_while(LinkFault.CUT, cut, takes_s=self._takes_s(len(data))):
@@ -142,7 +142,7 @@ class FaultyProxy:
                 each.shutdown(socket.SHUT_RDWR)
 
     def _wait_while(self, *faults: LinkFault, takes_s: float = 0.0) -> bool:
-        """Wait `takes_s`, and until none of the faults holds. Returns False if the proxy closes."""
+        """Wait `takes_s`, and until none of the faults holds. Return False if the proxy closes."""
         with self._changed:
             if takes_s:
                 self._changed.wait_for(lambda: self._closing, takes_s)

@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 
 class Fault(StrEnum):
-    """The kinds of strikes."""
+    """Kinds of faults."""
 
     WORKERS = "workers"
     """SIGKILL of the Python process of a slot."""
     FREEZE = "freeze"
     """SIGSTOP of the Python process of a slot, and SIGCONT later: it may wake as a zombie."""
     EXECUTORS = "executors"
-    """SIGKILL of an executor's JVM, where the job's driver has started executors (local-cluster)."""
+    """SIGKILL of an executor's JVM, if the job's driver has started executors (local-cluster)."""
     DRIVER = "driver"
-    """SIGKILL of the driver and its JVM; then the same command is started again."""
+    """SIGKILL of the driver and its JVM, after which the same command is started again."""
     SERVER = "server"
     """SIGSTOP of a server's processes, and SIGCONT later."""
     CUT = "cut"
-    """Nothing passes on the link to a server, for a while. This and the next are those of
+    """The link to a server transfers nothing for a while. This fault and the next ones are those of
     `faulty_proxy.LinkFault`."""
     CUT_TO_SERVER = "cut-to-server"
     CUT_FROM_SERVER = "cut-from-server"
@@ -37,12 +37,13 @@ class Fault(StrEnum):
 
     @property
     def of_link(self) -> bool:
-        """Whether it strikes a link to a server."""
+        """Whether it affects a link to a server."""
         return self.value in {fault.value for fault in LinkFault}
 
     @classmethod
     def parse(cls, text: str) -> frozenset[Fault]:
-        """Parse a list of faults such as "workers,driver". Raises ConfigurationError."""
+        """Parse a list of faults such as "workers,driver". Raise ConfigurationError if one is
+        unknown."""
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in set(cls)]
         if unknown or not names:
@@ -58,43 +59,43 @@ class Plan:
     """Settings of a chaos run: which faults strike a job, and how often."""
 
     command: Sequence[str]
-    """Starts the job, and starts it again after its driver was killed."""
+    """Command that starts the job, and starts it again after its driver was killed."""
     faults: frozenset[Fault] = frozenset({Fault.WORKERS})
     kill_every_s: float = 5.0
-    """From when the job runs, or runs again, to the next strike; one in five comes sooner, but
+    """Seconds from when the job runs, or runs again, to the next strike. One in five comes sooner, but
     never two in a row."""
     strikes: int | None = None
-    """Maximum number of strikes, after which the job is left alone; None for no limit."""
+    """Maximum number of strikes, after which the job runs undisturbed; None for no limit."""
     for_s: float | None = None
     """Duration of the strikes, after which the job is cancelled as soon as it runs again. None: strikes
     continue until the job ends by itself."""
     runs: Callable[[], object] = lambda: None
     """Called once, when the job runs for the first time."""
     drained: Callable[[], bool] = lambda: True
-    """Asked again and again once strikes have ended: the job is cancelled when it says yes."""
+    """Called repeatedly once strikes have ended. The job is cancelled when it returns True."""
     progress: Callable[[int], int] | None = None
-    """Asked, with the process id of the driver, for a number that grows with what a restart keeps, such
-    as that of the newest checkpoint; 0 where it is not known. The job runs, or runs again, once its
-    slots are filled and this has grown: without it, a job that needs longer than `kill_every_s` to its
-    first checkpoint is struck for ever and gets nowhere."""
+    """Returns, for the driver's process id, a number that grows with progress that survives a restart,
+    such as that of the newest checkpoint; 0 if it is unknown. The job counts as running once its slots
+    are filled and the number has grown. Without it, a job that needs longer than `kill_every_s` until
+    its first checkpoint would be struck for ever and make no progress."""
     links: Sequence[StruckServer] = ()
-    """The links that faults of links strike."""
+    """Links that link faults can strike."""
     servers: Sequence[StruckServer] = ()
-    """The processes that `Fault.SERVER` strikes."""
+    """Processes that `Fault.SERVER` can strike."""
     seed: int = 0
-    """Draws the kinds, the victims and the lengths of freezes."""
+    """Seed of the kinds, the victims and the durations of freezes."""
     freeze_s: float = 20.0
-    """The longest freeze, and the longest fault of a link. Half of them last as long, the others a
-    tenth of it at the most."""
+    """Longest duration in seconds of a freeze or a link fault. Half of them last as long, the others at
+    most a tenth of it."""
     driver_back_after_s: float = 1.0
     start_within_s: float = 180.0
-    """Maximum time until the job runs, at first and after each strike; `kill_every_s`, if that is
-    longer."""
+    """Maximum time in seconds until the job runs, at first and after each strike. If `kill_every_s` is
+    longer, that is the maximum."""
     env: Mapping[str, str] = field(default_factory=dict)
-    """Beside this process's own environment."""
+    """Environment variables in addition to this process's own."""
     finished: Callable[[], bool] = lambda: False
-    """Asked when a driver that was started again ends with an error: whether the job was done already,
-    and is refused for that alone."""
+    """Called when a restarted driver ends with an error. Returns whether the error only means that the
+    job had already finished."""
 
     def __post_init__(self) -> None:
         for name in ("kill_every_s", "freeze_s", "start_within_s"):
@@ -114,13 +115,13 @@ class Plan:
 
     @property
     def patience_s(self) -> float:
-        """Maximum time to wait for the job to run."""
+        """Maximum time in seconds to wait for the job to run."""
         return max(self.start_within_s, self.kill_every_s)
 
 
 @dataclass
 class Strike:
-    """One strike, and after how long the job ran again (`Plan.progress`)."""
+    """One strike, and the time until the job ran again (`Plan.progress`)."""
 
     fault: Fault
     at_s: float
@@ -139,7 +140,7 @@ class Report:
     exit_code: int | None = None
     """Exit code of the last driver; None if it had to be killed."""
     failure: str | None = None
-    """Why the job does not count as sound."""
+    """Reason why the job does not count as sound."""
     left_behind: list[str] = field(default_factory=list)
     """Processes that outlived the job, and were ended."""
     ran_s: float = 0.0
@@ -149,7 +150,7 @@ class Report:
         return self.failure is None
 
     def summary(self) -> list[str]:
-        """Lines to display."""
+        """Return lines to display."""
         lines = [
             (
                 f"{len(self.strikes)} faults injected in {self.ran_s:.0f} s, {self.drivers} starts "

@@ -5,7 +5,7 @@
     └── JVM ── daemon (python) ── worker, worker, ...           local[n]
         └── executor JVM ── daemon (python) ── worker, ...      local-cluster[n,c,m]
 
-Who is not a descendant is never seen. A driver that is gone leaves orphans; they were noted before.
+Only descendants of that process are found. If a driver is gone, its orphans are known from before.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 
 class JobProcesses:
-    """All that one process has started, whoever of them is still there. `look` brings it up to date;
-    it must be called now and then, as a process whose parent has died between is not found."""
+    """All processes that one process has started and that still live, whatever their parent is now.
+
+    `look` updates them. Call it now and then: it does not find a process whose parent ended in between.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}
 
     def add(self, pid: int) -> None:
-        """A process to begin with."""
+        """Add a process whose descendants are found."""
         self._known[pid] = psutil.Process(pid)
 
     def look(self) -> None:
@@ -45,19 +47,19 @@ class JobProcesses:
                     found = True
 
     def alive(self) -> list[psutil.Process]:
-        """The oldest first."""
+        """Return the living processes, the oldest first."""
         return sorted((p for p in self._known.values() if _alive(p)), key=_age)
 
     def jvms(self) -> list[psutil.Process]:
-        """The driver's and the executors'."""
+        """Return the JVMs of the driver and the executors."""
         return [process for process in self.alive() if _is_java(process)]
 
     def executors(self) -> list[psutil.Process]:
         return [process for process in self.jvms() if _EXECUTOR in " ".join(_command(process))]
 
     def slots(self) -> list[psutil.Process]:
-        """The Python workers that hold a slot of the job: they listen for their peers. Idle workers,
-        and those of other Spark work, do not."""
+        """Return the Python workers that hold a slot of the job: they listen for their peers. Idle
+        workers, and those of other Spark work, do not."""
         return [
             process
             for process in self.alive()
@@ -65,7 +67,7 @@ class JobProcesses:
         ]
 
     def _is_worker(self, process: psutil.Process) -> bool:
-        """Forked from a daemon that a JVM has started, or the driver before."""
+        """Return whether it was forked from a daemon that a JVM, or the driver, has started."""
         daemon = _parent(process)
         starter = None if daemon is None else _parent(daemon)
         if daemon is None or starter is None or _is_java(daemon):
@@ -74,18 +76,19 @@ class JobProcesses:
 
 
 def ended_meanwhile() -> contextlib.suppress:
-    """Within it, a process may be gone, or on its way."""
+    """Ignore errors in the block about a process that has ended meanwhile."""
     return contextlib.suppress(psutil.NoSuchProcess)
 
 
 def describe(process: psutil.Process) -> str:
-    """For display."""
+    """Return a description for display."""
     words = _command(process)
     return f"{process.pid} ({' '.join(words)[:80] or 'unknown'})"
 
 
 def _alive(process: psutil.Process) -> bool:
-    """Also says no of another process that has got the number since, and of one nobody waited for."""
+    """Return whether the process lives. False if another process has received its number since, or if
+    it is a zombie."""
     with ended_meanwhile():
         return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
     return False
@@ -112,7 +115,7 @@ def _is_java(process: psutil.Process | None) -> bool:
 
 
 def _is_ahead(process: psutil.Process) -> bool:
-    """Also true of what such a daemon has forked."""
+    """Return whether it is a daemon that was started ahead, or was forked from one."""
     return set(_command(process)) >= _AHEAD
 
 
@@ -123,7 +126,7 @@ def _parent(process: psutil.Process) -> psutil.Process | None:
 
 
 def _listens(process: psutil.Process) -> bool:
-    """By TCP, or on one machine in the folder of the job's sockets."""
+    """Return whether it listens: on TCP, or in the folder of the job's sockets."""
     with ended_meanwhile(), contextlib.suppress(psutil.AccessDenied):
         return any(
             connection.status == psutil.CONN_LISTEN or is_in_folder(str(connection.laddr))

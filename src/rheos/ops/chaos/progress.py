@@ -11,7 +11,7 @@ _ANSWER_WITHIN_S = 2.0
 
 def newest_checkpoint(driver: int) -> int:
     """Return the number of the newest completed checkpoint of the job that the process `driver` runs,
-    for `Plan.progress`. Returns 0 if there is no checkpoint, or if the job does not answer."""
+    for `Plan.progress`. Return 0 if there is no checkpoint, or if the job does not answer."""
     for record in Registry().records():
         if record.process.pid == driver:
             try:

@@ -1,4 +1,5 @@
-"""Starts a job, strikes at it, starts it again where its driver was killed, and reports how it went."""
+"""Starts a job, injects faults, starts the job again if its driver was killed, and reports the
+result."""
 
 from __future__ import annotations
 
@@ -18,11 +19,11 @@ from rheos.ops.chaos.struck_servers import StruckServer
 
 _LOOK_EVERY_S = 0.1
 _SETTLED_S = 1.0
-"""The workers of a job that starts come one by one."""
+"""Seconds for which the workers must stay the same: those of a starting job appear one by one."""
 _FEWER_SETTLED_S = 15.0
-"""After this long, a job that has fewer workers than before is taken to go on with them."""
+"""Seconds after which a job with fewer workers than before is assumed to continue with them."""
 _HASTY = 0.2
-"""The share of strikes that follow early on another."""
+"""Share of strikes that follow early on another."""
 _LEAVE_WITHIN_S = 30.0
 """Maximum time until a job's processes are gone after the job has ended."""
 
@@ -30,8 +31,8 @@ Log = Callable[[str], object]
 
 
 def run(plan: Plan, log: Log = lambda line: None) -> Report:
-    """Takes the job to its end, or cancels it after `for_s`. Whatever happens, nothing of it is left:
-    what was frozen goes on, and what outlives the job is ended."""
+    """Run the job to its end, or cancel it after `for_s`. Whatever happens, leave no process: continue
+    frozen ones, and end those that outlive the job."""
     runner = _Runner(plan, log)
     try:
         runner.run()
@@ -51,17 +52,17 @@ class _Runner:
         self._slots = 0
         """Number of slots that the job has."""
         self._seen: tuple[list[psutil.Process], float] = ([], 0.0)
-        """The workers in its slots, and since when they are these."""
+        """The workers in its slots, and the time since when they are these."""
         self._frozen: dict[psutil.Process, float] = {}
-        """And when each is to go on."""
+        """The frozen processes, and the time at which each continues."""
         self._servers: dict[StruckServer, float] = {}
-        """The servers and links that a fault holds, and when it is to end."""
+        """The servers and links with a fault, and the time at which it ends."""
         self._waiting: Strike | None = None
-        """The strike after which the job does not yet run."""
+        """The strike after which the job does not run yet."""
         self._hasty = False
         """Whether the next strike does not wait until the job runs again."""
         self._up_at = 0.0
-        """Since when the job runs."""
+        """Time since when the job runs."""
         self._progress = 0
         """Progress of the job at the last strike."""
         self.report = Report(drivers=1)
@@ -90,7 +91,7 @@ class _Runner:
             down = self._waiting is not None
             over = over or len(self.report.strikes) == plan.strikes
             if not over and self._now() >= due and (not down or self._hasty) and self._strike():
-                # Now and then a strike falls while the job still gets up from the one before.
+                # Sometimes a strike occurs while the job still recovers from the previous one.
                 self._hasty = not self._hasty and self._rng.random() < _HASTY
                 hurry = self._rng.random() if self._hasty else 1.0
                 due = self._now() + hurry * plan.kill_every_s
@@ -102,7 +103,7 @@ class _Runner:
                 return
             self._pause()
 
-    # --- watching ---------------------------------------------------------------------------------
+    # --- observation ------------------------------------------------------------------------------
 
     def _now(self) -> float:
         return time.monotonic() - self._began
@@ -126,13 +127,13 @@ class _Runner:
             self._up_at = self._now()
 
     def _running(self) -> bool:
-        """Whether all slots are filled, or as many as the job goes on with."""
+        """Return whether all slots are filled, or as many as those with which the job continues."""
         settled = self._settled(_FEWER_SETTLED_S)
         return (len(self._seen[0]) >= self._slots or settled) and self._got_on()
 
     def _got_on(self) -> bool:
-        """Whether the job has come further than it was when it was struck. What it did since its newest
-        checkpoint is lost with a strike: were it struck by the clock alone, it might never end."""
+        """Return whether the job has made durable progress since the last strike. A strike destroys
+        progress after the newest checkpoint, so a job that is struck by time alone might never end."""
         return self._plan.progress is None or self._plan.progress(self._job.pid) > self._progress
 
     def _settled(self, seconds: float) -> bool:
@@ -152,13 +153,13 @@ class _Runner:
         return False
 
     def _over(self) -> bool:
-        """Whether the driver has ended by itself."""
+        """Return whether the driver has ended by itself."""
         code = self._job.poll()
         if code is None:
             return False
         if code != 0 and self.report.drivers > 1 and self._plan.finished():
-            # The strike hit when the job was done and its driver had not yet exited. The next driver
-            # reports that.
+            # The strike occurred when the job had finished and its driver had not exited yet. The next
+            # driver reports that.
             self._say("the job had finished before the fault of its driver")
             code = 0
         self.report.exit_code = code
@@ -168,7 +169,7 @@ class _Runner:
 
     def _never_ran(self) -> None:
         if self._over():
-            return  # It has ended, well or not, before a worker was seen.
+            return  # It has ended, successfully or not, before a worker was seen.
         self.report.failure = f"it did not start {self._in_time()}"
 
     def _in_time(self) -> str:
@@ -177,7 +178,7 @@ class _Runner:
             return within
         return f"{within}: it has workers, but completed no checkpoint"
 
-    # --- striking ---------------------------------------------------------------------------------
+    # --- strikes ----------------------------------------------------------------------------------
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "TTY_COMPATIBLE": "0", **self._plan.env}
@@ -187,7 +188,8 @@ class _Runner:
         return job
 
     def _strike(self) -> bool:
-        """Whether there was a victim. One who is down already is let alone."""
+        """Strike, and return whether there was a victim. A victim that is already down is left
+        alone."""
         victims = {fault: self._victims(fault) for fault in sorted(self._plan.faults)}
         possible = [fault for fault, found in victims.items() if found]
         if not possible:
@@ -274,7 +276,7 @@ class _Runner:
     # --- the end ----------------------------------------------------------------------------------
 
     def _cancel(self) -> None:
-        """As Ctrl-C does."""
+        """Cancel the job as Ctrl-C does."""
         self._job.send_signal(signal.SIGINT)
         try:
             self.report.exit_code = self._job.wait(_LEAVE_WITHIN_S)

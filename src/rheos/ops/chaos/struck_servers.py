@@ -1,7 +1,7 @@
-"""The servers of a job that chaos strikes at: links to them, and their processes.
+"""The servers of a job that chaos can strike: links to them, and their processes.
 
-The job reaches a server through a proxy, which takes the place of the server's address wherever the
-job's arguments or its environment have it.
+The job reaches a server through a proxy, whose address replaces the server's in the job's arguments and
+environment.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class StruckServer(ABC):
     """One server, or the link to it."""
 
     name: str
-    """For display."""
+    """Name for display."""
 
     @abstractmethod
     def strike(self, fault: Fault) -> None:
-        """Let the fault begin."""
+        """Begin the fault."""
 
     @abstractmethod
     def heal(self) -> None:
@@ -58,11 +58,11 @@ class ServerProcess(StruckServer):
     """A server's process with its descendants, which is stopped for a while and never killed."""
 
     def __init__(self, pid: int) -> None:
-        """Raises ConfigurationError if there is no such process, or it may not be stopped."""
+        """Find the process. Raise ConfigurationError if it does not exist, or may not be stopped."""
         self.name = f"the server's process {pid}"
         try:
             self._process = psutil.Process(pid)
-            self._process.resume()  # Changes nothing, and shows whether that is permitted.
+            self._process.resume()  # This changes nothing, and shows whether it is permitted.
         except (psutil.NoSuchProcess, psutil.AccessDenied, ValueError) as error:
             raise ConfigurationError(
                 f"the process {pid} cannot be stopped: {error}",
@@ -87,7 +87,7 @@ class ServerProcess(StruckServer):
 
 @contextmanager
 def links_to(addresses: Sequence[str]) -> Iterator[list[Link]]:
-    """Open a proxy for each address, `host:port`. Raises ConfigurationError for what is no address."""
+    """Open a proxy for each address, `host:port`. Raise ConfigurationError for an invalid address."""
     with ExitStack() as stack:
         links = []
         for address in addresses:
@@ -104,10 +104,10 @@ def links_to(addresses: Sequence[str]) -> Iterator[list[Link]]:
 def redirected(
     links: Sequence[Link], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
-    """Return the arguments and the changed variables of the environment, with the address of each
-    link's proxy in place of the server's.
+    """Return the arguments and the changed environment variables, with the address of each link's proxy
+    in place of the server's.
 
-    Raises ConfigurationError if neither has the address: the job would reach the server past the proxy.
+    Raise ConfigurationError if neither has the address: the job would bypass the proxy.
     """
     changed = dict(environment)
     given = list(arguments)

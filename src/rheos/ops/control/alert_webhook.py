@@ -1,7 +1,7 @@
-"""Alerts of a job, posted as JSON to an address of the user's while the job runs.
+"""Alerts of a job, posted as JSON to a URL of the user while the job runs.
 
-A thread looks at the health of the job. A post that fails is tried again, ever less often; an alert
-that follows meanwhile replaces it. Neither a slow receiver nor a refusal holds up the job.
+A thread checks the health of the job. A failed post is tried again, with growing pauses; a newer alert
+replaces it. Neither a slow receiver nor a refusal delays the job.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rheos.runtimes.job import AlertConfig, JobState, JobStatus
 LOGGER = logging.getLogger("rheos.alerts")
 
 EVERY_S = 2.0
-"""Time from one look to the next."""
+"""Time from one check to the next."""
 POST = OutsideCall(
     server="alert webhook",
     call="posting an alert",
@@ -40,15 +40,15 @@ POST = OutsideCall(
     then="the post is retried for an hour; a newer alert replaces it. The job continues",
 )
 RETRY_FOR_S = 3_600
-"""How long the post of one alert is tried again."""
+"""Time for which the post of one alert is tried again."""
 FIRST_RETRY_S, LONGEST_RETRY_S = 1, 60
 FORM = 1
 """Version of the posted object."""
 _LATER = (408, 425, 429)
-"""Refusals that may pass, in addition to those from 500 on."""
+"""HTTP statuses that may be temporary, in addition to those from 500 on."""
 
 Post = Callable[[str, bytes], int]
-"""Posts a body to an address, and returns the status. Raises OSError."""
+"""Posts a body to a URL, and returns the status. Raises OSError if it cannot."""
 
 
 class AlertWebhook:
@@ -66,8 +66,8 @@ class AlertWebhook:
         """Create the alerts of a job.
 
         Args:
-            config: the address, and which states are worth an alert.
-            job: what names the job in each alert: its key, id, name and host.
+            config: the URL, and the states that cause an alert.
+            job: identification of the job in each alert: its key, id, name and host.
             status: returns the status of the job, from any thread.
             clock: the real clock, or that of a test.
             post: posts a body; over HTTP by default.
@@ -86,24 +86,24 @@ class AlertWebhook:
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Begin to look at the job, in a thread."""
+        """Begin to check the job, in a thread."""
         self._thread = threading.Thread(target=self._run, name="rheos-alerts", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the thread. If the job has failed, posts that once before. Callers may call it again."""
+        """End the thread. If the job has failed, post that once before. May be called again."""
         if self._ended.is_set():
             return
         self._ended.set()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(POST.limit_s)
             if self._thread.is_alive():
-                return  # The receiver does not answer, and will not for a last alert.
+                return  # The receiver does not answer, and would not answer a last alert.
         if self._status().state is JobState.FAILED:
             self.look(at_once=True)
 
     def look(self, *, at_once: bool = False) -> None:
-        """Look at the job once, and post what is due."""
+        """Check the job once, and post an alert that is due."""
         now_us = self._clock.monotonic_us()
         health = self._health(self._status())
         alert = None if health is None else self._alerting.look(health, now_us, at_once=at_once)
@@ -150,7 +150,7 @@ class AlertWebhook:
             problem = None if status < 300 else f"it answered {status}"
             may_pass = status >= 500 or status in _LATER
         except (OSError, ValueError) as error:
-            problem, may_pass = type(error).__name__, True  # Its text may have the address.
+            problem, may_pass = type(error).__name__, True  # The error's message may contain the URL.
         if problem is None:
             self._waiting = None
             return
@@ -173,15 +173,15 @@ class AlertWebhook:
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """What an alert says goes to the address that the user wrote, and to no other."""
+    """A handler that refuses redirects: an alert goes only to the address that the user wrote."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None
 
 
 def post_json(url: str, body: bytes) -> int:
-    """Post a body, and return the status of the answer. Raises OSError, also if there is no answer
-    within the limit of `POST`."""
+    """Post a body, and return the status of the answer. Raise OSError if it fails, or if there is no
+    answer within the limit of `POST`."""
     headers = {"Content-Type": "application/json", "User-Agent": f"rheos/{VERSION}"}
     request = urllib.request.Request(url, body, headers, method="POST")
     try:

@@ -40,7 +40,7 @@ _POLL_MS = 500
 
 
 class Returned(msgspec.Struct, Generic[T], frozen=True, tag=True):
-    """What the operation returned."""
+    """The result of the operation."""
 
     value: T
 
@@ -59,7 +59,7 @@ encode = msgspec.msgpack.Encoder().encode
 
 
 def encoded_request(job: JobId, operation: JobOperation[Any]) -> bytes:
-    """Return the request of an operation of a job, without the token."""
+    """Return the encoded request of an operation, without the token."""
     return encode((job, operation))
 
 
@@ -67,7 +67,7 @@ def encoded_request(job: JobId, operation: JobOperation[Any]) -> bytes:
 def request_decoder(
     operations: tuple[type[JobOperation[Any]], ...],
 ) -> BoundedDecoder[tuple[JobId, JobOperation[Any]]]:
-    """Return the decoder of requests of any of these operations."""
+    """Return the decoder of requests for any of these operations."""
     request: Any = Union[operations]  # noqa: UP007
     return BoundedDecoder(tuple[JobId, request], max_bytes=MAX_REQUEST_BYTES)
 
@@ -79,41 +79,42 @@ def answer_decoder(operation: type[JobOperation[T]]) -> BoundedDecoder[Returned[
     return BoundedDecoder(answered[answer_type(operation)] | Refused, max_bytes=MAX_ANSWER_BYTES)
 
 
-# --- the asking side ----------------------------------------------------------------------------
+# --- the client ---------------------------------------------------------------------------------
 
 
 class JobClient(JobMethods):
     """Client of one running job, in any process of the same user on the same host.
 
-    Every call raises the RheosError that the job answered with. If no answer comes within `timeout_s`,
-    it raises TransportError; if the job ends meanwhile, CheckpointError."""
+    Every call raises the RheosError with which the job refused. If no answer comes within `timeout_s`,
+    it raises TransportError; if the job ends meanwhile, CheckpointError.
+    """
 
     def __init__(self, record: JobRecord, timeout_s: float = 30.0) -> None:
         self._record = record
         self._timeout_s = timeout_s
 
     def status(self) -> JobStatus:
-        """Return what the job does at this moment."""
+        """Return the current status of the job."""
         return self.ask(GetStatus())
 
     def metrics(self) -> MetricsReport:
-        """Return all metrics as they are now."""
+        """Return all current metrics of the job."""
         return self.ask(GetMetrics())
 
     def plan(self) -> PlanOutline:
-        """Return the plan that runs."""
+        """Return the running plan."""
         return self.ask(GetPlan())
 
     def settings(self) -> dict[str, str]:
-        """Return what the job runs with, by the names of `rh.Settings`."""
+        """Return the job's settings, by the names of `rh.Settings`."""
         return self.ask(GetSettings())
 
     def cancel(self) -> None:
-        """Stop the job as it is. Return when it has stopped."""
+        """Stop the job without a savepoint. Return when it has stopped."""
         self.ask(CancelJob())
 
     def ask(self, operation: JobOperation[T]) -> T:
-        """Return the job's answer to any operation."""
+        """Return the job's answer to an operation."""
         record = self._record
         lives = liveness(record.process)
         if lives is Liveness.ELSEWHERE:

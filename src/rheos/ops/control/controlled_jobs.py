@@ -1,5 +1,5 @@
-"""Around a runtime on a real cluster: its jobs can be found and commanded from any shell, and a
-job that another driver runs already is refused."""
+"""A wrapper around a runtime on a real cluster. Any shell can find its jobs and send them commands, and
+a job that another driver already runs is refused."""
 
 from __future__ import annotations
 
@@ -49,17 +49,18 @@ class Shown(Protocol):
 
 
 class LiveDisplay:
-    """Only the newest display of a job goes on; what an older one shows stays as it was last."""
+    """The live display of a job in a notebook. Only the newest one is updated; an older one keeps its
+    last content."""
 
     def __init__(self, bundle: Callable[[], dict[str, str]], ended: Callable[[float], bool]) -> None:
-        """`bundle` returns the content to display, by MIME type. `ended` waits up to the given seconds
-        for the end of the job, and returns whether the job has ended."""
+        """Begin without a display. `bundle` returns the content to display, by MIME type. `ended` waits
+        up to the given seconds for the end of the job, and returns whether the job has ended."""
         self._bundle = bundle
         self._ended = ended
         self._newest: Shown | None = None
 
     def show(self) -> None:
-        """Called by IPython, and so where it is installed."""
+        """Show the job and keep the display updated. IPython calls it, so it is installed."""
         from IPython.display import display
 
         untyped: Any = display
@@ -79,11 +80,11 @@ T = TypeVar("T")
 
 
 class RealRuntime(Runtime, Protocol):
-    """A runtime whose jobs can be commanded."""
+    """A runtime whose jobs accept commands."""
 
     def settle(self, job: JobHandle, config: JobConfig) -> None:
-        """Called once for each job of `submit`, from its thread, when it can be found and commanded.
-        What users look for beside the job, and the job does not need, is made here."""
+        """Make what users expect next to the job, but the job does not need. Called once for each job
+        of `submit`, from its thread, when commands can find the job."""
         ...
 
 
@@ -100,13 +101,16 @@ class ControlledRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> JobHandle:
-        """Also raises ConfigurationError where another driver runs the job. With `config.standby` it
-        waits until that one is gone; where the job ends first, what is returned is over."""
+        """Start the job. Raise ConfigurationError also if another driver runs it.
+
+        With `config.standby`, wait until that driver is gone. If the job ends first, the returned job
+        is over.
+        """
         program = started_program(plan.context.parameters.over)
         config = replace(config, driver=str(this_process()))
         with ExitStack() as undo:
             keeper: NoteKeeper | None = None
-            if config.checkpoint_dir is not None:  # Else no other driver could run it.
+            if config.checkpoint_dir is not None:  # Otherwise no other driver could run it.
                 note = _note(config, config.checkpoint_dir)
                 if not config.standby:
                     note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
@@ -131,7 +135,7 @@ class ControlledRuntime:
 
 
 class ControlledJob(JobHandle):
-    """A JobHandle that stands for the runtime's own, in `job`."""
+    """A JobHandle that passes calls on to the runtime's own, in `job`."""
 
     def __init__(
         self,
@@ -155,7 +159,7 @@ class ControlledJob(JobHandle):
         self._finish_noted = False
         self._registry = Registry()
         self._record: JobRecord | None = None
-        """None where none could be made."""
+        """Record of the job; None if it could not be written."""
         self._server: CommandServer | None = None
         self._alerts = None if config.alerts is None else self._made_alerts(config.alerts, plan.name)
         try:
@@ -174,7 +178,7 @@ class ControlledJob(JobHandle):
     def _open(self, plan: PlanOutline, runtime: str) -> None:
         token = secrets.token_urlsafe(24)
         place = self._config.checkpoint_dir
-        # Commands come to this object, not to the job: so its `wait` is called when nobody else waits.
+        # Commands go to this object, not to the job: so its `wait` is called even if nobody else waits.
         self._server = CommandServer(self, plan, self._config, token)
         record = self._record = JobRecord(
             key=self._config.key,
@@ -193,18 +197,18 @@ class ControlledJob(JobHandle):
         try:
             self._registry.add(record)
         finally:
-            # It shows the job's end also where no command will come.
+            # It shows the job's end even if no command can arrive.
             self._server.start()
 
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
 
     def _repr_html_(self) -> str:
-        """The picture as it is now, where nothing can be shown live."""
+        """Return a static picture, for notebooks that cannot update one."""
         return picture(self._plan, self.status(), self.metrics())
 
     def _ipython_display_(self) -> None:
-        """In a notebook, as the last value of a cell: live."""
+        """Show a live picture if the job is the last value of a notebook cell."""
         self._display.show()
 
     def _mimebundle(self) -> dict[str, str]:
@@ -216,7 +220,7 @@ class ControlledJob(JobHandle):
         except TimeoutError:
             return False
         except Exception:
-            return True  # Who waits for the job hears of it.
+            return True  # The caller that waits for the job receives its error.
         return True
 
     def status(self) -> JobStatus:
@@ -246,7 +250,7 @@ class ControlledJob(JobHandle):
     def cancel(self) -> None:
         self.job.cancel()
         if self._note is not None:
-            # It has stopped: who does not wait for its result may start it again all the same.
+            # It has stopped: even if nobody waits for its result, it can be started again.
             self._note.close(self._outcome() or Outcome.CANCELLED)
 
     def ask(self, operation: DriverOperation[T]) -> T:
@@ -259,8 +263,8 @@ class ControlledJob(JobHandle):
         return self.job.metrics()
 
     def _outcome(self) -> Outcome | None:
-        """How the job has ended; None where its driver has failed, or was replaced, and the job goes
-        on."""
+        """Return the job's outcome. Return None if its driver has failed, or was replaced, and the job
+        continues."""
         with contextlib.suppress(Exception):
             try:
                 self.job.wait(0)
@@ -270,8 +274,8 @@ class ControlledJob(JobHandle):
         return next((outcome for outcome, of in OUTCOMES.items() if of is state), None)
 
     def _close(self) -> None:
-        """Once the job has ended: takes away its record. Returns when it is gone, whichever
-        thread was first."""
+        """Remove the job's record, once the job has ended. Return when it is gone, whichever thread was
+        first."""
         with self._closing:
             if not self._closed:
                 self._closed = True
@@ -279,7 +283,7 @@ class ControlledJob(JobHandle):
                     self._note.close(self._outcome())
                 if self._log is not None:
                     self._log.close()
-                # Last: who sees that the record is gone may start the job again.
+                # Remove it last: a user who sees that the record is gone may start the job again.
                 if self._record is not None:
                     status = self.job.status()
                     events = self.job.events()
@@ -291,10 +295,11 @@ class ControlledJob(JobHandle):
 
 
 def _note(config: JobConfig, directory: str) -> HeldNote:
-    # Nothing rests on the note, so it need not be on the disk at once.
+    # Nothing depends on the note, so it need not be durable at once.
     store = open_store(directory, durable=False)
     if config.standby:
-        check_writable(store, directory)  # It would be found when the job is taken over.
+        # Otherwise the problem would appear when the job is taken over.
+        check_writable(store, directory)
     return HeldNote(store, config.job, this_process(), uuid4().hex, SystemClock().now_ms())
 
 

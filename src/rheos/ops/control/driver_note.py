@@ -1,4 +1,4 @@
-"""Takes, renews and gives back the note that a job is being run (`checkpoint/driver_note.py`)."""
+"""Takes, renews and releases the note that a driver runs a job (`checkpoint/driver_note.py`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from rheos.runtimes.job import Predecessor
 
 _LOOK_EVERY_MS = 500
 _SETTLE_MS = 200
-"""So long a note takes to be written, as a rule."""
+"""Usual time that a store needs to write a note."""
 
 _DRIVERS = {
     Liveness.ALIVE: Driver.ALIVE,
@@ -43,8 +43,8 @@ _DRIVERS = {
 class HeldNote:
     """One driver's hold on one job, in the job's store.
 
-    An OSError of the store is never raised: the job's own work reports it better, and does not
-    depend on the note.
+    It never raises an OSError of the store: the job's own work reports it better, and does not depend
+    on the note.
     """
 
     def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
@@ -61,7 +61,7 @@ class HeldNote:
         )
         self.held = False
         self.previous: DriverNote | None = None
-        """The note of the driver that had the job before, once it is held."""
+        """The note of the job's previous driver, once this driver holds the job."""
 
     def acquire(
         self,
@@ -71,10 +71,10 @@ class HeldNote:
         watching: Callable[[str], object] = lambda driver: None,
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> None:
-        """Takes the job, at once where nobody has it. Where that can only be seen by watching for a
-        few seconds, `watching` is called with the driver that had it.
+        """Take the job, at once if no driver has it. If that is only clear after watching the note for
+        a few seconds, call `watching` with the previous driver.
 
-        Raises ConfigurationError where another driver runs it; `directory` is for its words.
+        Raise ConfigurationError if another driver runs the job. Its message shows `directory`.
         """
         look = driver_of if looks is None else looks
         first: DriverNote | None = None
@@ -89,7 +89,7 @@ class HeldNote:
                 if verdict is NoteVerdict.FREE:
                     if self._take(latest):
                         return
-                    first = None  # Another was quicker.
+                    first = None  # Another driver was faster.
                 elif latest is not None:
                     if verdict is NoteVerdict.IN_USE:
                         raise _in_use(self._job, directory, latest)
@@ -104,13 +104,16 @@ class HeldNote:
         behind: Callable[[str], object] = lambda driver: None,
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> DriverNote | None:
-        """Waits until nobody runs the job, and takes it: None. Where it has ended under another driver
-        meanwhile it is not taken, and this is that one's note. `behind` is called with each driver that
-        it stands behind. While the store cannot be read it waits."""
+        """Wait until no driver runs the job, take it, and return None. If it has ended under another
+        driver meanwhile, do not take it, and return that driver's note.
+
+        Call `behind` with each driver for which this one waits. Keep waiting while the store cannot be
+        read.
+        """
         look = driver_of if looks is None else looks
         standby, told = Standby(), ""
         while True:
-            # What a store raises is not always an OSError. It may go better the next time.
+            # A store's error is not always an OSError. The next attempt may succeed.
             with contextlib.suppress(Exception):
                 latest = self._read()
                 driver = Driver.UNKNOWN if latest is None else look(latest)
@@ -129,17 +132,18 @@ class HeldNote:
             pause(LOOK_EVERY_MS / 1000)
 
     def _still_held(self, pause: Callable[[float], object]) -> bool:
-        """Others that stand by may have taken it in the same moment: the last one to write has it."""
+        """Return whether this driver still holds the job. Other standbys may have taken it at the same
+        moment; the last writer has it."""
         pause(_SETTLE_MS / 1000)
         present = self._read()
         self.held = present is not None and present.owner == self._note.owner
         return self.held
 
     def renew(self, now_ms: int | None = None) -> bool:
-        """Renew the note. Return False if the job is another driver's now, which ends the renewals.
+        """Renew the note. Return False if another driver now has the job, which ends the renewals.
 
         Args:
-            now_ms: the time by the wall clock, for people; the clock is read by default.
+            now_ms: the wall-clock time, for display; the clock is read by default.
         """
         if not self.held:
             return False
@@ -155,11 +159,12 @@ class HeldNote:
             )
             self._store.put(self._path, encode_note(self._note))
         except OSError:
-            pass  # It may go better the next time.
+            pass  # The next attempt may succeed.
         return True
 
     def release(self, outcome: Outcome | None = None) -> None:
-        """The job has ended so; None: it has not, and another driver may go on with it."""
+        """Release the job with its outcome. None: it has not ended, and another driver may continue
+        it."""
         if not self.held:
             return
         self.held = False
@@ -170,7 +175,7 @@ class HeldNote:
                 self._store.put(self._path, encode_note(last))
 
     def _take(self, stale: DriverNote | None) -> bool:
-        """False where another has been quicker."""
+        """Write the note. Return False if another driver was faster."""
         self.previous = stale
         data = encode_note(self._note)
         if stale is None:
@@ -182,7 +187,7 @@ class HeldNote:
         return self.held
 
     def _read(self) -> DriverNote | None:
-        """None where there is none."""
+        """Return the note; None if there is no such file."""
         try:
             return decode_note(self._store.get(self._path), self._job)
         except FileNotFoundError:
@@ -190,7 +195,7 @@ class HeldNote:
 
 
 def driver_of(note: DriverNote) -> Driver:
-    """What can be known of the note's driver from here."""
+    """Return the state of the note's driver, as far as this process can know it."""
     try:
         return _DRIVERS[liveness(msgspec.json.decode(note.process, type=ProcessId))]
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -198,7 +203,7 @@ def driver_of(note: DriverNote) -> Driver:
 
 
 def predecessor_of(note: DriverNote | None) -> Predecessor | None:
-    """Return the driver that wrote a note, as the event log names it."""
+    """Return the driver that wrote a note, in the form of the event log."""
     if note is None or not note.owner:
         return None
     return Predecessor(note.driver, note.released, note.outcome, note.renewed_ms or None)
@@ -214,7 +219,7 @@ def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
 
 
 class NoteKeeper:
-    """Renews a note from a thread of its own, until `close`, which gives it back."""
+    """A thread that renews a note until `close`, which releases it."""
 
     def __init__(self, note: HeldNote) -> None:
         self._note = note
@@ -224,8 +229,11 @@ class NoteKeeper:
         self._thread.start()
 
     def close(self, outcome: Outcome | None = None) -> None:
-        """`outcome`: how the job has ended; None where its driver failed. Waits no longer than for a
-        slow store to take a note. May be called again: the first call counts."""
+        """Release the note. `outcome` is that of the job; None if its driver failed.
+
+        Wait at most as long as a slow store takes to write a note. May be called again: the first call
+        counts.
+        """
         if not self._over.is_set():
             self._outcome = outcome
         self._over.set()
@@ -233,10 +241,10 @@ class NoteKeeper:
 
     def _keep(self) -> None:
         while not self._over.wait(RENEW_MS / 1000):
-            # What a store raises is not always an OSError. It may go better the next time.
+            # A store's error is not always an OSError. The next attempt may succeed.
             with contextlib.suppress(Exception):
                 if not self._note.renew():
                     return
-        # By the thread that renews it: a renewal that takes long would bring the note back.
+        # In the renewing thread: otherwise a slow renewal would restore the note.
         with contextlib.suppress(Exception):
             self._note.release(self._outcome)

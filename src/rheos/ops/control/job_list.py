@@ -1,4 +1,4 @@
-"""The jobs that can be seen from here, and what commands and REST show of them as JSON."""
+"""The jobs that are visible from here, in the JSON form of commands and REST."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from rheos.runtimes.host.stores import open_store, there_is
 from rheos.runtimes.job import CheckpointInfo, JobStatus, job_key
 
 STANDING_BY = "standing by"
-"""The state of a job here whose driver waits to take it over."""
+"""State of a job whose driver on this machine waits to take it over."""
 _LOOK_TIMEOUT_S = 3.0
 
 
-# --- jobs that run --------------------------------------------------------------------------------
+# --- running jobs ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class ListedJob:
-    """A job of the registry, and what it said of itself; None where it gave no answer."""
+    """A job of the registry, and the answers that it gave; None where it gave no answer."""
 
     record: JobRecord
     status: JobStatus | None
     asked_ms: int = 0
-    """When it was asked, by the wall clock."""
+    """Wall-clock time of the request."""
 
     @property
     def health(self) -> JobHealth | None:
-        """What is wrong with it. A job whose driver does not answer is stuck; one that stands by, or
-        runs on another host, has none here."""
+        """Return the job's health. A job whose driver does not answer is stuck. A standby, or a job on
+        another host, has no health here."""
         if self.status is not None:
             return self.status.health
         lives = liveness(self.record.process)
@@ -67,7 +67,7 @@ class ListedJob:
 
     @property
     def state(self) -> str:
-        """In words; where it gave no answer, as much as is known."""
+        """Return the state in words. If the job gave no answer, it is what is known without it."""
         if self.record.stands_by:
             return STANDING_BY
         if self.status is not None:
@@ -82,7 +82,7 @@ class ListedJob:
 
 
 def listed_jobs(registry: Registry) -> list[ListedJob]:
-    """Return all jobs, each asked for its status. One that ended meanwhile is left out."""
+    """Return all jobs, each with the status that it reports. Jobs that ended meanwhile are omitted."""
     records = registry.records()
     if not records:
         return []
@@ -146,8 +146,8 @@ def health_object(health: JobHealth | None) -> dict[str, Any] | None:
 
 
 def stored_jobs(directory: str) -> list[JobId]:
-    """Of the jobs that have a log there, whether they run or not. Raises ConfigurationError where there
-    is no such directory, TransportError where it cannot be read."""
+    """Return the jobs that have a log there, whether they run or not. Raise ConfigurationError if the
+    directory does not exist, TransportError if it cannot be read."""
     return _jobs_of(_opened(directory), directory)
 
 
@@ -166,8 +166,8 @@ def _jobs_of(store: Store, directory: str) -> list[JobId]:
 
 
 def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
-    """A job by its id or name, whether it runs or not. Raises ConfigurationError where the directory
-    has no such job, CheckpointError."""
+    """Return a job by its id or name, whether it runs or not. Raise ConfigurationError if the directory
+    has no such job, CheckpointError if its log cannot be read."""
     store = _opened(directory)
     for job in (JobId(wanted), job_slug(wanted)):
         view = JobLog(store, job).read()
@@ -183,7 +183,7 @@ def stored_job(wanted: str, directory: str) -> tuple[Store, JobId, LogView]:
 
 
 def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
-    """What the log says of it, in the form of `job_object`."""
+    """Return what the log contains about a job, in the form of `job_object`."""
     _, _, view = stored_job(job, directory)
     state, last = _stored_state(view), view.completed[-1].entry if view.completed else None
     counts = JobCounts() if view.newest is None else view.newest.counts
@@ -205,19 +205,20 @@ def stored_job_object(job: JobId, directory: str) -> dict[str, Any]:
 
 
 def _stored_state(view: LogView) -> str:
-    """As far as its log says: whether a driver elsewhere runs it is not known."""
+    """Return the state by the log. It does not show whether a driver elsewhere runs the job."""
     return "finished" if isinstance(view.newest, JobFinished) else "does not run here"
 
 
 def stored_checkpoints(wanted: str, directory: str) -> list[CheckpointInfo]:
-    """Raises ConfigurationError where the directory has no such job, CheckpointError."""
+    """Return the kept checkpoints of a job. Raise ConfigurationError if the directory has no such job,
+    CheckpointError if its log cannot be read."""
     _, _, view = stored_job(wanted, directory)
     return [checkpoint_info(kept.entry) for kept in view.completed]
 
 
 def stored_metrics(wanted: str, directory: str) -> HistoryView:
-    """Return the stored metrics of a job. Raises ConfigurationError if the directory has no such job,
-    and CheckpointError."""
+    """Return the stored metrics of a job. Raise ConfigurationError if the directory has no such job,
+    CheckpointError if its log cannot be read."""
     store, job, _ = stored_job(wanted, directory)
     return stored_history(store, job)
 

@@ -1,8 +1,8 @@
-"""The logs of jobs: each has a file of JSON lines in a folder of this user's own.
+"""The logs of jobs: each has a file of JSON lines in a private folder of the user.
 
-The only place where logging is set up in a driver. A line is a `LoggedLine`; the file is begun anew
-when it has 8 MB, and the two before it are kept. What the driver's own parts log is there, too, and
-still goes where Python puts it.
+Only this module sets up logging in a driver. A line is a `LoggedLine`. When the file reaches 8 MB, a
+new one is begun, and the previous two are kept. The driver's own parts also log to this file, and their
+lines still go where Python's logging sends them.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from rheos.runtimes.host.log_capture import as_before
 MAX_FILE_BYTES = 8 << 20
 OLDER_FILES = 2
 MAX_LOGS = 100
-"""Of different jobs."""
+"""Maximum number of logs of different jobs."""
 MAX_LINES = 1000
-"""That are read at a time."""
+"""Maximum number of lines that are read at a time."""
 _LOOK_EVERY_S = 0.5
 
 
@@ -42,12 +42,12 @@ class LoggedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A line of the file, and of `--log-json`."""
 
     time: str
-    """UTC, as ISO 8601 has it, to the millisecond."""
+    """UTC in ISO 8601, with milliseconds."""
     level: str
     logger: str
     message: str
     job: str = ""
-    """Empty where a part of the driver that serves several jobs has said it."""
+    """Id of the job; empty if a part of the driver that serves several jobs logged the line."""
     attempt: int | None = None
     operator: str | None = None
     """Name of the operator whose code logged the line; None if no operator did."""
@@ -83,8 +83,8 @@ class JsonLines(logging.Formatter):
 
 
 class _Outputs(logging.Handler):
-    """Passes what is logged to all logs that are open. What a client library repeats passes once per
-    while, and is not printed."""
+    """A handler that passes log records to all open logs. A record that a client library repeats passes
+    once per period, and is not printed."""
 
     def __init__(self, open_: list[logging.Handler], *, prints: bool) -> None:
         super().__init__()
@@ -124,7 +124,7 @@ def _begin(output: logging.Handler) -> None:
     with _changing:
         _open.append(output)
         for logger, handler in _HANDLERS:
-            logger.addHandler(handler)  # Nothing where it is there.
+            logger.addHandler(handler)  # Does nothing if it is already attached.
 
 
 def _end(output: logging.Handler) -> None:
@@ -138,7 +138,7 @@ def _end(output: logging.Handler) -> None:
 
 
 class _ToFile(RotatingFileHandler):
-    """Made with the first line. What cannot be written is no matter of the job."""
+    """A file that is made with the first line. If a line cannot be written, the job ignores it."""
 
     def __init__(self, path: Path, job: JobId) -> None:
         super().__init__(path, "a", MAX_FILE_BYTES, OLDER_FILES, "utf-8", delay=True)
@@ -162,7 +162,7 @@ class _ToStream(logging.StreamHandler[TextIO]):
 
 
 class LogFile:
-    """Of one job of this process, until it is closed."""
+    """The log of one job of this process, until it is closed."""
 
     def __init__(self, key: JobKey, job: JobId) -> None:
         _sweep()
@@ -170,12 +170,12 @@ class LogFile:
         _begin(self._output)
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the log. May be called again."""
         _end(self._output)
 
 
 class LogStream:
-    """Every line of every job of this process, as JSON, until it is closed."""
+    """A stream of every log line of every job of this process, as JSON, until it is closed."""
 
     def __init__(self, stream: TextIO) -> None:
         self._output = _ToStream(stream)
@@ -186,7 +186,7 @@ class LogStream:
 
 
 def _sweep() -> None:
-    """Jobs without a checkpoint directory have a log of their own each time: the oldest logs go."""
+    """Delete the oldest logs. Jobs without a checkpoint directory have a new log at each start."""
     with suppress(OSError):
         logs = sorted(log_folder().glob("*.jsonl"), key=lambda path: path.stat().st_mtime)
         for path in logs[: max(len(logs) - MAX_LOGS + 1, 0)]:
@@ -207,7 +207,7 @@ def log_path(key: JobKey) -> Path:
 
 
 def newest_lines(path: Path, most: int) -> list[LoggedLine]:
-    """The newest lines of a log, `most` at the most, the oldest first; none where there is no file."""
+    """Return at most `most` newest lines of a log, the oldest first; none if there is no file."""
     found: list[LoggedLine] = []
     for part in (path, *(Path(f"{path}.{n}") for n in range(1, OLDER_FILES + 1))):
         if len(found) >= most:
@@ -220,7 +220,7 @@ def newest_lines(path: Path, most: int) -> list[LoggedLine]:
 
 
 def following_lines(path: Path) -> Iterator[LoggedLine]:
-    """What is written from now on, for ever; waits for it."""
+    """Yield each line that is written from now on, for ever, waiting for it."""
     at = path.stat() if path.exists() else None
     offset = at.st_size if at is not None else 0
     rest = b""
@@ -228,7 +228,7 @@ def following_lines(path: Path) -> Iterator[LoggedLine]:
         now = path.stat() if path.exists() else None
         if now is not None:
             if at is not None and now.st_ino != at.st_ino:
-                # Another file has been begun, and that one is the first of the older ones.
+                # A new file has been begun, and the one read so far is now the first of the older ones.
                 rest += _read(Path(f"{path}.1"), offset)
                 offset = 0
             at = now
@@ -253,4 +253,4 @@ def _lines(written: Iterable[bytes]) -> Iterator[LoggedLine]:
         try:
             yield _decoder.decode(line)
         except msgspec.MsgspecError:
-            continue  # One that was cut off, with the process that wrote it.
+            continue  # The line is incomplete, because the process that wrote it ended.

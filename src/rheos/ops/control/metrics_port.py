@@ -1,4 +1,4 @@
-"""A port at which Prometheus asks for the metrics of this process' jobs, and of its own listeners."""
+"""A port at which Prometheus requests the metrics of this process' jobs, and of its own listeners."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from rheos.core.metrics.model import MetricsReport
 _LOOPBACK = "127.0.0.1"
 _PATH = "/metrics"
 _MAX_SCRAPES = 8
-"""Scrapes that are answered at a time. Each has a thread."""
+"""Maximum number of simultaneous scrapes. Each has a thread."""
 _SERVED_WITHIN_S = 8.0
 """Maximum time that a scrape waits for others. Prometheus gives up after 10 s by default."""
 
 
 class MetricsPort:
-    """Listens from its construction until `close`, in threads of its own."""
+    """A listener from its construction until `close`, in threads of its own."""
 
     def __init__(
         self, where: str, jobs: Callable[[], Sequence[MetricsReport]], names: Sequence[str] = ()
@@ -30,12 +30,12 @@ class MetricsPort:
         """Start to listen.
 
         Args:
-            where: a port, which is then of loopback alone, or HOST:PORT; port 0 takes a free one.
-            jobs: returns the metrics of the jobs as they are now.
-            names: names of this machine that a scrape may use, besides its own and any address.
+            where: a port, on loopback only, or HOST:PORT; port 0 selects a free one.
+            jobs: returns the current metrics of the jobs.
+            names: names of this machine that a scrape may use, in addition to its own and any address.
 
         Raises:
-            ConfigurationError: `where` is no place or is taken, or the client is not installed.
+            ConfigurationError: `where` is invalid or in use, or the client is not installed.
         """
         try:
             from prometheus_client import CollectorRegistry

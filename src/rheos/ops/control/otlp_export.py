@@ -22,15 +22,15 @@ EXPORT = OutsideCall(
     limit="a separate thread waits, so nothing is blocked; 5 s for each request",
     then="these metrics are not sent; the job continues",
 )
-"""For an answer; a collector that is away is asked again the next time."""
+"""Deadline for an answer. If the collector is unavailable, the next export tries again."""
 
 
 class OtlpExport:
-    """From the first moment on until `close`, in a thread of its own, and once more then.
+    """An export from its construction until `close`, in a thread of its own, and once more at the end.
 
-    `url` is the collector's, such as http://127.0.0.1:4318, or one with a path. Headers, if it wants
-    any, are those of OTEL_EXPORTER_OTLP_HEADERS. Raises ConfigurationError where it is no such URL, or
-    the packages are not installed.
+    `url` is the collector's, such as http://127.0.0.1:4318, or one with a path.
+    OTEL_EXPORTER_OTLP_HEADERS may contain headers. The constructor raises ConfigurationError if the URL
+    is invalid, or the packages are not installed.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class OtlpExport:
         self._every_s = every_s
         self._data = metrics_data
         self._success = MetricExportResult.SUCCESS
-        # It would say of each attempt to send what we say once.
+        # It would log each failed attempt, which we log once.
         logging.getLogger(OTLPMetricExporter.__module__).setLevel(logging.CRITICAL)
         self._exporter = OTLPMetricExporter(endpoint=self.url, timeout=EXPORT.limit_s)
         self._failed = False
@@ -66,7 +66,8 @@ class OtlpExport:
         self._send()
 
     def _send(self) -> None:
-        """Whatever becomes of it, the job goes on; that it fails is said once, until it works again."""
+        """Send the metrics. A failure never affects the job, and is logged once until it works
+        again."""
         try:
             jobs = self._jobs()
             if not jobs:
@@ -81,7 +82,7 @@ class OtlpExport:
         self._failed = not done
 
     def close(self) -> None:
-        """May be called again."""
+        """Send once more and stop. May be called again."""
         self._over.set()
         if self._thread is not threading.current_thread():
             self._thread.join(2 * EXPORT.limit_s)

@@ -1,5 +1,5 @@
-"""The picture of a job, small, as HTML that needs nothing else: a box for each chain with how it spends
-its time, and edges with what flows on them. Texts of the program are texts, never HTML."""
+"""A small picture of a job as self-contained HTML. Each chain is a box that shows how it spends its
+time, and each edge shows its rows. Strings of the program are always escaped."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class _Box:
 
 
 def picture(outline: PlanOutline, status: JobStatus, metrics: MetricsReport) -> str:
-    """Also of a job that has ended, as it was last."""
+    """Return the picture of a job. If the job has ended, it shows its last state."""
     stands_out = "" if status.health is None else _health(status.health)
     return (
         f'<div style="font:13px system-ui,sans-serif"><b>{_escaped(outline.name)}</b> '
@@ -46,7 +46,7 @@ def picture(outline: PlanOutline, status: JobStatus, metrics: MetricsReport) -> 
 
 
 def _health(health: JobHealth) -> str:
-    """The state, and each finding with since when it holds and what to do."""
+    """Return the state, and each finding with its start and its advice."""
     found = "".join(
         f'<li>{_escaped(one.what)} (since {one.since})<br/><small style="opacity:0.75">'
         f"{_escaped(one.what_to_do)}</small></li>"
@@ -83,7 +83,7 @@ def _drawing(outline: PlanOutline, metrics: MetricsReport) -> str:
 
 
 def _placed(outline: PlanOutline) -> Mapping[str, _Box]:
-    """In columns: each as far right as its longest way from a source, chains being in order."""
+    """Return the boxes in columns. A chain's column is the length of its longest path from a source."""
     column = {chain.id: 0 for chain in outline.chains}
     for chain in outline.chains:
         for edge in outline.edges:
@@ -114,7 +114,7 @@ def _chain(chain: OutlinedChain, box: _Box, metrics: MetricsReport) -> str:
 
 
 def _time(chain: str, box: _Box, metrics: MetricsReport) -> str:
-    """A bar: how much of its time the chain was busy, held up and idle, on average."""
+    """Return a bar of the shares of time that the chain was busy, blocked and idle, on average."""
     busy, held = (_mean(shares(metrics.of(metric), chain)) for metric in (f.BUSY, f.BLOCKED))
     if busy is None:
         return ""
@@ -164,5 +164,5 @@ def _cut(name: str) -> str:
 
 
 def _escaped(text: object) -> str:
-    """Return text of the program for HTML, with what cannot be seen in it as escapes."""
+    """Return a string of the program for HTML, with invisible characters as escapes."""
     return escape(printable(str(text)))

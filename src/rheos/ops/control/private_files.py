@@ -1,4 +1,4 @@
-"""Files of this user's own, which others read while they are written."""
+"""Private files of this user, which others read while they are written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def write_privately(path: Path, data: bytes) -> None:
-    """Whole or not at all, and readable for its owner alone. Raises OSError."""
+    """Write a file atomically, readable only by its owner. Raise OSError if it cannot be written."""
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=".new-")
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""Which process it is, so that another one can find out later whether it still lives."""
+"""The identity of a process, by which another process can later check whether it still lives."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ _SAME_START_S = 1.0
 
 
 class ProcessId(msgspec.Struct, frozen=True, kw_only=True):
-    """A process id alone is given again to others; with the start it is not."""
+    """The identity of a process. Systems reuse process ids, but not together with the start time."""
 
     host: str
-    """A name, which is not always its own: machines made from one image, and pods that were moved,
-    may share it."""
+    """Name of the host. It is not always unique: machines made from one image, and pods that were
+    moved, may share it."""
     boot: str
-    """Of the system that runs, new each time it starts; empty where that cannot be known."""
+    """Id of the running system, new at each boot; empty if it is unknown."""
     namespace: str
-    """Within which process ids mean the same: containers of one host may each have their own."""
+    """Namespace of the process id: containers of one host may each have their own."""
     pid: int
     started_s: float
     machine: str = ""
-    """Stays when the system starts again; empty where that cannot be known."""
+    """Id of the machine, which survives a reboot; empty if it is unknown."""
 
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host}"
@@ -37,7 +37,7 @@ class Liveness(Enum):
     ALIVE = "alive"
     DEAD = "dead"
     ELSEWHERE = "elsewhere"
-    """On another host, or in another container: that cannot be known from here."""
+    """On another host, or in another container: its state is unknown here."""
 
 
 def this_process() -> ProcessId:
@@ -53,11 +53,11 @@ def this_process() -> ProcessId:
 
 
 def liveness(process: ProcessId) -> Liveness:
-    """Whether the process still runs. One that has ended, and that its parent has not yet looked
-    after, is dead."""
+    """Return whether the process still runs. A process that has ended, and whose parent has not waited
+    for it yet, is dead."""
     here = this_process()
-    # Two systems that run have different boots, whatever their hosts are called; and within one, two
-    # namespaces that live have different names.
+    # Two running systems have different boots, whatever the names of their hosts. Within one system,
+    # two living namespaces have different names.
     if (process.boot, process.namespace) != (here.boot, here.namespace):
         restarted = here.machine and process.boot != here.boot and _place(process) == _place(here)
         return Liveness.DEAD if restarted else Liveness.ELSEWHERE
@@ -76,17 +76,18 @@ def liveness(process: ProcessId) -> Liveness:
 
 
 def _place(process: ProcessId) -> tuple[str, str, str]:
-    """What stays when a machine starts again. Those of a container do not all."""
+    """Return the parts that survive a reboot of a machine. Those of a container do not all."""
     return process.machine, process.host, process.namespace
 
 
 def _started_s(process: psutil.Process) -> float:
-    """On Linux since the system's start: there the time since the epoch moves with the clock."""
+    """Return the start in seconds. On Linux it is relative to the boot, because there the time since
+    the epoch changes with the clock."""
     return float(process.create_time() - (psutil.boot_time() if psutil.LINUX else 0.0))
 
 
 def _machine() -> str:
-    """A digest of the machine's id, which is not to be shown to others."""
+    """Return a digest of the machine's id, which must not be shown to others."""
     known = _text(Path("/etc/machine-id"))
     return hashlib.blake2b(known.encode(), digest_size=8, key=b"rheos").hexdigest() if known else ""
 

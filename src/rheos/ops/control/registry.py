@@ -1,4 +1,5 @@
-"""The jobs of this user on this machine: those that run, and those that have ended here, and how."""
+"""The jobs of this user on this machine: those that run, and those that have ended here with their
+outcome."""
 
 from __future__ import annotations
 
@@ -34,9 +35,10 @@ class _DrivenJob(msgspec.Struct, frozen=True, kw_only=True):
     """Process of the driver."""
     runtime: str
     checkpoint_dir: str | None
-    """Directory to show, without credentials. None: the checkpoints are removed when the job ends."""
+    """Directory for display, without credentials. None: the checkpoints are removed when the job
+    ends."""
     started_ms: int
-    """Wall-clock time, ms since the epoch."""
+    """Wall-clock time in ms since the epoch."""
 
 
 # --- jobs that have ended -----------------------------------------------------------------------------
@@ -44,33 +46,34 @@ class _DrivenJob(msgspec.Struct, frozen=True, kw_only=True):
 
 MAX_ENDED = 50
 MAX_ENDED_EVENTS = 100
-"""Number of events that are kept of each."""
+"""Maximum number of events that are kept of each job."""
 LOST = "lost"
-"""The state of a job whose driver has died, and has not been started again."""
+"""State of a job whose driver has died, and has not been started again."""
 _MAX_BYTES = 1 << 20
 
 
 class EndedJob(_DrivenJob, frozen=True, kw_only=True):
     ended_ms: int
-    """Wall-clock time, ms since the epoch. For a lost job, the time at which the loss was noticed."""
+    """Wall-clock time in ms since the epoch. For a lost job, it is the time when the loss was
+    noticed."""
     log: str | None
     state: str
     """Value of a `JobState`, or `LOST`."""
     failure: str | None
     """Error that ended the job, as `rheos run` prints it."""
     events: list[JobEvent] = []
-    """The newest events of its event log, the newest first; for a job whose checkpoint directory is
-    gone, or cannot be read from here."""
+    """The newest events of its event log, the newest first. They are shown if the job's checkpoint
+    directory is gone, or cannot be read from here."""
 
 
 class EndedJobs:
-    """A folder with a file for each job: how its newest driver has ended it."""
+    """A folder with a file for each job: its end under the newest driver."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def add(self, ended: EndedJob) -> None:
-        """Keep how a driver has ended. An earlier driver of the job, found dead later, changes nothing.
+        """Store the end of a job under a driver. An earlier driver, found dead later, changes nothing.
 
         Raises:
             OSError: the folder cannot be written.
@@ -84,7 +87,7 @@ class EndedJobs:
             self._path(older).unlink(missing_ok=True)
 
     def newest_first(self) -> list[EndedJob]:
-        """Files that cannot be read are passed over: they may be of another version."""
+        """Return the ended jobs. Unreadable files are skipped: they may be of another version."""
         found = []
         for path in self._folder.glob(f"*{_SUFFIX}"):
             try:
@@ -98,7 +101,7 @@ class EndedJobs:
         return self._folder / f"{safe_name(ended.key)}{_SUFFIX}"
 
 
-# --- jobs that run ------------------------------------------------------------------------------------
+# --- running jobs -------------------------------------------------------------------------------------
 
 
 class JobRecord(_DrivenJob, frozen=True, kw_only=True):
@@ -107,11 +110,11 @@ class JobRecord(_DrivenJob, frozen=True, kw_only=True):
     endpoint: str
     token: str
     log: str | None = None
-    """The file of its log lines; None where it keeps none."""
+    """Path of the file with its log lines; None if it keeps none."""
     program: StartedProgram | None = None
-    """None where it is no file, or the driver is of a version that did not say."""
+    """The program; None if it is not a file, or the driver's version does not record it."""
     stands_by: bool = False
-    """The driver waits to take the job over; it cannot be spoken to."""
+    """Whether the driver is a standby. It accepts no commands."""
     driver: str = ""
     """Unique id of the driver's work on this job. Empty in records of 0.1.0, whose key was unique."""
 
@@ -120,7 +123,7 @@ class JobRecord(_DrivenJob, frozen=True, kw_only=True):
         return f"{self.driver or self.key}{_SUFFIX}"
 
     def __str__(self) -> str:
-        """Short, to distinguish jobs on a screen."""
+        """Return a short description to distinguish jobs on a screen."""
         place = self.checkpoint_dir or "no checkpoint directory"
         return f"{self.key} ({self.name!r}, {self.process}, {place})"
 
@@ -129,7 +132,7 @@ Known = TypeVar("Known", JobRecord, EndedJob)
 
 
 def home_folder() -> Path:
-    """Of this user, for what stays from one command to the next."""
+    """Return this user's folder for data that outlives a command."""
     home = os.environ.get("RHEOS_HOME")
     if home:
         return Path(home).expanduser().absolute()
@@ -143,15 +146,16 @@ def registry_folder() -> Path:
 
 
 class Registry:
-    """The folder of records. Safe for many processes: a record is written and removed by its driver
-    alone, whole or not at all."""
+    """The folder of records. Safe for many processes: only its driver writes and removes a record,
+    atomically."""
 
     def __init__(self, folder: Path | None = None) -> None:
         self._folder = registry_folder() if folder is None else folder
         self.ended_jobs = EndedJobs(self._folder / "ended")
 
     def add(self, record: JobRecord) -> None:
-        """Raises OSError where the folder cannot be written, or is not safe to hold a token."""
+        """Write a record. Raise OSError if the folder cannot be written, or is not safe to hold a
+        token."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._keep_to_ourselves()
         write_privately(self._folder / record.file_name, msgspec.json.encode(record))
@@ -167,8 +171,8 @@ class Registry:
         failure: str | None,
         events: Sequence[JobEvent] = (),
     ) -> None:
-        """Take the record away, and keep how the job has ended, if that can be written. `events` is its
-        event log, the newest first."""
+        """Remove the record, and store the end of the job if possible. `events` is its event log, the
+        newest first."""
         with contextlib.suppress(OSError):
             self.ended_jobs.add(
                 EndedJob(
@@ -189,10 +193,12 @@ class Registry:
         self.remove(record)
 
     def records(self) -> list[JobRecord]:
-        """Of the jobs that run, and of those on other hosts that cannot be asked; oldest first.
+        """Return the records of running jobs, and of jobs on other hosts whose state is unknown; oldest
+        first.
 
-        Records of drivers that have died are removed: their jobs have ended. Files that cannot be read
-        are passed over: they may be of another version."""
+        Records of drivers that have died are removed: their jobs have ended. Unreadable files are
+        skipped: they may be of another version.
+        """
         found = []
         try:
             paths = sorted(self._folder.glob(f"*{_SUFFIX}"))
@@ -227,7 +233,7 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
 
     `wanted` is a key, an id, a name, a driver's process id, `JOB@DIRECTORY`, or the beginning of an id
     or a name. The first of these that fits any job counts. If several drivers of one job run, the
-    newest is returned. Drivers that stand by are ignored.
+    newest is returned. Standbys are ignored.
 
     Raises:
         ConfigurationError: no job fits, or several do.
@@ -260,8 +266,8 @@ def find_job(wanted: str, records: Sequence[JobRecord]) -> JobRecord:
 
 
 def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
-    """Return one record for each job: that of the newest driver which runs it, else of one which stands
-    by. A driver that was frozen or cut off may still run when another has taken its job over."""
+    """Return one record for each job: that of the newest driver which runs it, else of a standby. A
+    driver that was frozen or cut off may still run when another has taken its job over."""
     newest: dict[JobKey, JobRecord] = {}
     for record in sorted(records, key=lambda each: (not each.stands_by, each.started_ms)):
         newest[record.key] = record
@@ -269,8 +275,8 @@ def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
 
 
 def find_to_look_at(wanted: str) -> JobRecord:
-    """Of those that run here, for who could also look at one that does not. Raises
-    ConfigurationError."""
+    """Return a running job, for commands that could also read a stored one. Raise ConfigurationError,
+    which names the option for stored jobs."""
     try:
         return find_job(wanted, Registry().records())
     except ConfigurationError as error:
@@ -307,7 +313,7 @@ def _fitting(wanted: str, records: Sequence[Known]) -> list[Known]:
 
 
 def _is_at(record: JobRecord | EndedJob, wanted: str) -> bool:
-    """Whether it is this JOB@DIRECTORY. Both may hold an `@`."""
+    """Return whether it is the job of this JOB@DIRECTORY. Both parts may contain an `@`."""
     place = record.checkpoint_dir
     prefix = next((f"{n}@" for n in (record.job, record.name) if wanted.startswith(f"{n}@")), None)
     if place is None or prefix is None:

@@ -1,4 +1,4 @@
-"""The driver's side of the commands: a thread that answers, and never holds the job up."""
+"""The driver's side of the commands: a thread that answers, and never delays the job."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ from rheos.runtimes.operation_contract import AskedJob, JobOperation, Role
 
 _LOOK_EVERY_MS = 250
 _MAX_AT_WORK = 8
-"""Operations of the role `OPERATE` that may be under way at a time."""
+"""Maximum number of operations of the role `OPERATE` that run at a time."""
 
 
 class CommandServer:
-    """Listens at once, in a folder that only this user can enter; answers from `start` until `close`,
-    or until the job has ended.
+    """The server of a job's commands. It listens at once, in a folder that only this user can enter. It
+    answers from `start` until `close`, or until the job has ended.
 
-    Every request must carry the token; others get no answer. Whether the job has ended is asked by
-    `handle.wait(0)`, now and then, from the server's thread.
+    Every request must carry the token; others get no answer. The server's thread now and then calls
+    `handle.wait(0)` to find out whether the job has ended.
     """
 
     def __init__(self, handle: JobHandle, plan: PlanOutline, config: JobConfig, token: str) -> None:
@@ -42,7 +42,7 @@ class CommandServer:
         self._at_work = 0
         self._folder = SocketFolder()
         self._context = zmq.Context(1)
-        # A ROUTER, not a REP: who asks for a savepoint does not keep others waiting for a status.
+        # A ROUTER, not a REP: a request for a savepoint must not delay a request for the status.
         self._socket: zmq.Socket[bytes] = self._context.socket(zmq.ROUTER)
         self._done: zmq.Socket[bytes] = self._context.socket(zmq.PULL)
         self._done_at = "inproc://done"
@@ -57,7 +57,7 @@ class CommandServer:
             self._folder.close()
             raise
         self.strangers = 0
-        """Requests without the token, or that nobody of ours makes. They get no answer."""
+        """Number of requests without the token, or that no client of ours sends. They get no answer."""
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -65,7 +65,7 @@ class CommandServer:
         self._thread.start()
 
     def close(self) -> None:
-        """Returns when the thread has gone; an answer that takes longer than a moment is lost. May be
+        """Return when the thread has ended. An answer that takes longer than a moment is lost. May be
         called again."""
         self._closing = True
         if self._thread is None:
@@ -77,7 +77,7 @@ class CommandServer:
     # --- the server's thread ----------------------------------------------------------------------
 
     def _serve(self) -> None:
-        """Whatever fails in it, the job goes on and can be commanded."""
+        """Serve requests. Whatever fails here, the job continues and accepts commands."""
         poller = zmq.Poller()
         poller.register(self._socket, zmq.POLLIN)
         poller.register(self._done, zmq.POLLIN)
@@ -104,7 +104,7 @@ class CommandServer:
         with self._lock:
             self._socket.close()
             self._done.close(0)
-        # Waits until the last answers have left.
+        # Waits until the last answers are sent.
         self._context.term()
         self._folder.close()
 
@@ -118,7 +118,7 @@ class CommandServer:
         return True
 
     def _answer_the_last(self) -> None:
-        """Who stopped or cancelled the job is to hear of it, although it has ended by that."""
+        """Answer the client that stopped or cancelled the job, although its request ended the job."""
         while self._at_work and self._done.poll(2000):
             self._pass_on()
 
@@ -147,7 +147,7 @@ class CommandServer:
             ).start()
 
     def _request(self, frames: list[bytes]) -> JobOperation[Any] | None:
-        """Return the operation that is asked for; `None` for an unauthenticated peer."""
+        """Return the requested operation; None for an unauthenticated peer."""
         if len(frames) != 3 or frames[1] or not is_of(self._token, frames[2]):
             return None
         try:
@@ -165,13 +165,13 @@ class CommandServer:
     def _send(self, to: bytes, answer: bytes) -> None:
         self._socket.send_multipart([to, b"", answer])
 
-    # --- the threads of single commands -----------------------------------------------------------
+    # --- threads of single commands ---------------------------------------------------------------
 
     def _work(self, to: bytes, request: JobOperation[Any]) -> None:
         self._hand_over([to, self._carried_out(request)])
 
     def _hand_over(self, frames: list[bytes]) -> None:
-        """To the server's thread; nothing where it has gone. A single frame only wakes it."""
+        """Pass frames to the server's thread, unless it has ended. A single frame only wakes it."""
         with self._lock:
             if self._done.closed:
                 return

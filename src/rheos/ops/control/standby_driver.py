@@ -1,4 +1,4 @@
-"""A driver that stands by: it shows itself, waits, and takes the job over or ends with it."""
+"""A standby driver: it is listed, waits, and takes the job over or ends with it."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ from rheos.runtimes.job_handle import WithoutCheckpoints
 def stand_by(
     note: HeldNote, plan: PhysicalPlan, config: JobConfig, runtime: str, program: StartedProgram | None
 ) -> DriverNote | None:
-    """Until the job is this driver's: None. Or until it has ended under another one: that one's note.
-    Meanwhile `rheos jobs` shows it."""
+    """Wait until this driver has the job, and return None. If the job has ended under another driver,
+    return that driver's note. `rheos jobs` lists this driver meanwhile."""
     clock = SystemClock()
     registry = Registry()
     record = JobRecord(
@@ -77,7 +77,7 @@ _ENDED = {
 
 
 class EndedElsewhere(WithoutCheckpoints):
-    """A JobHandle of a job that has ended under another driver while this one stood by."""
+    """A JobHandle of a job that has ended under another driver while this one was its standby."""
 
     def __init__(self, plan: PhysicalPlan, config: JobConfig, note: DriverNote) -> None:
         assert note.outcome is not None

@@ -1,4 +1,4 @@
-"""The program that a driver runs: which file, with what, so that it can be looked at again."""
+"""The program that a driver runs: its file and arguments, so that it can be inspected later."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ import msgspec
 
 class StartedProgram(msgspec.Struct, frozen=True, kw_only=True):
     file: str
-    """Absolute."""
+    """Absolute path."""
     arguments: list[str]
     folder: str
-    """The working directory of its driver."""
+    """Working directory of the driver."""
     parameters: dict[str, str]
-    """Of the job, those that the command gave over the program's own."""
+    """Job parameters that the command passed instead of the program's own."""
     digest: str
-    """Of the file, when the job was started."""
+    """Digest of the file when the job was started."""
     interpreter: str = ""
-    """The Python that runs the driver; empty where its version did not record it."""
+    """Path of the Python that runs the driver; empty if the driver's version did not record it."""
 
     @property
     def as_started(self) -> bool:
-        """Whether the file is still what it was."""
+        """Return whether the file is unchanged."""
         return _digest(Path(self.file)) == self.digest
 
 
 def started_program(parameters: Mapping[str, object]) -> StartedProgram | None:
-    """What this process runs; None where that is no file, as in a notebook."""
+    """Return the program of this process; None if it is not a file, as in a notebook."""
     main = getattr(sys.modules.get("__main__"), "__file__", None)
     if main is None:
         return None
@@ -41,7 +41,7 @@ def started_program(parameters: Mapping[str, object]) -> StartedProgram | None:
 def program_of(
     file: Path, arguments: Sequence[str], parameters: Mapping[str, object]
 ) -> StartedProgram | None:
-    """What a process in this folder would run; None where there is no such file."""
+    """Return the program that a process in this folder would run; None if the file does not exist."""
     digest = _digest(file)
     if digest is None:
         return None

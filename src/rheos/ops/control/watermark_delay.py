@@ -1,5 +1,5 @@
-"""What holds the watermark of an operator back, by a job's metrics: which splits, since when, and where
-it waits behind rows. Pure."""
+"""The reasons why an operator's watermark is delayed, from a job's metrics: the splits that hold it
+back since when, and the edges on which it waits for rows. Pure."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from rheos.runtimes.health.moment import SplitStanding, open_splits
 
 @dataclass(frozen=True)
 class Delayed:
-    """An edge behind which the watermark is lower than in front of it: it waits behind rows."""
+    """An edge whose receiver has a lower watermark than its sender, because the watermark waits in the
+    queue after rows."""
 
     sender: str
     receiver: str
@@ -35,27 +36,28 @@ class Delayed:
 class WatermarkDelay:
     operator: OutlinedOperator
     watermark_ms: int | None
-    """The least of its subtasks; None before there is one."""
+    """Lowest watermark of its subtasks; None before there is one."""
     subtask: int | None
-    """In which it is least, where its subtasks differ."""
+    """Number of the subtask with the lowest watermark, if they differ."""
     since_ms: int | None
-    """The wall clock when it came to where it stands, as far as the history says."""
+    """Wall-clock time when the watermark reached its value, as far as the history shows."""
     holding: tuple[SplitStanding, ...]
-    """The splits that are furthest behind, and not idle; none where they are not reported."""
+    """The slowest splits that are not idle; empty if splits are not reported."""
     idle: tuple[SplitStanding, ...]
     waiting_splits: int
-    """That are to be read, and hold it until then."""
+    """Number of splits that still have to be read, and hold the watermark until then."""
     delayed: tuple[Delayed, ...]
     late: int
-    """Rows that came late to the operator in this attempt."""
+    """Number of rows that were late at the operator in this attempt."""
     late_goes_to: str | None
-    """The side output of late rows, where it is read; None: they are dropped."""
+    """Side output for late rows, if the program reads it; None: they are dropped."""
 
 
 def held_back(
     outline: PlanOutline, metrics: MetricsReport, history: HistoryView, wanted: str
 ) -> WatermarkDelay:
-    """Of the operator of that id, or the only one of that name. Raises ConfigurationError."""
+    """Return the delay of the operator with that id, or of the only one with that name. Raise
+    ConfigurationError if it is not found."""
     operator = _operator(outline, wanted)
     chains = _upstream(outline, operator.id)
     ahead = {each.id for chain in outline.chains if chain.id in chains for each in chain.operators}
@@ -95,7 +97,7 @@ def _operator(outline: PlanOutline, wanted: str) -> OutlinedOperator:
 
 
 def _upstream(outline: PlanOutline, operator: str) -> set[str]:
-    """The operator's chain, and all that lead to it."""
+    """Return the operator's chain, and all chains upstream of it."""
     found: set[str] = set()
     left = [chain.id for chain in outline.chains if operator in {each.id for each in chain.operators}]
     while left:
@@ -115,7 +117,7 @@ def _delayed(outline: PlanOutline, metrics: MetricsReport, chains: set[str]) -> 
         sent, _ = _least(_of_operator(metrics, f.WATERMARK, edge.sender))
         heard, _ = _least(_of_operator(metrics, f.WATERMARK, receiver.id))
         queued = sum(_number(r) for r in metrics.of(f.QUEUED_BATCHES) if r.at[0] == edge.id)
-        # Subtasks do not report at one moment: where nothing waits, the difference is only that.
+        # Subtasks do not report at the same moment. If nothing is queued, that explains the difference.
         if sent is None or not queued or (heard is not None and heard >= sent):
             continue
         busy = [r.per_s for r in metrics.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
@@ -134,7 +136,7 @@ def _of_operator(metrics: MetricsReport, metric: Metric, operator: str) -> dict[
 
 
 def _least(by_subtask: dict[int, int]) -> tuple[int | None, int | None]:
-    """And the subtask that has it, where they differ."""
+    """Return the lowest value, and its subtask if the values differ."""
     if not by_subtask:
         return None, None
     subtask = min(by_subtask, key=lambda number: (by_subtask[number], number))
@@ -143,7 +145,7 @@ def _least(by_subtask: dict[int, int]) -> tuple[int | None, int | None]:
 
 
 def _since_ms(history: HistoryView, operator: str, watermark_ms: int | None) -> int | None:
-    """The first moment of the last run of moments that have that watermark."""
+    """Return the first moment since which the history shows only that watermark."""
     name = series_of(Reading(f.WATERMARK.name, (operator,), 0))
     since = None
     for part in (history.fine, history.coarse):

@@ -12,7 +12,7 @@ from rheos.ops.export.exported import sample_name
 from rheos.runtimes.health.kinds import KINDS
 
 STATE_HOLDS_S = 60
-"""How long a job must be stuck or failing until the alert fires; a restart takes less."""
+"""Seconds for which a job must be stuck or failing until the alert fires. A restart takes less."""
 DEGRADED_HOLDS_S = 900
 FINDING_HOLDS_S = 60
 ABSENT_S = 300
@@ -20,7 +20,7 @@ ABSENT_S = 300
 
 @dataclass(frozen=True)
 class AlertRule:
-    """One rule, as Prometheus has it."""
+    """One rule in the form of Prometheus."""
 
     alert: str
     expr: str
@@ -71,7 +71,7 @@ def _findings() -> Iterator[AlertRule]:
             f"RheosFinding{name}",
             f'sum by (job) ({sample_name(f.FINDINGS)}{{finding="{kind.value}"}}) > 0',
             FINDING_HOLDS_S,
-            "warning",  # Those of the states are critical where somebody must come.
+            "warning",  # The rules of the states are critical if somebody must act.
             f"The job {{{{ $labels.job }}}} has the finding {kind.value}",
             f"Meaning: {check.means}. Cause: {check.cause}. Remedy: {check.remedy}.",
         )

@@ -15,21 +15,22 @@ _OPERATORS = ("operator", "source", "sink")
 
 
 def label_names(metric: Metric) -> list[str]:
-    """The job, the labels of the metric's scope, and beside ids of operators their names."""
+    """Return the label names: the job, the labels of the metric's scope, and for ids of operators also
+    their names."""
     labels = metric.scope.labels
     return ["job", *labels, *(f"{label}_name" for label in labels if label in _OPERATORS)]
 
 
 def label_values(metric: Metric, job: MetricsReport, reading: Reading) -> list[str]:
-    """For a reading, in the order of `label_names`."""
+    """Return the values for a reading, in the order of `label_names`."""
     named = zip(metric.scope.labels, reading.at, strict=True)
     names = [job.operators.get(value, "") for label, value in named if label in _OPERATORS]
     return [job.job, *reading.at, *names]
 
 
 def bounds_of(metric: Metric) -> list[float]:
-    """Of a histogram's buckets: fixed, so that those of several exports, subtasks and attempts can be
-    put together."""
+    """Return the bounds of a histogram's buckets. They are fixed, so that those of several exports,
+    subtasks and attempts can be combined."""
     return _MS_BOUNDS if metric.unit is Unit.MS else _BOUNDS
 
 
@@ -48,7 +49,7 @@ _MERGES = {
 
 
 def exported_name(metric: Metric) -> str:
-    """Return the name of the metric's family, as Prometheus has it."""
+    """Return the name of the metric's family in Prometheus."""
     return f"{PREFIX}{metric.name}"
 
 
@@ -74,12 +75,12 @@ def shown_labels(metric: Metric) -> list[str]:
 def expressions(metric: Metric, matchers: str, window: str) -> dict[str, str]:
     """Return the expressions that show a metric, by what distinguishes them: "" or a quantile.
 
-    A counter is its growth per second, a counter of milliseconds a share of time, a gauge what its
-    declaration says over subtasks, a histogram its quantiles.
+    A counter is shown as its growth per second, a counter of milliseconds as a share of time. A gauge
+    is combined over subtasks as its declaration specifies, a histogram shown by its quantiles.
 
     Args:
         metric: the metric.
-        matchers: what selects the series, such as `job=~"$job"`.
+        matchers: label matchers that select the series, such as `job=~"$job"`.
         window: the range of rates, such as `5m`.
     """
     series = f"{sample_name(metric)}{{{matchers}}}"

@@ -1,7 +1,7 @@
 """A dashboard for Grafana, made from the declarations of the metrics: a panel for each. Pure.
 
-The form is Grafana's classic dashboard model, which all versions import. Rows group the panels by what
-the metrics are of; all but the first are folded, so that Grafana asks for little at first.
+The form is Grafana's classic dashboard model, which all versions import. Rows group the panels by the
+scope of the metrics. All rows but the first are collapsed, so that Grafana sends few queries at first.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def _placed(
 
 
 def _numbered(panels: Iterator[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give each panel an id of its own, in rows too."""
+    """Assign a unique id to each panel, also in rows."""
     found, id = [], 0
     for panel in panels:
         id += 1

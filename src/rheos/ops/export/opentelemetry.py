@@ -1,7 +1,7 @@
-"""Metrics of jobs in the words of OpenTelemetry (`pip install 'rheos[opentelemetry]'`). Pure.
+"""Metrics of jobs in the data model of OpenTelemetry (`pip install 'rheos[opentelemetry]'`). Pure.
 
-Every metric is a family `rheos.` and its name, in its own unit, with the attributes that Prometheus has
-as labels. Counters are sums, and histograms have fixed bounds; both begin again with each attempt.
+Each metric's name begins with `rheos.`. It has its own unit, and the labels of Prometheus as
+attributes. Counters are sums, and histograms have fixed bounds; both start again with each attempt.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ _UNITS: Mapping[Unit, str] = {
     Unit.COUNT: "1",
     Unit.AS_GIVEN: "1",
 }
-"""As UCUM spells them, which OpenTelemetry goes by."""
+"""Units as UCUM spells them, which OpenTelemetry uses."""
 _CUMULATIVE = AggregationTemporality.CUMULATIVE
 _UNKNOWN = 0
-"""Of when an attempt began: a receiver sees by a lower value that it was another one."""
+"""Unknown start of an attempt. A receiver recognises a new attempt by a lower value."""
 
 
 def metrics_data(jobs: Sequence[MetricsReport]) -> MetricsData:
-    """All metrics that have a reading: a resource for each job."""
+    """Return all metrics that have a reading, with one resource per job."""
     return MetricsData([_resource(job) for job in jobs])
 
 
@@ -100,7 +100,7 @@ def _histograms(
         value = reading.value
         if not isinstance(value, Accumulated) or value.least is None or value.most is None:
             continue
-        # What has no buckets is a histogram of one: of all numbers.
+        # A value without buckets becomes a histogram with one bucket for all numbers.
         bounds = bounds_of(metric) if value.buckets else []
         below = [0, *map(value.at_most, bounds), value.n]
         yield HistogramDataPoint(

@@ -1,8 +1,8 @@
-"""Metrics of jobs in the words of Prometheus' client (`pip install 'rheos[prometheus]'`). Pure.
+"""Metrics of jobs in the data model of Prometheus' client (`pip install 'rheos[prometheus]'`). Pure.
 
-Every metric is a family `rheos_` and its name, in its own unit, with the labels `job` and those of its
-scope; beside an operator's id stands its name. Histograms have fixed bounds, so that those of several
-scrapes, subtasks and attempts can be put together; what has no buckets is a summary.
+Each family's name is `rheos_` and the metric's name. It has its own unit, and the label `job` and those
+of its scope; an operator's id is accompanied by its name. Histograms have fixed bounds, so that those
+of several scrapes, subtasks and attempts can be combined. A metric without buckets is a summary.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MetricsCollector(Collector):
         return families(self._jobs())
 
     def describe(self) -> Iterable[MetricFamily]:
-        """Nothing: what there is depends on the jobs."""
+        """Return nothing: the families depend on the jobs."""
         return ()
 
 
@@ -48,7 +48,8 @@ class ListenersCollector(Collector):
     `rheos_listener_connections_closed_total` by reason. They belong to no job."""
 
     def __init__(self, counts: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
-        """`counts` returns the name of a listener, what is counted, and the count."""
+        """Collect from `counts`, which returns the name of a listener, the counted thing, and the
+        count."""
         self._counts = counts
 
     def collect(self) -> Iterator[MetricFamily]:
@@ -71,7 +72,7 @@ class ListenersCollector(Collector):
 
 
 def families(jobs: Sequence[MetricsReport]) -> Iterator[MetricFamily]:
-    """Those that have a reading, in the order of their declarations."""
+    """Yield the families that have a reading, in the order of their declarations."""
     for metric in METRICS.values():
         found = [(job, reading) for job in jobs for reading in job.of(metric)]
         match metric.kind:

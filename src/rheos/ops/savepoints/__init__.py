@@ -1,11 +1,11 @@
-"""State as DataFrames: read a savepoint, make another of it, or make one from history.
+"""State as DataFrames: read a savepoint, derive another from it, or make one from historical data.
 
     reading   savepoint ─ one task per file ─ keys and values as columns
     editing   rows ─ encoded ─ repartitionById by key group ─ sorted ─ files ─┐
               files that stay ─ copied, without the keys that are deleted ────┴─ handles ─ manifest
 
-A savepoint is rows, whatever the state backend; what its states hold, the manifest says. So the
-program is not needed to read or change one, and is asked only where there is no savepoint yet.
+A savepoint consists of rows, whatever the state backend. Its manifest describes the contents of its
+states. So the program is not needed to read or change one, only to make the first one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> Savep
     `trusted` allows the savepoint to run code here. It is needed only if `reduce` combined records
     without a class that hold more than plain values: such rows are stored as pickles.
 
-    Raises CheckpointError if there is no savepoint, or it is damaged or of a later version.
+    Raise CheckpointError if there is no savepoint, or it is damaged or of a later version.
     """
     from rheos.ops.savepoints.reading import SavepointFrames
 
@@ -38,9 +38,9 @@ def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> Savep
 
 @located_at_call
 def new_savepoint(spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> NewSavepoint:
-    """A savepoint to be made from DataFrames, for a program that is to start from it.
+    """Return a savepoint to be made from DataFrames, for a program that will start from it.
 
-    `program` is its Environment, with the streams and sinks written down, or its plan.
+    `program` is its Environment, after its streams and sinks were declared, or its plan.
     """
     from rheos.ops.savepoints.bootstrap import NewSavepoint
 

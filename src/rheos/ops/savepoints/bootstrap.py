@@ -1,4 +1,4 @@
-"""A savepoint made from history, for a program that has never run."""
+"""A savepoint made from historical data, for a program that has never run."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ from rheos.ops.savepoints.writing import write_changed
 
 
 class PlannedProgram(Protocol):
-    """An Environment with a program, as far as it is asked here."""
+    """An Environment with a program, as far as this module uses it."""
 
     def plan(self, name: str = "job") -> PhysicalPlan: ...
 
 
 class NewSavepoint:
-    """Initial state for a program. Each `with_state` returns a new one; `write` writes it.
+    """Initial state for a program. Each `with_state` returns a new object; `write` writes the
+    savepoint.
 
     Sources start at their beginnings, and all other state is empty. Value, list and map state, reduced
     records and timers can be set.

@@ -1,4 +1,4 @@
-"""The contents of a savepoint, by operator and state, as a table for people."""
+"""The contents of a savepoint, by operator and state, as a table for display."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ class StateInfo:
     operator: OperatorId
     """The operator's id: its uid, if the program sets one."""
     name: str
-    """The operator's name, for people."""
+    """The operator's name, for display."""
     state: str
     kind: str
     """Kind of state: "value", "list", "map", "timers", "rows", "running aggregates", ..."""
     key: Mapping[str, str]
-    """The key columns, with their types; empty where state is not by key."""
+    """Key columns with their types; empty if the state is not keyed."""
     value: str
-    """The type of its values, or its columns."""
+    """Type of its values, or its columns."""
     rows: int
-    """As they are stored: of a list in segments, of window state by key and pane."""
+    """Number of stored rows: for a list its segments, for window state the keys and panes."""
     size_bytes: int
 
     def cells(self) -> Sequence[Any]:
@@ -70,7 +70,7 @@ class OperatorInfo:
 
 
 class Listing(Sequence[T], Generic[T]):
-    """A sequence that shows itself as a table."""
+    """A sequence that is displayed as a table."""
 
     def __init__(self, items: Iterable[T], headings: Sequence[str]) -> None:
         self._items = tuple(items)
@@ -159,7 +159,8 @@ class EntryCatalogue:
         )
 
     def operator(self, asked: str) -> OperatorId:
-        """By id, or by a name that only one operator has. Raises ConfigurationError."""
+        """Return an operator by its id, or by a name that only one operator has. Raise
+        ConfigurationError if it is not found."""
         states = self._entry.states
         if asked in states:
             return OperatorId(asked)
@@ -182,7 +183,7 @@ class EntryCatalogue:
         )
 
     def shape(self, operator: OperatorId, state: str) -> StateShape:
-        """Raises ConfigurationError."""
+        """Return the shape of a state. Raise ConfigurationError if the operator has no such state."""
         states = self._entry.states[operator]
         if state in states:
             return states[state]
@@ -192,7 +193,7 @@ class EntryCatalogue:
         )
 
     def keyed_by(self, names: Iterable[str]) -> list[OperatorId]:
-        """Return the operators whose key columns include all of these. Raises ConfigurationError if no
+        """Return the operators whose key columns include all of these. Raise ConfigurationError if no
         operator has them."""
         wanted = set(names)
         keys = {

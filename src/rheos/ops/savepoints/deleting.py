@@ -1,4 +1,4 @@
-"""Finds the rows of an operator's state whose keys are to be deleted."""
+"""The search for the rows of an operator's state whose keys are to be deleted."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rheos.ops.savepoints.state_layout import key_prefix
 
 @dataclass(frozen=True)
 class DeletedKeys:
-    """Keys of an operator, by all of its key columns or by some."""
+    """Keys of an operator, given by all of its key columns or by some."""
 
     operator: OperatorId
     places: Sequence[int]
@@ -26,7 +26,7 @@ class DeletedKeys:
     keys: frozenset[Key]
 
     def left(self, table: pa.Table, shape: StateShape) -> pa.Table:
-        """The rows of other keys."""
+        """Return the rows of other keys."""
         if not shape.key or shape.holds == Holds.PROGRESS or not table.num_rows:
             return table
         columns = KeyColumns(shape.key)

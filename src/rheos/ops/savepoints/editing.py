@@ -1,4 +1,5 @@
-"""A savepoint made of another: what is to change, said step by step, and written at the end."""
+"""A savepoint derived from another one: changes that are declared step by step, and written at the
+end."""
 
 from __future__ import annotations
 
@@ -36,10 +37,10 @@ class SavepointEdit:
 
     @located_at_call
     def replace(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
-        """The rows become the whole state. Their columns are those of `sp.state(operator, state)`, in
-        any order.
+        """Replace the whole state with the rows. Their columns are those of `sp.state(operator,
+        state)`, in any order.
 
-        Raises SchemaError, naming the columns, where they do not fit.
+        Raise SchemaError, with the columns, if they do not match.
         """
         return self._with(put(self._base, self._changes, operator, state, rows, whole=True))
 
@@ -51,8 +52,9 @@ class SavepointEdit:
 
     @located_at_call
     def delete(self, operator: str, keys: DataFrame) -> SavepointEdit:
-        """Deletes all that the operator keeps of these keys: declared state, timers, windows, held rows
-        and aggregates. The columns of `keys` are the operator's key columns, or some of them."""
+        """Delete everything that the operator keeps for these keys: declared state, timers, windows,
+        buffered rows and aggregates. The columns of `keys` are the operator's key columns, or some of
+        them."""
         id = self._operator(operator)
         fields = _key_of(self._base, id)
         given = _columns(keys)
@@ -75,11 +77,12 @@ class SavepointEdit:
 
     @located_at_call
     def delete_everywhere(self, keys: DataFrame | None = None, /, **values: Any) -> SavepointEdit:
-        """Deletes all state of these keys in every operator that is keyed by such columns, with others
-        or alone: `delete_everywhere(user=42)`, `delete_everywhere(user=[42, 43])`, or a DataFrame.
+        """Delete all state of these keys in every operator whose key contains such columns:
+        `delete_everywhere(user=42)`, `delete_everywhere(user=[42, 43])`, or a DataFrame.
 
-        What is keyed otherwise stays, and so does what values say of a user, such as entries of a map.
-        Raises ConfigurationError where no operator has such a key column.
+        State with another key stays, even if its values mention a user, such as entries of a map.
+
+        Raise ConfigurationError if no operator has such a key column.
         """
         names = list(values) if keys is None else _columns(keys).names
         if not names or (keys is not None and values):
@@ -104,8 +107,10 @@ class SavepointEdit:
     def write(self, path: str) -> str:
         """Write the new savepoint into an empty or new folder, and return its path.
 
-        It does not depend on the old one, has its own id, and holds the old contents with the changes.
-        Raises InputError if a row does not match, and CheckpointError if a file cannot be read or
+        It does not depend on the old one, has its own id, and contains the old contents with the
+        changes.
+
+        Raise InputError if a row does not match, and CheckpointError if a file cannot be read or
         written; then the folder is left empty.
         """
         return write_changed(self._spark, self._base, self._changes, path)
@@ -117,7 +122,7 @@ class SavepointEdit:
         return operator_of(self._base, self._changes, asked)
 
     def _frame(self, operator: OperatorId, values: Mapping[str, Any]) -> DataFrame:
-        """All combinations of the values, as keys of the operator."""
+        """Return all combinations of the values, as keys of the operator."""
         columns = KeyColumns(_key_of(self._base, operator)).shown
         frame: DataFrame | None = None
         for name, given in values.items():
@@ -137,7 +142,8 @@ class SavepointEdit:
 
 
 def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId:
-    """Raises ConfigurationError where there is no such operator, or it is dropped already."""
+    """Return an operator's id. Raise ConfigurationError if there is no such operator, or an earlier
+    change drops it."""
     id = base.catalogue.operator(asked)
     if any(isinstance(change, Drop) and change.operator == id for change in changes):
         raise ConfigurationError(
@@ -149,7 +155,8 @@ def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId
 def put(
     base: Base, changes: Iterable[Change], operator: str, state: str, rows: DataFrame, *, whole: bool
 ) -> Put:
-    """Raises SchemaError, naming the columns, where the rows do not fit the state."""
+    """Return the change that writes the rows into a state. Raise SchemaError, with the columns, if they
+    do not match the state."""
     id = operator_of(base, changes, operator)
     base.catalogue.shape(id, state)
     try:
@@ -162,7 +169,7 @@ def put(
 
 
 def _columns(frame: DataFrame) -> pa.Schema:
-    """Raises ProgramError where this is no DataFrame, or one without an end."""
+    """Return the columns of a DataFrame. Raise ProgramError if it is not a DataFrame, or has no end."""
     if not isinstance(frame, DataFrame):
         raise ProgramError(
             f"a Spark DataFrame is needed, but this is a {type(frame).__name__}",

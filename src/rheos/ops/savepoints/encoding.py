@@ -1,8 +1,9 @@
-"""Rows of a DataFrame as entries of state: what Spark's tasks do, and what is checked before they run.
+"""Conversion of a DataFrame's rows to entries of state: the Spark tasks, and the checks before they
+run.
 
-Encoded rows are (key group, key, namespace, value), as a snapshot holds them, and a *priority*: 0 for
-what was stored, and a later change has a higher one. Of an entry that is there more than once the one
-of the highest priority counts.
+Encoded rows are (key group, key, namespace, value), as in a snapshot, and a *priority*: 0 for stored
+entries, and higher for later changes. Of several rows of one entry, that with the highest priority
+counts.
 """
 
 from __future__ import annotations
@@ -56,11 +57,11 @@ class EncodeState:
     state: str
     shapes: Mapping[str, StateShape]
     given: pa.Schema
-    """The columns as they come, in their order."""
+    """The DataFrame's columns, in their order."""
     max_parallelism: int
     priority: int
     declared: Sequence[Any] = ()
-    """The types in the program, where it is known: of values, of a map's keys and values."""
+    """The types in the program, if it is known: of values, or of a map's keys and values."""
 
 
 def encode_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -104,7 +105,7 @@ def _encoded(
 def _entries(
     rows: pa.RecordBatch, layout: EntryLayout, keys: Sequence[Key], codecs: Sequence[ValueCodec]
 ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Namespaces and values."""
+    """Return the namespaces and the values of the entries."""
     names = layout.names
     match layout:
         case ValueLayout():
@@ -153,7 +154,7 @@ def _with_stamps(
 def _check(
     values: Sequence[bytes], codecs: Sequence[ValueCodec], keys: Sequence[Key], name: str
 ) -> None:
-    """Reads values as the program will."""
+    """Decode the values as the program will, to check them."""
     for codec in codecs:
         for value, key in zip(values, keys, strict=True):
             try:
@@ -174,11 +175,11 @@ def _whole(rows: pa.RecordBatch, name: str, keys: Sequence[Key]) -> list[int]:
     return columns_to_python(column.cast(pa.int64()))
 
 
-# --- what is checked on the driver ------------------------------------------------------------------
+# --- checks on the driver ---------------------------------------------------------------------------
 
 
 def writable_layout(state: str, shapes: Mapping[str, StateShape]) -> EntryLayout:
-    """Raises SchemaError where the state cannot be made from rows."""
+    """Return the layout of a state. Raise SchemaError if the state cannot be made from rows."""
     layout = layout_of(state, shapes)
     if not isinstance(layout, EntryLayout):
         raise SchemaError(
@@ -195,7 +196,7 @@ def writable_layout(state: str, shapes: Mapping[str, StateShape]) -> EntryLayout
 
 
 def check_columns(given: pa.Schema, layout: EntryLayout, what: str) -> None:
-    """Raises SchemaError, naming each column, where a DataFrame does not fit a state."""
+    """Raise SchemaError, with each column, if a DataFrame does not match a state."""
     wanted = layout.schema
     problems = [f"{n} is missing, {wanted.field(n).type}" for n in wanted.names if n not in given.names]
     problems += [

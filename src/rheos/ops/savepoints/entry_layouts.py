@@ -1,6 +1,6 @@
 """The layouts of entries: of declared state, and of timers.
 
-Entries that expire have a column `expires_ms`: the time of their last update and the time to live, in
+Entries that expire have a column `expires_ms`: the time of their last update plus the time to live, in
 ms since the epoch.
 """
 
@@ -34,14 +34,14 @@ class EntryLayout(StateLayout):
         self._expires = {} if shape.ttl is None else {"expires_ms": pa.int64()}
 
     def _times(self, stamps_ms: Iterable[int]) -> list[pa.Array]:
-        """The column of expiry, where there is one."""
+        """Return the column of expiry times, if entries expire."""
         if self.ttl is None:
             return []
         ttl_ms = self.ttl.ms
         return [pa.array([min(at + ttl_ms, MAX_TIMESTAMP_MS) for at in stamps_ms], pa.int64())]
 
     def _stored(self, table: pa.Table) -> tuple[list[bytes], list[pa.Array]]:
-        """The values without their stamps, and the column of expiry."""
+        """Return the values without their stamps, and the column of expiry times."""
         stored = table.column("value").to_pylist()
         if self.ttl is None:
             return stored, []
@@ -52,7 +52,8 @@ class EntryLayout(StateLayout):
         return [decode(key) for key in table.column("key").to_pylist()]
 
     def _schema(self, **columns: pa.DataType) -> pa.Schema:
-        """The first column that meets a key column of its name gives way."""
+        """Return the schema of the keys and `columns`. A column that has the name of a key column is
+        renamed."""
         fields = list(self.keys.shown)
         self.names = unique([field.name for field in fields], columns)
         return pa.schema(fields + [pa.field(self.names[c], kind) for c, kind in columns.items()])
@@ -71,7 +72,7 @@ class ValueLayout(EntryLayout):
 
 
 class ListLayout(EntryLayout):
-    """Tables are to come in their order: a list may go on in the next."""
+    """Layout of list state. Pass its tables in order: a list may continue in the next one."""
 
     def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         super().__init__(shape)
@@ -81,13 +82,13 @@ class ListLayout(EntryLayout):
         self._lists = values_of(state, TypeShape(name="list", args=[shape.value]), trusted=trusted)
         self.schema = self._schema(position=pa.int64(), value=self.values.kind, **self._expires)
         self._open: tuple[bytes, int] = (b"", 0)
-        """The last key, and how many of its elements came."""
+        """The last key, and the number of its elements so far."""
 
     def rows(self, table: pa.Table) -> pa.Table:
         stored = table.column("value").to_pylist()
         segments = stored if self.ttl is None else [elements_of(data) for data in stored]
         if self.pickled:
-            # A pickle is of a whole segment: it is shown as one value.
+            # A pickle contains a whole segment, and is shown as one value.
             lengths = np.ones(len(segments), dtype=np.int64)
             elements = pa.array(segments, pa.binary())
         else:
@@ -114,7 +115,7 @@ class ListLayout(EntryLayout):
             yield from stamps
 
     def _first(self, keys: Sequence[bytes], lengths: Sequence[int]) -> list[int]:
-        """The position of each segment's first element. Namespaces give only the order."""
+        """Return the position of each segment's first element. Namespaces contain only the order."""
         found = []
         last, count = self._open
         for key, length in zip(keys, lengths, strict=True):

@@ -39,17 +39,17 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 Convert = Callable[[Any], Any]
 
 _typed_dict: Any = TypedDict
-"""Made of names that only the savepoint knows."""
+"""TypedDict under a name with which types are made from names that only the savepoint knows."""
 
 
 class ColumnForm(ABC):
-    """One type. `kind` is its column; `read` and `write` are the types that msgspec takes for it."""
+    """The form of one type. `kind` is its column; `read` and `write` are its types for msgspec."""
 
     kind: pa.DataType
     read: Any
-    """Lenient: what was written by an older version of the program is read, too."""
+    """Lenient type: values of an older version of the program are read, too."""
     write: Any
-    """Strict: what is written must be of the declared type."""
+    """Strict type: written values must have the declared type."""
     nullable = False
 
     def shown(self, value: Any) -> Any:
@@ -62,7 +62,7 @@ class ColumnForm(ABC):
 
     @abstractmethod
     def misfits(self, given: pa.DataType, path: str) -> Iterator[str]:
-        """Why columns of another type cannot be written as this one."""
+        """Yield the reasons why columns of another type cannot be written as this one."""
 
 
 class _Plain(ColumnForm):
@@ -159,7 +159,7 @@ class _Struct(ColumnForm):
 
     def __init__(self, fields: Sequence[tuple[str, ColumnForm, bool]]) -> None:
         self.fields = fields
-        """Name, form, and whether a value must have it."""
+        """Name, form, and whether a value must have the field."""
         self.kind = pa.struct([pa.field(name, form.kind) for name, form, _ in fields])
 
     def misfits(self, given: pa.DataType, path: str) -> Iterator[str]:
@@ -177,7 +177,7 @@ class _Struct(ColumnForm):
 
 
 class _Record(_Struct):
-    """Stored by the names of the fields."""
+    """A record that is stored by the names of its fields."""
 
     def __init__(
         self, label: str, fields: Sequence[tuple[str, ColumnForm, bool]], tag: tuple[str, Any] | None
@@ -209,7 +209,7 @@ class _Record(_Struct):
 
 
 class _Array(_Struct):
-    """Stored as an array of the fields, of which the last may be missing."""
+    """A record that is stored as an array of its fields, of which the last may be missing."""
 
     read = list[Any]
 
@@ -309,7 +309,7 @@ _SIMPLE: dict[str, ColumnForm] = {
 
 
 def form_of(shape: TypeShape, *, hashed: bool = False) -> ColumnForm:
-    """The form of a type. `hashed` says that its values are keys of a dict."""
+    """Return the form of a type. `hashed` is whether its values are keys of a dict."""
     if shape.name in _SIMPLE:
         return _SIMPLE[shape.name]
     match shape.name:

@@ -1,4 +1,5 @@
-"""DataFrames whose rows tasks of ours make or take: what all that read or write savepoints share."""
+"""DataFrames whose rows come from or go to tasks of ours, for everything that reads or writes
+savepoints."""
 
 from __future__ import annotations
 
@@ -29,14 +30,14 @@ def read_frame(
     state: str,
     trusted: bool,
 ) -> DataFrame:
-    """The rows that are stored of one state, file by file."""
+    """Return the stored rows of one state, file by file."""
     schema = layout_of(state, savepoint.entry.states[operator]).schema
     task = replace(reads(directory, savepoint, operator, state), trusted=trusted)
     return numbered(spark, len(task.shares), "reading_tasks:read_state", task, schema)
 
 
 def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
-    """Return the read tasks of a state: one per file. For lists, one per subtask's files, as a
+    """Return the read tasks of a state: one per file. For lists, it is one per subtask's files, as a
     list may continue in the next file."""
     entry = savepoint.entry
     shapes = entry.states[operator]
@@ -44,7 +45,7 @@ def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str
         handle for handle in entry.handles if (handle.operator, handle.state) == (operator, state)
     ]
     if shapes[state].kind is StateKind.BROADCAST:
-        # All subtasks have the same.
+        # All subtasks have the same state.
         handles = [handle for handle in handles if handle.subtask == 0]
     if shapes[state].holds != Holds.LIST:
         return ReadState(directory, state, [[handle] for handle in handles], shapes)
@@ -68,5 +69,5 @@ def over_rows(rows: DataFrame, entry: str, task: object, schema: pa.Schema) -> D
 
 
 def quoted(name: str) -> str:
-    """A column's name as Spark parses it."""
+    """Return a column's name as Spark parses it."""
     return "`" + name.replace("`", "``") + "`"

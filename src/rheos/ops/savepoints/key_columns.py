@@ -1,4 +1,4 @@
-"""The key columns of keyed state: as a DataFrame shows them, and as they are stored."""
+"""The key columns of keyed state: as shown in a DataFrame, and as stored."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class KeyColumns:
         ]
 
     def misfits(self, given: pa.Schema, names: Sequence[str]) -> Iterator[str]:
-        """Why these columns of a DataFrame cannot be the key columns of these names."""
+        """Yield the reasons why these columns of a DataFrame cannot be the key columns of these
+        names."""
         for name in names:
             wanted, kind = self.shown.field(name).type, given.field(name).type
             if not _same_family(wanted, kind):
@@ -56,7 +57,8 @@ class KeyColumns:
         return KeyCodec(self.stored, names)
 
     def batch(self, table: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """Key columns of a DataFrame, in the types that keys are hashed by. Raises InputError."""
+        """Return key columns of a DataFrame, in the types by which keys are hashed. Raise InputError if
+        a value does not fit."""
         arrays = []
         for name in names:
             column = table.column(name)

@@ -49,7 +49,7 @@ from rheos.ops.savepoints.window_layouts import cut_of, window_layout
 
 
 class BroadcastLayout(StateLayout):
-    """A row for each entry."""
+    """Layout of broadcast state: a row for each entry."""
 
     def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         item, value = shape.value.args
@@ -64,7 +64,7 @@ class BroadcastLayout(StateLayout):
 
 
 class OperatorListLayout(StateLayout):
-    """A row for each element."""
+    """Layout of operator list and union state: a row for each element."""
 
     def __init__(self, state: str, shape: StateShape, trusted: bool) -> None:
         self._values = values_of(state, shape.value, trusted=trusted)
@@ -76,11 +76,11 @@ class OperatorListLayout(StateLayout):
 
 
 def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> StateLayout:
-    """The layout of a state; `shapes` are those of all states of its operator. `trusted`: whether to
-    read it may run what it says, where it holds pickled rows.
+    """Return the layout of a state. `shapes` are those of all states of its operator. `trusted` is
+    whether pickled rows may run code when they are read.
 
-    Raises SchemaError where a column has a type that no DataFrame has, and where what the state holds
-    is not known.
+    Raise SchemaError if a column has a type that DataFrames lack, or if the state's contents are
+    unknown.
     """
     shape = shapes[state]
     if shape.kind is StateKind.BROADCAST and shape.holds == Holds.MAP:
@@ -121,7 +121,7 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
 
 
 class _Columns(StateLayout):
-    """Rows of the stream."""
+    """Layout of rows of the stream."""
 
     def __init__(self, shape: StateShape) -> None:
         self.schema = column_schema(shape.value.fields)
@@ -149,7 +149,7 @@ class _Running(StateLayout):
 
 
 def _kind_of(label: str) -> type[Agg]:
-    """The kind of an aggregate, which was written as "kind(column)"."""
+    """Return the kind of an aggregate, which is stored as "kind(column)"."""
     kind = KINDS.get(label.partition("(")[0])
     if kind is None or not kind.can_run():
         raise SchemaError(
@@ -160,7 +160,7 @@ def _kind_of(label: str) -> type[Agg]:
 
 
 def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) -> pa.Array:
-    """The value of a running aggregate, from the parts of its cell."""
+    """Return the value of a running aggregate, from the parts of its cell."""
     prefix = f"{AGG}{name}."
     parts = {
         column.removeprefix(prefix): plain_column(table, column)
@@ -171,7 +171,7 @@ def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) ->
 
 
 class _Fired(StateLayout):
-    """Up to where the windows of key groups have fired, and how they are cut."""
+    """Layout of the time up to which windows of key groups have fired, and of how they are divided."""
 
     def __init__(self, shape: StateShape) -> None:
         cut = {
@@ -193,7 +193,7 @@ class _Fired(StateLayout):
 
 
 class _Progress(StateLayout):
-    """Up to where held rows were delivered."""
+    """Layout of the time up to which buffered rows were delivered."""
 
     schema = pa.schema([(KEY_GROUP, pa.int32()), ("watermark_ms", pa.int64())])
 
@@ -229,7 +229,7 @@ class _Positions(StateLayout):
 
 
 def _readable(position: bytes | None) -> str | None:
-    """Positions are the connectors' own; most are MessagePack."""
+    """Return a position as JSON if it is MessagePack, as in most connectors; else in hexadecimal."""
     if position is None:
         return None
     try:

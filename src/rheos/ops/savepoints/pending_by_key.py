@@ -1,4 +1,4 @@
-"""Open windows and timers that a checkpoint holds for the keys of one operator."""
+"""Open windows and timers of one operator's keys in a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.ops.savepoints.layouts import layout_of
 from rheos.ops.savepoints.window_layouts import PANE, cut_of
 
 MOST = 1000
-"""So many windows and timers are named at the most."""
+"""Maximum number of windows and timers that are named."""
 _WINDOWS = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
 
 
@@ -31,7 +31,7 @@ class OpenWindow:
     """Part of a window that has rows in state."""
 
     start_ms: int
-    """Start of its rows' pane; of a tumbling window, the window's start."""
+    """Start of its rows' pane. For a tumbling window, it is the window's start."""
     end_ms: int
     """End of the first window that includes these rows."""
 
@@ -40,11 +40,11 @@ class OpenWindow:
 class PendingForKey:
     checkpoint: int
     taken_ms: int
-    """The wall clock when it was completed."""
+    """Wall-clock time when the checkpoint was completed."""
     columns: tuple[str, ...]
-    """By which the operator is keyed; none where it keeps nothing by key."""
+    """Key columns of the operator; empty if it has no keyed state."""
     rows: int
-    """Rows of state of the key, or of all keys where none was asked for."""
+    """Number of the key's rows in state, or of all keys' if none was requested."""
     windows: tuple[OpenWindow, ...]
     """Open windows of the key, ordered by their ends; at most MOST."""
     timers_ms: tuple[int, ...]
@@ -52,7 +52,7 @@ class PendingForKey:
     window_size_ms: int | None
     """Size of the windows in ms; None if they differ in size."""
     unread: tuple[str, ...]
-    """States that could not be looked into here."""
+    """States that could not be read here."""
 
 
 def kept_for_key(
@@ -132,7 +132,8 @@ def _windows(frame: pl.DataFrame) -> set[OpenWindow]:
 
 
 def _named(frame: pl.DataFrame, name: str) -> str:
-    """The pane's column: key columns of the same name come first, and it has another then."""
+    """Return the name of the pane's column. If a key column has that name, the pane's column is
+    renamed."""
     return next(column for column in reversed(frame.columns) if column.rstrip("_") == name)
 
 
@@ -146,7 +147,7 @@ def _frames(
     state: str,
     shapes: Mapping[str, StateShape],
 ) -> Iterator[pl.DataFrame]:
-    """The state as DataFrames show it. Raises _UnreadableStateError."""
+    """Yield the state as DataFrames show it. Raise _UnreadableStateError if it cannot be read."""
     with _said(state):
         layout = layout_of(state, shapes)
     tables = [
@@ -169,7 +170,7 @@ def _said(state: str) -> Iterator[None]:
 
 
 def _newest(tables: Sequence[pa.Table]) -> list[pa.Table]:
-    """Entries as the last part has them; those that a part deletes are gone."""
+    """Return entries as in the last part that has them, without those that a part deletes."""
     entry = ["key_group", "key", "namespace"]
     if not all(set(entry) | {"value"} <= set(table.column_names) for table in tables):
         return list(tables)

@@ -1,8 +1,8 @@
-"""Rows that a savepoint holds as pickles, read without running what a pickle says.
+"""Pickled rows of a savepoint, read without running code from a pickle.
 
-Records without a class, as `reduce` combines them, are stored as pickles of named rows. A plain row is
-made of a few types, and only these are made. Whatever else a pickle names is refused, unless the user
-has said that the savepoint is trusted.
+Records without a class that `reduce` combines are stored as pickles of named rows. A plain row consists
+of a few types, and only these are made. Any other name in a pickle is refused, unless the user has
+declared the savepoint as trusted.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ class _Refused(Exception):  # noqa: N818 - it never leaves this file
 
 
 def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
-    """Raises UnrestorableError where the pickle is damaged, or names what no plain row is made of."""
+    """Return the row. Raise UnrestorableError if the pickle is damaged, or names a type that plain rows
+    do not contain."""
     try:
-        # Whoever asked for it has said that the savepoint may run code.
+        # The user has allowed the savepoint to run code.
         return pickle.loads(data) if trusted else _RowUnpickler(io.BytesIO(data)).load()
     except _Refused as error:
         raise UnrestorableError(
@@ -38,7 +39,7 @@ def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
             "rh.savepoint(spark, path, trusted=True)",
         ) from None
     except Exception as error:
-        # A pickle that is wrong may raise any exception.
+        # A damaged pickle may raise any exception.
         raise UnrestorableError(
             f"a stored row of state {state!r} cannot be read: {named_error(error)}"
         ) from error
@@ -52,8 +53,8 @@ def _zone(key: str, from_cache: int) -> ZoneInfo:
     return ZoneInfo(key)
 
 
-# A pickle may also set attributes of what it names: so these are types that cannot be changed, or
-# functions that nobody else uses.
+# A pickle may also set attributes of the objects that it names. So these are immutable types, or
+# functions without other users.
 _NAMED: dict[tuple[str, str], Callable[..., Any]] = {
     ("rheos.core.protocol.types", "_restored_row"): _row,
     ("zoneinfo", "ZoneInfo._unpickle"): _zone,
@@ -70,7 +71,7 @@ class _RowUnpickler(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         found = _NAMED.get((name_today(module), name))
         if found is None and (module, name) == ("builtins", "getattr"):
-            # Older protocols name a method of a class in this way.
+            # Older protocols refer to a method of a class like this.
             return _method
         if found is None and (module, name) == ("zoneinfo", "ZoneInfo"):
             return "zoneinfo.ZoneInfo"

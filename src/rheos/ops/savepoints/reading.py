@@ -19,7 +19,7 @@ from rheos.ops.savepoints.window_layouts import SUMS, TOTALS, TotalsLayout
 
 
 class SavepointFrames:
-    """One savepoint. Nothing is read but its manifest, until a DataFrame is used."""
+    """One savepoint. Only its manifest is read until a DataFrame is used."""
 
     def __init__(self, spark: SparkSession, path: str, trusted: bool = False) -> None:
         self._spark = spark
@@ -36,19 +36,19 @@ class SavepointFrames:
         )
 
     def operators(self) -> Listing[OperatorInfo]:
-        """The operators that keep state."""
+        """Return the operators that keep state."""
         return self._catalogue.operators()
 
     def states(self) -> Listing[StateInfo]:
-        """All states of all operators."""
+        """Return all states of all operators."""
         return self._catalogue.states()
 
     @located_at_call
     def state(self, operator: str, state: str) -> DataFrame:
-        """The rows of one state. `operator` is its uid (or its name, where only one has it).
+        """Return the rows of one state. `operator` is its uid, or its name if only one operator has it.
 
-        Raises ConfigurationError where there is no such state, and SchemaError where it has columns of
-        a type that Spark does not have.
+        Raise ConfigurationError if there is no such state, and SchemaError if it has columns of a type
+        that Spark lacks.
         """
         id = self._catalogue.operator(operator)
         shape = self._catalogue.shape(id, state)
@@ -62,12 +62,13 @@ class SavepointFrames:
 
     @located_at_call
     def verify(self) -> None:
-        """Reads every file of the savepoint, here on the driver. Raises CheckpointError, naming those
-        that are missing or damaged."""
+        """Read every file of the savepoint, on the driver. Raise CheckpointError, with the names of
+        missing or damaged files."""
         verify_savepoint(self._store, self._savepoint, self.path)
 
     def edit(self) -> SavepointEdit:
-        """A new savepoint, made of this one: say what is to change, then `write` it elsewhere."""
+        """Return an edit that derives a new savepoint from this one: declare changes, then `write` it
+        elsewhere."""
         base = Base(self._directory, self._savepoint, self._catalogue)
         return SavepointEdit(self._spark, base)
 
@@ -78,7 +79,7 @@ class SavepointFrames:
 def _with_sums(
     rows: DataFrame, layout: TotalsLayout, sums: DataFrame, of_sums: StateLayout
 ) -> DataFrame:
-    """Return totals with the sums and means of floats, which a state of their own holds by column."""
+    """Return totals with the sums and means of floats, which a separate state holds by column."""
     *index, column, value = map(quoted, of_sums.schema.names)
     of = {name: f"{at} exact" for at, name in enumerate(layout.exact)}
     wide = sums.groupBy(*index).agg(

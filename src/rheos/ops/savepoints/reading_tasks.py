@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class ReadState:
-    """The rows of one state; task i of them reads the files of share i."""
+    """The rows of one state. Task i reads the files of share i."""
 
     directory: str
     state: str
@@ -34,7 +34,7 @@ class ReadState:
     shapes: Mapping[str, StateShape]
     """Shapes of all states of the operator."""
     trusted: bool = False
-    """Whether to read may run what rows that are pickles say."""
+    """Whether pickled rows may run code when they are read."""
 
 
 def read_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -52,8 +52,8 @@ def read_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa
 
 
 def tables(task: ReadState, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Yield the tables of the shares whose numbers are in `batches`. Raises CheckpointError, with the
-    file's name."""
+    """Yield the tables of the shares whose numbers are in `batches`. Raise CheckpointError, with the
+    file's name, if a file cannot be read."""
     store = open_store(task.directory, make=False)
     for share in numbered(task.shares, batches):
         for handle in share:

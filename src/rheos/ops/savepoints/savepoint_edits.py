@@ -22,7 +22,7 @@ class Base:
     savepoint: Savepoint
     catalogue: EntryCatalogue
     declared: Mapping[tuple[OperatorId, str], Sequence[Any]] | None = None
-    """The types of values in the program, where it is known."""
+    """The types of values in the program, if it is known."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Put:
 
 @dataclass(frozen=True)
 class Delete:
-    """All state of these keys."""
+    """The deletion of all state of these keys."""
 
     operator: OperatorId
     names: Sequence[str]

@@ -10,8 +10,8 @@ from rheos.runtimes.host.stores import open_store, there_is
 
 
 def open_savepoint(path: str) -> tuple[str, Store, Savepoint]:
-    """The folder as every worker knows it, its store and its manifest. Raises CheckpointError where
-    there is no savepoint, ConfigurationError where there can be none."""
+    """Return the folder as every worker knows it, its store and its manifest. Raise CheckpointError if
+    there is no savepoint, ConfigurationError if there cannot be one."""
     directory = absolute(path)
     if not there_is(directory):
         raise CheckpointError(

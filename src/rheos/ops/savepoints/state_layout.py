@@ -1,4 +1,4 @@
-"""The contract of layouts: the columns of one state in a DataFrame, and its tables as such rows."""
+"""The contract of layouts: the columns of one state in a DataFrame, and the conversion to them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ class StateLayout(ABC):
 
     @abstractmethod
     def rows(self, table: pa.Table) -> pa.Table:
-        """A table of the state as rows of `schema`. Raises UnrestorableError."""
+        """Return a table of the state as rows of `schema`. Raise UnrestorableError if it cannot be
+        decoded."""
 
 
 def column_schema(fields: Sequence[FieldShape]) -> pa.Schema:
-    """Columns of a stream, as a DataFrame has them."""
+    """Return the columns of a stream as in a DataFrame."""
     return pa.schema(
         [
             pa.field(field.name, spark_arrow_type(arrow_type(field.type.name), field.name))
@@ -36,7 +37,7 @@ def column_schema(fields: Sequence[FieldShape]) -> pa.Schema:
 
 
 def unique(taken: Sequence[str], wanted: Sequence[str] | Mapping[str, Any]) -> dict[str, str]:
-    """Names for these columns that none of the others has, whatever their case."""
+    """Return a name for each wanted column that differs from all others, ignoring case."""
     used = {name.lower() for name in taken}
     names = {}
     for name in wanted:
@@ -103,7 +104,7 @@ def _field(text: str, name: str) -> pa.Field:
 
 
 def _split(text: str) -> Iterator[str]:
-    """The parts between the commas that are inside no brackets."""
+    """Yield the parts between the commas that are outside of brackets."""
     depth = start = 0
     for at, sign in enumerate(text):
         depth += (sign in "<[(") - (sign in ">])")

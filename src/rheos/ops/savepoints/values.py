@@ -1,4 +1,5 @@
-"""The values of one state, from bytes to a column and back: of a declared type, pickled, or rows."""
+"""The conversion of one state's values from bytes to a column and back: of a declared type, pickled, or
+rows."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ class Values:
         return self._form.misfits(given, path)
 
     def decode(self, values: Sequence[bytes]) -> pa.Array:
-        """Raises UnrestorableError."""
+        """Return the values as a column. Raise UnrestorableError if one cannot be decoded."""
         try:
             found = self._decode_all(array_header(len(values)) + b"".join(values))
             shown = self._form.shown
@@ -57,10 +58,11 @@ class Values:
             ) from error
 
     def encode(self, column: pa.Array, keys: Sequence[Any], name: str = "value") -> list[bytes]:
-        """Raises InputError, with the key, where a value is not of the declared type."""
+        """Return the encoded values. Raise InputError, with the key, if a value is not of the declared
+        type."""
         encode, stored = self._encode, self._form.stored
         encoded = []
-        # Maps come as dicts, but for those whose keys Python cannot hash.
+        # Maps become dicts, unless Python cannot hash their keys.
         values = column.to_pylist() if _nested_keys(self.kind) else columns_to_python(column)
         for value, key in zip(values, keys, strict=True):
             try:
@@ -85,7 +87,7 @@ def _nested_keys(kind: pa.DataType) -> bool:
 
 
 class Pickles:
-    """Values without a declared type: their pickles, as they are."""
+    """Values without a declared type: their pickles, unchanged."""
 
     kind = pa.binary()
 
@@ -104,7 +106,7 @@ class Pickles:
 
 
 class PickledRows:
-    """Rows of a stream whose records have no class, as `reduce` combines them."""
+    """Rows of a stream whose records have no class, as combined by `reduce`."""
 
     def __init__(self, state: str, shape: TypeShape, trusted: bool) -> None:
         self._state = state
@@ -138,7 +140,7 @@ class PickledRows:
 
 
 def values_of(state: str, shape: TypeShape, *, trusted: bool = False) -> Values | Pickles | PickledRows:
-    """`trusted`: rows that are pickles may run what they say."""
+    """Return the conversion of a state's values. `trusted` is whether pickled rows may run code."""
     if shape.name == "pickle":
         return Pickles()
     return PickledRows(state, shape, trusted) if shape.name == "row" else Values(state, shape)

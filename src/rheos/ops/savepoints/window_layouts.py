@@ -1,4 +1,4 @@
-"""The layouts of open windows: of what is known of a pane so far."""
+"""The layouts of open windows: the contents of each pane so far."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def window_layout(state: str, shape: StateShape, fired: StateShape) -> StateLayo
 
 
 def cut_of(fired: StateShape) -> dict[str, int | str]:
-    """Returns how the windows of a state are cut: numbers are in ms."""
+    """Return how the windows of a state are divided. Numbers are in ms."""
     return {
         field.name: field.type.label if field.type.name == "word" else int(field.type.label)
         for field in fired.value.fields
@@ -62,7 +62,7 @@ class _Panes(StateLayout):
         return [*self._keys.shown, *(pa.field(name, TIME) for name in self._pane)]
 
     def _indexed(self, table: pa.Table) -> list[pa.Array]:
-        """Key and pane."""
+        """Return the key and the pane."""
         start, end = self._windows.span(lambda name: table.column(name).to_numpy())
         opened = table.column(self._windows.pane[1]).to_numpy()
         return [*self._keys.of_table(table, KEY), _time(start), _time(end), _time(opened)]
@@ -72,12 +72,12 @@ _MOST_MS = 2**63 // 1000 - 1
 
 
 def _time(ms: Any) -> pa.Array:
-    """Points in time; those beyond what a timestamp holds are its ends."""
+    """Return times as timestamps. Those beyond the range of a timestamp become its bounds."""
     return pa.array(np.clip(ms, -_MOST_MS, _MOST_MS) * 1000).view(pa.timestamp("us")).cast(TIME)
 
 
 class _WindowRows(_Panes):
-    """Rows that a function of windows will be given, or that wait."""
+    """Layout of rows for a window function, or of buffered rows."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -99,7 +99,7 @@ class TotalsLayout(_Panes):
         super().__init__(shape, windows)
         self._fields = {field.name: arrow_type(field.type.name) for field in shape.value.fields}
         self.exact = [name.removeprefix("exactly.") for name in self._fields if _is(name, "exactly")]
-        """The columns with exact sums, whose counts are in columns of their own."""
+        """The columns with exact sums, whose counts are in separate columns."""
         made: dict[str, pa.DataType] = {}
         for name, kind in self._fields.items():
             part, _, column = name.partition(".")
@@ -114,7 +114,7 @@ class TotalsLayout(_Panes):
         self.schema = pa.schema([*index, *(pa.field(self.names[n], kind) for n, kind in made.items())])
 
     def exact_of(self, name: str) -> str | None:
-        """The column whose exact sum's count this one is; None for others."""
+        """Return the column whose exact sum's count this one is; None for other columns."""
         return next((c for c in self.exact if self.names[f"exactly {c}"] == name), None)
 
     def rows(self, table: pa.Table) -> pa.Table:
@@ -140,7 +140,8 @@ class TotalsLayout(_Panes):
 
 
 def _beyond(table: pa.Table, column: str) -> pa.Array:
-    """By how many times 2**64 the sums of a column are beyond 64 bits. State of 0.1.0 does not say."""
+    """Return the multiples of 2**64 by which a column's sums exceed 64 bits. State of 0.1.0 has
+    none."""
     name = f"beyond.{column}"
     if name in table.column_names:
         return pc.fill_null(plain_column(table, name), 0)
@@ -152,7 +153,7 @@ def _is(name: str, part: str) -> bool:
 
 
 class SumsLayout(_Panes):
-    """Exact sums of floats, a row for each column that was summed."""
+    """Layout of exact sums of floats: a row for each summed column."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -177,7 +178,7 @@ class SumsLayout(_Panes):
 
 
 class _Kept(_Panes):
-    """The columns of rows that expressions will be computed over, and when these are."""
+    """Layout of the input columns and times of expressions that are computed later."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -205,8 +206,8 @@ class _Kept(_Panes):
 
 
 class _Gathered(_Panes):
-    """The values that a pane has seen (for quantiles), or the different ones of them; where they are
-    counted, with how often each has come."""
+    """Layout of the values that a pane has seen (for quantiles), or of its distinct values. If they are
+    counted, each has its count."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -220,7 +221,7 @@ class _Gathered(_Panes):
         self.schema = pa.schema([*index, *lists])
 
     def rows(self, table: pa.Table) -> pa.Table:
-        # All of a key and pane are in one piece.
+        # All values of a key and pane become one row.
         by = [*(KEY + name for name in self._keys.names), *self._windows.pane]
         names = self._columns.names
         of_pane = [pl.col(name).sort_by(VALUE) for name in names]

@@ -1,4 +1,4 @@
-"""Writes a changed savepoint: state by state through Spark, and its manifest last."""
+"""Writes a changed savepoint: each state through Spark, and the manifest last."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ StateId = tuple[OperatorId, str]
 
 
 def write_changed(spark: SparkSession, base: Base, changes: Sequence[Change], path: str) -> str:
-    """See `SavepointEdit.write`."""
+    """Write the savepoint. See `SavepointEdit.write`."""
     directory = absolute(path)
     store = open_store(directory)
     _check_empty(store, path)
@@ -65,7 +65,8 @@ def _check_empty(store: Store, path: str) -> None:
 
 
 def _discard(store: Store, token: str) -> None:
-    """Removes what was written under the token, and what was being written where nobody else writes."""
+    """Delete the files that were written under the token. If nobody else writes there, also delete
+    incomplete ones."""
     with contextlib.suppress(OSError):
         there = store.list("")
         ours = [file for file in there if f"-{token}-" in file]
@@ -106,7 +107,7 @@ class _Writing:
     token: str
 
     def handles(self, changes: Sequence[Change]) -> list[StateHandle]:
-        """Writes all files. The order of the handles is that in which files of a state apply."""
+        """Write all files. The order of the handles is that in which the files of a state apply."""
         put = {(change.operator, change.state) for change in changes if isinstance(change, Put)}
         dropped = {change.operator for change in changes if isinstance(change, Drop)}
         deleted = {at: self._deleted(c) for at, c in enumerate(changes) if isinstance(c, Delete)}
@@ -185,7 +186,8 @@ class _Writing:
         self, rows: DataFrame, operator: OperatorId, state: str, shape: StateShape
     ) -> DataFrame:
         parallelism, most = self._entry.width(operator), self._entry.max_parallelism
-        # A file is of one subtask, so ranges of key groups are cut where those of subtasks are.
+        # A file belongs to one subtask, so ranges of key groups are divided where those of subtasks
+        # are.
         slots = max(self.spark.sparkContext.defaultParallelism, 1)
         targets = parallelism * max(1, min(-(-slots // parallelism), most // parallelism))
         lists = shape.holds == Holds.LIST

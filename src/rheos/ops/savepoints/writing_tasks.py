@@ -48,8 +48,8 @@ PIECE_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class WriteState:
-    """Entries of one state, sorted by key group, key, and what of an entry comes first; those of one
-    target in one task."""
+    """Entries of one state, sorted by key group, key and precedence. One task has all entries of a
+    target."""
 
     directory: str
     operator: OperatorId
@@ -61,7 +61,7 @@ class WriteState:
     targets: int
     """Number of ranges of key groups; a multiple of the parallelism."""
     token: str
-    """In the names of all files of one savepoint, and of no other."""
+    """Token in the names of all files of this savepoint, and of no other."""
 
 
 def write_state(payload: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,13 +127,14 @@ def _pieces(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
 
 
 class _Entries:
-    """Takes, of what is there of each entry, that of the highest priority."""
+    """The selection of the row with the highest priority for each entry."""
 
     def __init__(self, task: WriteState) -> None:
         self._task = task
 
     def newest(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Sorted by key, namespace and falling priority: the first of each counts."""
+        """Yield the first row of each entry. The input is sorted by key, namespace and falling
+        priority."""
         before = pa.RecordBatch.from_pylist([], RAW)
         for batch in batches:
             rows = pa.Table.from_batches([before, batch.cast(RAW)]).combine_chunks()
@@ -148,8 +149,8 @@ class _Entries:
             before = rows.slice(max(rows.num_rows - 1, 0)).to_batches()[0] if rows.num_rows else before
 
     def lists(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Sorted by key, falling priority and place: of a key the rows with its first one's priority.
-        What is stored already are segments, and anything newer single elements."""
+        """Yield each key's rows with the priority of its first one. The input is sorted by key, falling
+        priority and position. Stored rows are segments, newer ones single elements."""
         rows = (
             row
             for batch in batches
@@ -192,7 +193,7 @@ class _Entries:
 
 
 def _equal(rows: pa.Table, *names: str) -> pa.Array:
-    """Return, for each row from the second on, whether it equals the row before in these columns."""
+    """Return, for each row from the second on, whether it equals the previous row in these columns."""
     same = pa.repeat(pa.scalar(True), max(rows.num_rows - 1, 0))
     for name in names:
         column = rows.column(name).combine_chunks()
@@ -213,12 +214,12 @@ def _table(rows: Sequence[tuple[int, bytes, bytes, bytes]]) -> pa.Table:
     return pa.table([pa.array(c, f.type) for c, f in zip(columns, ROWS, strict=True)], schema=ROWS)
 
 
-# --- files as they were -------------------------------------------------------------------------------
+# --- unchanged files ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class CopyFiles:
-    """Task i copies the file of handle i, without the keys that are deleted."""
+    """Task that copies files: task i copies that of handle i, without the deleted keys."""
 
     source: str
     directory: str
