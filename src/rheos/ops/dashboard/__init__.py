@@ -1,12 +1,13 @@
-"""REST and a page for the jobs of this machine, and for those of checkpoint directories.
+"""REST and a web page for the jobs of this machine, and for those of checkpoint directories.
 
-access      who may do what
-served      which jobs there are, and what is known of each
-operations  everything that can be asked for: the routes, and OpenAPI, are made of it
-feeds       what changes, to all who listen, asked for once
-aside       operations that take minutes, beside the loop that answers
-replays     what runs a job's program once more, in a process of its own
-app         requests and answers
-serving     the server around it
-page/       what a browser shows
+access        tokens, roles and the audit log
+arguments     checks of requests' arguments, and of the paths in them
+served_jobs   the served jobs, and the data about each
+operations    the table of operations, from which the routes and OpenAPI are made
+feeds         changes, requested once for all listeners
+readiness     the answer to an orchestrator's probe
+replays       runs of a job's program in a separate process, below a `replay_guard`
+app           requests and answers
+serving       the server
+page/         the page in a browser
 """

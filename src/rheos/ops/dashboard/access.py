@@ -1,4 +1,4 @@
-"""Who may do what: named tokens with a role each, and a line for every operation."""
+"""Permissions: named tokens with a role each, and an audit line for every operation."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from rheos.runtimes.host.scratch import left_files, locked_file
 from rheos.runtimes.operation_contract import Role
 
 CODE_WITHIN_S = 300.0
-"""For how long the code of a printed address can be exchanged."""
+"""Seconds within which the code of a printed address can be exchanged."""
 _SHORTEST_TOKEN = 16
 _TOKEN = ".token"
 
 
 @dataclass(frozen=True, repr=False)
 class Holder:
-    """Of a token. Its name is what the audit says."""
+    """The holder of a token. The audit log contains its name."""
 
     name: str
     role: Role
@@ -38,13 +38,13 @@ class Holder:
 
 
 class Access:
-    """The tokens that are let in."""
+    """The tokens that are accepted."""
 
     def __init__(self, holders: Sequence[Holder]) -> None:
         self._holders = holders
 
     def holder(self, token: str) -> Holder | None:
-        """None where it is nobody's. Takes as long for one token as for another."""
+        """Return the token's holder; None if it has none. Takes the same time for every token."""
         found = None
         for holder in self._holders:
             if hmac.compare_digest(holder.token.encode(), token.encode()):
@@ -53,13 +53,13 @@ class Access:
 
 
 def drawn_holder() -> Holder:
-    """Who starts the dashboard, with a token that is drawn for it."""
+    """Return the user who starts the dashboard, with a random token."""
     return Holder("owner", Role.OPERATE, secrets.token_urlsafe(24))
 
 
 def holders_of(path: Path) -> list[Holder]:
-    """Of a TOML file: a table for each name, with its `role` and its `token`. Raises
-    ConfigurationError where it cannot be read, or others can."""
+    """Return the holders in a TOML file, which has a table with `role` and `token` for each name. Raise
+    ConfigurationError if the file cannot be read, or other users can read it."""
     try:
         mode = path.stat().st_mode
         said = tomllib.loads(path.read_text())
@@ -98,10 +98,10 @@ def _holder(name: str, table: Any, path: Path) -> Holder:
 
 
 class Audit:
-    """A line of JSON for every operation that was asked for, in a file that is only added to."""
+    """An append-only file with a line of JSON for every requested operation."""
 
     def __init__(self, path: Path | None = None) -> None:
-        """Raises ConfigurationError where nothing can be written there."""
+        """Open the file. Raise ConfigurationError if it cannot be written."""
         self.path = path or home_folder() / "audit.jsonl"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -118,10 +118,10 @@ class Audit:
         arguments: Mapping[str, Any],
         outcome: str,
     ) -> None:
-        """Add a line. `arguments` are without secrets.
+        """Add a line. `arguments` must not contain secrets.
 
         Raises:
-            OSError: the line cannot be written; then the caller must not do the operation.
+            OSError: the line cannot be written. The caller must then refuse the operation.
         """
         line = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
@@ -139,8 +139,8 @@ class Audit:
 
 
 class SignInCode:
-    """A code that is exchanged once, within five minutes, for the token of its holder. So an address
-    that stays in a log or a browser's history lets nobody in. For any thread."""
+    """A code that is exchanged once, within five minutes, for the token of its holder. So an address in
+    a log or a browser's history gives no access. For any thread."""
 
     def __init__(self, holder: Holder, now_s: Callable[[], float] = time.monotonic) -> None:
         self.code = secrets.token_urlsafe(24)
@@ -151,7 +151,7 @@ class SignInCode:
         self._used = False
 
     def exchange(self, code: str) -> Holder | None:
-        """Return the holder; None where the code is another one, was used, or is too old."""
+        """Return the holder; None if the code is wrong, was used, or has expired."""
         if not hmac.compare_digest(self.code.encode(), code.encode()):
             return None
         with self._lock:
@@ -161,11 +161,11 @@ class SignInCode:
 
 
 class TokenFile:
-    """The file, for this user alone, with the token that was drawn for a dashboard. It goes with the
-    dashboard; one that a killed dashboard has left is removed by the next."""
+    """A private file with the random token of a dashboard. It is removed with the dashboard, or by the
+    next dashboard if this one was killed."""
 
     def __init__(self, token: str) -> None:
-        """Raises ConfigurationError where it cannot be written."""
+        """Write the file. Raise ConfigurationError if that fails."""
         folder = home_folder() / "dashboards"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -177,7 +177,7 @@ class TokenFile:
             raise ConfigurationError(f"the dashboard's token cannot be written: {error}") from error
 
     def close(self) -> None:
-        """May be called again."""
+        """Remove the file. May be called again."""
         if self._file >= 0:
             with contextlib.suppress(OSError):
                 self.path.unlink()

@@ -1,4 +1,4 @@
-"""Requests and answers: the operations as routes, what listens, the page."""
+"""Requests and answers: the routes of the operations, the event streams and the page."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ T = TypeVar("T")
 
 
 class BackgroundWork:
-    """Runs up to a maximum number of calls at a time; further calls wait. The process ends without
-    waiting for them, because the job itself finishes what it was asked to do."""
+    """An executor of up to a maximum number of calls at a time; further calls wait. The process ends
+    without waiting for them, because the job itself finishes what was requested."""
 
     def __init__(self, at_most: int) -> None:
         self._room = asyncio.Semaphore(at_most)
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return what `work` returns, from a thread of its own. Raises what it raises."""
+        """Return the result of `work`, which runs in a separate thread. Raise its error."""
         async with self._room:
             return await in_thread(work)
 
@@ -70,7 +70,7 @@ _HEADERS = {
 
 
 class WithHeaders:
-    """Every answer says what a browser may do with it."""
+    """A middleware that adds security headers for browsers to every answer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,7 +85,7 @@ class WithHeaders:
 
 
 class DeniedError(Exception):
-    """Nothing is said of why, but whether it is the token or its role."""
+    """A refusal. It only tells whether the token or its role is the reason."""
 
     def __init__(self, status: int, what: str, hint: str) -> None:
         super().__init__(what)
@@ -94,8 +94,8 @@ class DeniedError(Exception):
 
 
 class Dashboard:
-    """Answers for these jobs. `hosts` are the names that requests may have for this server: a page of
-    another name must not ask in the name of who looks at it."""
+    """The application that serves these jobs. `hosts` are the names by which requests may address this
+    server: so a foreign web page cannot send requests in the name of its reader."""
 
     def __init__(
         self,
@@ -108,8 +108,8 @@ class Dashboard:
         replay_memory_bytes: int | None = None,
         code: SignInCode | None = None,
     ) -> None:
-        """`code` can be exchanged for a token. `savepoint_folders`: where savepoints may be, besides
-        checkpoint directories."""
+        """Create the application. `code` can be exchanged for a token. `savepoint_folders` may contain
+        savepoints, in addition to checkpoint directories."""
         self._jobs = jobs
         self._access = access
         self._audit = audit
@@ -142,7 +142,7 @@ class Dashboard:
         )
 
     def close(self) -> None:
-        """Ends what is under way in processes beside this one."""
+        """End the replays that are running in other processes."""
         self._replays.close()
 
     # --- operations -------------------------------------------------------------------------------
@@ -162,7 +162,7 @@ class Dashboard:
         return Route(operation.path, answer, methods=[operation.method], name=operation.name)
 
     def _run(self, operation: Operation, request: Request, holder: Holder, body: Any) -> bytes:
-        """In a thread. Raises RheosError."""
+        """Run an operation, in a thread. Raise RheosError if it fails."""
         named = request.path_params.get("job")
         job = None if named is None else self._jobs.find(named)
         query = {name: request.query_params.getlist(name) for name in operation.query}
@@ -205,7 +205,8 @@ class Dashboard:
             ) from error
 
     def _let_in(self, request: Request, needed: Role) -> Holder:
-        """Before anything else of the request is looked at. Raises DeniedError."""
+        """Return the holder of the request's token, before anything else is read. Raise DeniedError if
+        the token is unknown or lacks the role."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = self._access.holder(token) if scheme.lower() == "bearer" else None
         if holder is None:
@@ -216,7 +217,7 @@ class Dashboard:
             raise DeniedError(403, f"this operation needs the role {needed.value!r}", hint)
         return holder
 
-    # --- what changes -----------------------------------------------------------------------------
+    # --- event streams ----------------------------------------------------------------------------
 
     def _event_routes(self) -> list[Route]:
         return [Route("/events", self._all_jobs), Route("/jobs/{job}/events", self._one_job)]
@@ -271,12 +272,12 @@ class Dashboard:
         try:
             ready = await asyncio.to_thread(self._jobs.readiness.ready)
         except RheosError:
-            ready = False  # Why is said to who has a token.
+            ready = False  # Only holders of a token can see the reason.
         return JSONResponse({"ready": ready}, 200 if ready else 503)
 
 
 async def _body(request: Request, operation: Operation) -> Any:
-    """Raises ConfigurationError where it is not what the operation takes."""
+    """Return the decoded body. Raise ConfigurationError if the operation does not accept it."""
     if operation.body is None:
         return None
     data = b""

@@ -1,8 +1,8 @@
 """The meaning of each argument of an operation, and the files and folders that it may name.
 
-A request comes from the network, so none of its strings may lead to a file that the job does not
-already use. Every field of a body and every query parameter that holds text has a `Meaning`; `checked`
-applies the rule of each. A field without one fails when its operation is declared.
+A request comes from the network, so its strings must not name a file that the job does not already use.
+Every field of a body and every query parameter that holds a string has a `Meaning`; `checked` applies
+the rule of each. A field without one fails when its operation is declared.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from rheos.runtimes.host.stores import open_store, there_is
 from rheos.runtimes.operation_contract import Argument, JobOperation, Meaning, declared_fields
 
 MAX_TEXT = 4096
-"""Characters of one string of a request."""
+"""Maximum number of characters in one string of a request."""
 MAX_DEPTH = 16
-"""Levels of a value of a request, such as a column of `row`."""
+"""Maximum nesting of a value of a request, such as a column of `row`."""
 _INT64 = range(-(1 << 63), 1 << 64)
 _LOCAL = ("file", "local")
 
@@ -43,7 +43,7 @@ SavepointFolder = Annotated[str, _of(Meaning.SAVEPOINT_FOLDER)]
 SavepointPath = Annotated[str, _of(Meaning.SAVEPOINT)]
 ProgramFile = Annotated[str, _of(Meaning.PROGRAM)]
 Values = Annotated[dict[str, Any], msgspec.Meta(extra={_EXTRA: Meaning.TEXT})]
-"""Values by column, as JSON has them."""
+"""Values by column, as in JSON."""
 
 
 @dataclass(frozen=True)
@@ -74,9 +74,9 @@ def body_of(operation: type[JobOperation[Any]]) -> type[msgspec.Struct]:
 
 
 def meanings(body: type[msgspec.Struct]) -> dict[str, Meaning]:
-    """Return the meaning of each field of a body that holds text, by the field's name in Python.
+    """Return the meaning of each field of a body that holds strings, by the field's name in Python.
 
-    Raises TypeError where a field holds text and does not declare what it means.
+    Raise TypeError if a field holds strings and does not declare their meaning.
     """
     found = {}
     described = msgspec.inspect.type_info(body)
@@ -110,7 +110,7 @@ def _declared(kind: Any, known: Meaning | None, where: str) -> Iterator[Meaning]
             return
         case inspect.LiteralType():  # One of the declared values.
             return
-        case _:  # Text, or what may hold some.
+        case _:  # A string, or a type that may contain one.
             if known is None:
                 raise TypeError(
                     f"{where} is a string without a declared meaning: declare it as Text, or as "
@@ -123,15 +123,15 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def checked(body: S, job: JobRecord, savepoint_folders: Sequence[str]) -> S:
-    """Return the body with each path as it may be opened.
+    """Return the body with each path in the form in which it may be opened.
 
     Args:
         body: the decoded body of a request.
-        job: the job that the request is of.
-        savepoint_folders: where savepoints may be, besides the job's checkpoint directory.
+        job: the job of the request.
+        savepoint_folders: folders for savepoints in addition to the job's checkpoint directory.
 
     Raises:
-        ConfigurationError: a value may not be what it is.
+        ConfigurationError: a value is not allowed.
     """
     changed: dict[str, Any] = {}
     for name, meaning in meanings(type(body)).items():
@@ -145,7 +145,7 @@ def checked(body: S, job: JobRecord, savepoint_folders: Sequence[str]) -> S:
 
 
 def check_value(name: str, value: Any, depth: int = 0) -> None:
-    """Raise ConfigurationError if the value is not one that a job can be asked with."""
+    """Raise ConfigurationError if no request to a job may contain the value."""
     match value:
         case str():
             if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
@@ -193,7 +193,7 @@ def shown(body: msgspec.Struct | None, query: Mapping[str, Sequence[str]]) -> di
 def _path(
     meaning: Meaning, job: JobRecord, savepoint_folders: Sequence[str]
 ) -> Callable[[str, str], str]:
-    """Return what checks a path, and returns it as it is to be opened."""
+    """Return the check of a path, which returns the path in the form in which it is opened."""
     match meaning:
         case Meaning.SAVEPOINT_FOLDER:
             return lambda name, value: _below(name, value, job, savepoint_folders)
@@ -208,7 +208,7 @@ def _path(
 
 
 def _below(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[str]) -> str:
-    """Return the path where it is below the job's checkpoint directory, or a folder for savepoints."""
+    """Return the path if it is below the job's checkpoint directory, or a folder for savepoints."""
     own = job.checkpoint_dir
     places = [*([] if own is None else [own]), *savepoint_folders]
     for place in places:
@@ -226,8 +226,8 @@ def _below(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[st
 
 
 def _logged(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[str]) -> str:
-    """Return the folder of a savepoint that the job's own log names, and that is where savepoints may
-    be. Any other folder may hold pickled state that somebody else has written."""
+    """Return the folder of a savepoint that the job's own log names, and that is below a folder for
+    savepoints. Any other folder may contain pickled state that another user has written."""
     found = _below(name, value, job, savepoint_folders)
     place = job.checkpoint_dir
     if place is not None and there_is(place):
@@ -243,8 +243,8 @@ def _logged(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[s
 
 
 def program_file(value: str, job: JobRecord) -> str:
-    """Return the absolute path of a program in the folder in which the job was started: whoever may
-    operate a job may not run any file of the machine. Raises ConfigurationError."""
+    """Return the absolute path of a program in the folder in which the job was started: an operator of
+    a job must not run other files of the machine. Raise ConfigurationError if it is elsewhere."""
     started = job.program
     if started is None:
         raise ConfigurationError(
@@ -276,8 +276,8 @@ def _check_owned(path: Path, value: str) -> None:
 
 
 def _within(value: str, place: str) -> str | None:
-    """Return the path that is meant, if it is the place or below it; None otherwise. A relative path
-    begins at the place."""
+    """Return the path if it is the place or below it; else None. A relative path begins at the
+    place."""
     base, path = _local(place), _local(value)
     if base is None:
         return _within_url(value, place)
@@ -290,7 +290,7 @@ def _within(value: str, place: str) -> str | None:
 
 def _within_url(value: str, place: str) -> str | None:
     if "***" in place or "::" in place:
-        return None  # It is shown without its credentials, and so cannot be compared.
+        return None  # It is stored without its credentials, and so cannot be compared.
     root = place.rstrip("/")
     path = value.rstrip("/") if "://" in value or "::" in value else f"{root}/{value.strip('/')}"
     rest = path.removeprefix(root)
@@ -303,7 +303,7 @@ def _within_url(value: str, place: str) -> str | None:
 
 
 def _local(path: str) -> str | None:
-    """Return a path on a disk of this machine; None of another file system."""
+    """Return a path on a disk of this machine; None for another file system."""
     scheme, separator, rest = path.partition("://")
     if "::" in path:
         return None
@@ -313,7 +313,8 @@ def _local(path: str) -> str | None:
 
 
 def _is_of_a_job(found: str, place: str) -> bool:
-    """Whether the path is among the files by which a job continues, which retention removes."""
+    """Return whether the path is among the files from which a job resumes, and which retention
+    removes."""
     base = _local(place)
     if base is None:
         return False

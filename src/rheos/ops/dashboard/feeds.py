@@ -1,4 +1,4 @@
-"""What changes, to all who listen: each thing is asked for once a second, while somebody listens."""
+"""Changing values for many listeners: each value is requested once a second, while anyone listens."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MAX_LISTENERS = 64
 
 
 class SharedFeed:
-    """One thing that is asked for. Who is slow misses what came meanwhile, and gets the newest."""
+    """One changing value. A slow listener misses intermediate values, and receives the newest."""
 
     def __init__(self, ask: Callable[[], bytes], every_s: float) -> None:
-        """`ask` is called in a thread, and never by two at a time."""
+        """Begin without listeners. `ask` is called in a thread, and never by two at a time."""
         self._ask = ask
         self._every_s = every_s
         self._newest: bytes | None = None
@@ -24,7 +24,7 @@ class SharedFeed:
         self.listeners = 0
 
     async def listen(self) -> AsyncIterator[bytes]:
-        """What it is now, and then whenever it has changed."""
+        """Yield the current value, and then each changed one."""
         self.listeners += 1
         if self._asking is None:
             self._asking = asyncio.create_task(self._go_on_asking())
@@ -52,14 +52,15 @@ class SharedFeed:
 
 
 class Feeds:
-    """The feeds that somebody listens to, by name."""
+    """The feeds that have listeners, by name."""
 
     def __init__(self, every_s: float = EVERY_S) -> None:
         self._every_s = every_s
         self._feeds: dict[str, SharedFeed] = {}
 
     def listen(self, name: str, ask: Callable[[], bytes]) -> AsyncIterator[bytes]:
-        """Raises ConfigurationError where too many listen. `ask` is that of the first who does."""
+        """Return the values of a feed. Raise ConfigurationError if too many listen. The first
+        listener's `ask` is used."""
         if sum(feed.listeners for feed in self._feeds.values()) >= MAX_LISTENERS:
             raise ConfigurationError(
                 f"{MAX_LISTENERS} pages are already listening", hint="close pages that you do not need"

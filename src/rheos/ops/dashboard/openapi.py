@@ -23,7 +23,7 @@ ERRORS = {
 
 
 def document() -> dict[str, Any]:
-    """OpenAPI 3.1, as JSON."""
+    """Return the document of OpenAPI 3.1, as JSON."""
     known = operations()
     types = [ErrorData, *(t for op in known for t in (op.answer, op.body) if t is not None)]
     schemas, components = msgspec.json.schema_components(

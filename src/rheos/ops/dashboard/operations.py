@@ -1,4 +1,4 @@
-"""Everything that REST can be asked for. Routes and the OpenAPI document are made of this table.
+"""The table of all REST operations. The routes and the OpenAPI document are made from it.
 
 Most operations of a running job come from the table of job operations. The others are declared here:
 they also answer for jobs that do not run, or show more than one operation returns.
@@ -48,7 +48,7 @@ class ListenerAnswer(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RestRequest:
-    """A request that was let in, with what it says."""
+    """An admitted request, with its contents."""
 
     jobs: ServedJobs
     job: Served | None
@@ -59,23 +59,24 @@ class RestRequest:
 
 @dataclass(frozen=True)
 class Operation:
-    """`run` is called in a thread of its own, and may take minutes. Raises RheosError."""
+    """A REST operation. `run` is called in a separate thread, may take minutes, and may raise
+    RheosError."""
 
     name: str
     path: str
     summary: str
     run: Callable[[RestRequest], Any]
     answer: Any = dict[str, Any]
-    """The type of what it gives, as msgspec says it."""
+    """Type of the answer, for msgspec."""
     body: type[msgspec.Struct] | None = None
-    """Of what is posted; None is asked by GET."""
+    """Type of the posted body; None for a GET request."""
     query: Mapping[str, QueryParameter] = field(default_factory=dict)
-    """Parameters that may be given several times, by name."""
+    """Parameters by name. Each may occur several times."""
     takes_long: bool = False
-    """Though it only looks."""
+    """Whether it may take minutes although it only reads."""
 
     def __post_init__(self) -> None:
-        """Raises TypeError if an argument does not declare the meaning of its string."""
+        """Raise TypeError if an argument does not declare the meaning of its string."""
         if self.body is not None:
             meanings(self.body)
 
@@ -201,7 +202,7 @@ _OF_REST = (
 
 
 def _of_table(kind: type[JobOperation[Any]]) -> Operation:
-    """Return the REST operation of a job operation: its fields are the body, or query parameters."""
+    """Return the REST operation of a job operation. Its fields become the body, or query parameters."""
     arguments = arguments_of(kind)
     looks = kind.role is Role.LOOK
 
@@ -225,7 +226,8 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
 
 
 def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOperation[T]:
-    """Return the operation with these arguments. Strings of a query become the fields' types."""
+    """Return the operation with these arguments. Strings of a query are converted to the fields'
+    types."""
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
@@ -235,7 +237,7 @@ def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOper
 
 
 def operations() -> tuple[Operation, ...]:
-    """Return everything that REST can be asked for."""
+    """Return all REST operations."""
     jobs = job_operations.JOB_OPERATIONS
     return (*_OF_REST, *(_of_table(kind) for kind in jobs if Face.REST in kind.faces))
 

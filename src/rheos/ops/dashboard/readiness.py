@@ -1,4 +1,4 @@
-"""Whether the jobs of this machine run: what an orchestrator asks before it counts on them."""
+"""Readiness of this machine's jobs, for the probe of an orchestrator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _LOOKED_EVERY_S = 1.0
 
 
 NOT_READY = (HealthState.STUCK, HealthState.FAILING)
-"""States of health in which a job that runs is not ready."""
+"""States of health in which a running job is not ready."""
 
 
 def _is_well(job: ListedJob) -> bool:
@@ -26,8 +26,8 @@ def _is_well(job: ListedJob) -> bool:
 
 
 class Readiness:
-    """Asked without a token and so by anybody: jobs are asked once a second at the most, by one
-    thread."""
+    """The readiness of all jobs. Anybody may request it without a token, so jobs are requested at most
+    once a second, by one thread."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -36,11 +36,12 @@ class Readiness:
         self._looked_s = -inf
 
     def ready(self) -> bool:
-        """Return whether a job runs here or a driver stands by, and each is well.
+        """Return whether a job runs here or a driver is a standby, and each is well.
 
-        A job is not well if it starts, is to be tried again, does not answer, or is stuck or failing.
-        A degraded job is ready. Whoever asks while another one looks gets what was found before.
-        Raises RheosError if the registry cannot be read.
+        A job is not well if it starts, waits for a restart, does not answer, or is stuck or failing. A
+        degraded job is ready. If another thread is checking, the caller gets the previous result.
+
+        Raise RheosError if the registry cannot be read.
         """
         if monotonic() >= self._looked_s + _LOOKED_EVERY_S and self._looking.acquire(blocking=False):
             try:

@@ -1,9 +1,10 @@
-"""The process around one replay: it ends the replay in time, below its memory, and with the dashboard.
+"""The parent process of one replay. It ends the replay after its time limit, at its memory limit, and
+with the dashboard.
 
     dashboard ── guard ── replay (a process group of its own, with all that it starts)
 
-The guard needs nothing of the dashboard: if the dashboard is killed, the system tells the guard (on
-Linux), and the pipe between the two ends. If the guard is killed, the system kills the replay.
+The guard does not depend on the dashboard. If the dashboard is killed, the system notifies the guard
+(on Linux), and so does the pipe between the two. If the guard is killed, the system kills the replay.
 
     python -m rheos.ops.dashboard.replay_guard PIPE PARENT SECONDS MEMORY_BYTES COMMAND...
 
@@ -32,11 +33,11 @@ from rheos.runtimes.host.process_ends import end_with_parent
 _LOOK_EVERY_S = 0.1
 _LENGTH_DIGITS = 9
 _MEASURE_EVERY = 3
-"""Looks from one measurement of memory to the next."""
+"""Number of checks between two measurements of memory."""
 
 
 class GuardExit(IntEnum):
-    """The guard's exit code: why the replay has ended."""
+    """The guard's exit code: the reason why the replay has ended."""
 
     DONE = 0
     TOO_LATE = 3
@@ -57,11 +58,12 @@ def main() -> int:
             cwd=folder,
             env=environment,
             process_group=0,
-            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL),  # There is one thread.
+            # This process has only one thread.
+            preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL),
         )
     except (OSError, ValueError):
         return GuardExit.NOT_STARTED
-    # The replay alone has the ends of these: the dashboard reads to the end of its output.
+    # Only the replay may keep these open: the dashboard reads to the end of its output.
     os.close(0)
     os.close(1)
     try:
@@ -73,13 +75,14 @@ def main() -> int:
 
 
 def surroundings(folder: str | None, environment: Mapping[str, str]) -> bytes:
-    """Return what the guard's input begins with."""
+    """Return the start of the guard's input."""
     data = json.dumps([folder, dict(environment)]).encode()
     return b"%0*d" % (_LENGTH_DIGITS, len(data)) + data
 
 
 def _read(count: int) -> bytes:
-    """Read from the input, and not a byte more: the rest is the replay's. Raises ValueError."""
+    """Read exactly `count` bytes from the input: the rest is the replay's. Raise ValueError at its
+    end."""
     data = b""
     while len(data) < count:
         part = os.read(0, count - len(data))
@@ -97,7 +100,7 @@ def _watch(
         ended, _, _ = select.select([pipe], [], [], _LOOK_EVERY_S)
         if ended:
             break
-        # The process is not reaped before its group is killed: until then its number is its own.
+        # The process is not reaped before its group is killed, so nothing else receives its number.
         if os.waitid(os.P_PID, replay.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
             return GuardExit.DONE
         if time.monotonic() >= deadline_s:

@@ -1,10 +1,10 @@
-"""What runs a job's program once more is asked of a process of its own, beside the one that answers.
+"""Replays of a job's program, in a separate process.
 
-So a program that takes all memory, changes its folder or never ends does not touch the dashboard. The
-process is `rheos.cli.replay_process`, which lies above and uses what the command uses. It reads one
-request from its input, and writes one answer. It runs with the interpreter, in the folder and with the
-environment of the job. A guard (`replay_guard`) bounds its time and its memory, and ends it with the
-dashboard; its answer is bounded, and a job is asked one thing at a time.
+So a program that takes all memory, changes its folder or never ends does not affect the dashboard. The
+process is `rheos.cli.replay_process`, which is above this package and uses the same code as the
+command. It reads one request from its input, and writes one answer. It runs with the interpreter, the
+folder and the environment of the job. A guard (`replay_guard`) limits its time and its memory, and ends
+it with the dashboard. Its answer is bounded, and a job has at most one replay at a time.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MAX_REQUEST_BYTES = 64 << 10
 _COMMAND = (sys.executable, "-P", "-m", "rheos.cli.replay_process")
 """With `-P`, modules in the folder of the job cannot replace those that Rheos imports."""
 _MOST_AT_ONCE = 4
-"""Over all jobs: each has the rows that it reads in memory."""
+"""Maximum number over all jobs: each holds the rows that it reads in memory."""
 
 CheckpointNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
@@ -41,41 +41,42 @@ _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 class _Replayed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: _Seconds = 120.0
-    """For how long it may take."""
+    """Time limit."""
 
 
 class WhyRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     sink: Text
-    """Its name, or its id."""
+    """Name or id of the sink."""
     row: Values
-    """The values of some of its columns."""
+    """Values of some of its columns."""
     rows: Annotated[int, msgspec.Meta(ge=1, le=100)] = 3
-    """So many of the newest that have them are explained."""
+    """Number of rows to explain: the newest that have the values."""
     for_: Text | None = None
-    """How far event time is to go beyond the checkpoint's, such as "10m"; null: all there is now."""
+    """Event time to process beyond the checkpoint, such as "10m"; null: all current input."""
     from_savepoint: SavepointPath | None = None
-    """The folder of a savepoint that the job's log names, in place of its checkpoints."""
+    """Folder of a savepoint that the job's log names, instead of its checkpoints."""
     from_start: bool = False
 
 
 class DebugRequest(_Replayed, frozen=True, kw_only=True, rename={"from_": "from"}):
     key: Text | Values
-    """Its value as text, or its values by column."""
+    """Value of the key as a string, or its values by column."""
     operator: Text | None = None
     from_: CheckpointNumber | None = None
-    """The number of a checkpoint that the job keeps; null: its newest."""
+    """Number of a checkpoint that the job keeps; null: its newest."""
     until: CheckpointNumber | None = None
-    """That of a later one, up to which input is read; null: all there is now."""
+    """Number of a later checkpoint up to which input is read; null: all current input."""
 
 
 class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     file: ProgramFile | None = None
-    """The changed program: a path within the folder in which the job was started; null: the same."""
+    """Changed program: a path within the folder in which the job was started; null: the same
+    program."""
     parameters: dict[Text, Text] = {}
-    """Other values of the program's parameters."""
+    """New values of the program's parameters."""
     for_: Text | None = None
     key: list[Text] = []
-    """The columns by which rows are held against each other; none: those of the last key_by."""
+    """Columns by which rows are compared; empty: those of the last key_by."""
     from_savepoint: SavepointPath | None = None
     """As for `why`."""
     allow_dropped: bool = False
@@ -93,44 +94,45 @@ ReplayRequest = WhyRequest | DebugRequest | ForkRequest | WhyNotRequest
 
 
 class AskedReplay(msgspec.Struct, frozen=True):
-    """What the process is asked."""
+    """The request to the process."""
 
     operation: str
     job: str
-    """The key of its record."""
+    """Key of the job's record."""
     request: msgspec.Raw
 
 
 class AnsweredReplay(msgspec.Struct, frozen=True):
-    """What it gives: one of the two."""
+    """The answer of the process: one of the two fields."""
 
     found: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     error: ErrorData | None = None
 
 
 class BusyError(ConfigurationError):
-    """Something else is asked beside just now."""
+    """The refusal of a replay while too many others run."""
 
 
 class ReplayProcesses:
-    """Safe for threads. To be closed: then what is under way ends."""
+    """The processes of replays. Safe for threads. `close` ends the running ones."""
 
     def __init__(self, memory_bytes: int | None = None) -> None:
-        """`memory_bytes`: how much one replay may take; None: as `default_memory_bytes`."""
+        """Begin without processes. `memory_bytes` is the limit of one replay; None:
+        `default_memory_bytes`."""
         self._memory_bytes = default_memory_bytes() if memory_bytes is None else memory_bytes
         self._lock = threading.Lock()
         self._at_work: dict[str, subprocess.Popen[bytes] | None] = {}
-        """The guards by the key of the job; None before it is started."""
+        """Guards by the job's key; None before the guard is started."""
         self._closed = False
 
     def ask(self, operation: str, job: JobRecord, request: ReplayRequest) -> msgspec.Raw:
-        """Return JSON, as the command's; waits for it.
+        """Run a replay, wait for it, and return its JSON, which is that of the command.
 
         Raises:
-            BusyError: this job, or several others, are asked just now.
+            BusyError: this job, or several others, are being replayed.
             TransportError: it took too long.
             ConfigurationError: it took too much memory, or cannot run here.
-            RheosError: what the process says.
+            RheosError: the error that the process reports.
         """
         asked = AskedReplay(operation, job.key, msgspec.Raw(msgspec.json.encode(request)))
         with self._alone(job):
@@ -174,7 +176,7 @@ class ReplayProcesses:
         return answered.found
 
     def close(self) -> None:
-        """End what is under way."""
+        """End the running replays."""
         with self._lock:
             self._closed = True
             for process in self._at_work.values():
@@ -202,7 +204,7 @@ class ReplayProcesses:
                 del self._at_work[job.key]
 
     def _run(self, job: JobRecord, asked: bytes, seconds: float) -> tuple[bytes, int]:
-        """Return what the replay has written, and the guard's exit code."""
+        """Return the output of the replay, and the guard's exit code."""
         read, held = os.pipe()
         # While this process lives, it holds the other end of the guard's pipe.
         limits = [str(each) for each in (read, os.getpid(), ceil(seconds), self._memory_bytes)]
@@ -242,31 +244,31 @@ class ReplayProcesses:
             finally:
                 os.close(held)
                 with self._lock:
-                    self._at_work[job.key] = None  # Nobody else signals it from here on.
+                    self._at_work[job.key] = None  # From now on, nobody else signals it.
                 code: int = process.wait()
         return data, code
 
 
 def default_memory_bytes() -> int:
-    """Return 4 GiB, or half of the machine's memory where that is less."""
+    """Return 4 GiB, or half of the machine's memory if that is less."""
     return min(4 << 30, int(psutil.virtual_memory().total) // 2)
 
 
 def _command(job: JobRecord) -> tuple[str, ...]:
-    """Return what runs the replay: the job's own interpreter."""
+    """Return the command of the replay, with the job's own interpreter."""
     interpreter = "" if job.program is None else job.program.interpreter
     return (interpreter or _COMMAND[0], *_COMMAND[1:])
 
 
 def _folder(job: JobRecord) -> str | None:
-    """Return the folder in which the job was started; None where that is not here."""
+    """Return the folder in which the job was started; None if it does not exist here."""
     folder = None if job.program is None else job.program.folder
     return folder if folder is not None and os.path.isdir(folder) else None
 
 
 def _environment(job: JobRecord) -> dict[str, str]:
-    """Return the environment that the job's driver was started with, so that the program finds what it
-    finds there; the dashboard's own where the system does not show it."""
+    """Return the environment with which the job's driver was started, so that the program finds the
+    same variables. If the system does not show it, return the dashboard's own."""
     found: dict[str, str] = {}
     if job.program is not None and liveness(job.process) is Liveness.ALIVE:
         with contextlib.suppress(psutil.Error, OSError):

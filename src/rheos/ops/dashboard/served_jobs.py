@@ -1,4 +1,4 @@
-"""The jobs that are served: those that run on this machine, and those of checkpoint directories."""
+"""The served jobs: those that run on this machine, and those of checkpoint directories."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LOOK_TIMEOUT_S = 5.0
 _OPERATE_TIMEOUT_S = 600.0
 _LOG_LINES = 200
 _DIRECTORIES_EVERY_S = 10.0
-"""A checkpoint directory may have thousands of files, far away."""
+"""Interval of reading checkpoint directories, which may be remote and have thousands of files."""
 
 
 class NoSuchJobError(ConfigurationError):
@@ -57,30 +57,30 @@ class NoSuchJobError(ConfigurationError):
 
 
 class NotRunningError(ConfigurationError):
-    """What was asked for is known of a running job alone."""
+    """The refusal of data that only a running job has."""
 
 
 @dataclass(frozen=True)
 class StoredJob:
-    """A job that does not run here, as a checkpoint directory has it, or as it has ended here."""
+    """A job that does not run here: from a checkpoint directory, or ended on this machine."""
 
     key: JobKey
     job: JobId
     name: str
     directory: str | None
-    """None where it has kept no checkpoints that can be read."""
+    """Checkpoint directory; None if it has kept no checkpoints that can be read."""
     log: Path | None
     shown: dict[str, Any]
     events: Sequence[JobEvent] = ()
-    """What is known of its event log without its directory."""
+    """Events that are known without its directory."""
 
 
 Served: TypeAlias = JobRecord | StoredJob
 
 
 class ServedJobs:
-    """Running jobs are asked at each call, which may take seconds; directories are read again when some
-    seconds have passed. Every method raises RheosError."""
+    """The served jobs. Each call sends requests to the running ones, which may take seconds.
+    Directories are read again after some seconds. Every method may raise RheosError."""
 
     def __init__(self, directories: Sequence[str], registry: Registry | None = None) -> None:
         self._directories = directories
@@ -101,7 +101,7 @@ class ServedJobs:
         return [job for job in shown if once[job["key"]] is job]
 
     def find(self, named: str) -> Served:
-        """Return the job of that key, or the only one of that id or name.
+        """Return the job with that key, or the only one with that id or name.
 
         Raises:
             NoSuchJobError: no job fits, or several do.
@@ -137,7 +137,7 @@ def _stored_job(job: JobId, directory: str) -> StoredJob:
 
 
 def _ended_job(ended: EndedJob) -> StoredJob:
-    # One that is elsewhere is not gone to: its address is without its credentials.
+    # A remote directory cannot be opened, because it is stored without its credentials.
     place = ended.checkpoint_dir
     directory = place if place is not None and os.path.isdir(place) else None
     log = None if ended.log is None else Path(ended.log)
@@ -147,7 +147,7 @@ def _ended_job(ended: EndedJob) -> StoredJob:
 
 
 def _ended_object(ended: EndedJob) -> dict[str, Any]:
-    """In the form of `job_object`."""
+    """Return an ended job in the form of `job_object`."""
     return {
         "key": ended.key,
         "runs": False,
@@ -167,7 +167,7 @@ def _ended_object(ended: EndedJob) -> dict[str, Any]:
 
 
 def _health_at_end(ended: EndedJob) -> JobHealth | None:
-    """Return what is wrong with a job that has failed or was lost; None for any other."""
+    """Return the health of a job that has failed or was lost; None for any other."""
     match ended.state:
         case JobState.FAILED.value:
             what = f"the job failed: {(ended.failure or 'unknown').splitlines()[0]}"
@@ -191,7 +191,7 @@ def _running_object(job: ListedJob) -> dict[str, Any]:
     return {"runs": not job.record.stands_by, **job_object(job)}
 
 
-# --- what is asked of one ---------------------------------------------------------------------------
+# --- data about one job -----------------------------------------------------------------------------
 
 
 def job(served: Served) -> dict[str, Any]:
@@ -209,7 +209,7 @@ def _with_operators(seen: ListedJob) -> dict[str, Any]:
 
 
 def _failure(stored: StoredJob) -> str | None:
-    """What it has failed by, where the last that it has logged here says so."""
+    """Return the error by which the job failed, if its last log line here is that error."""
     lines = [] if stored.log is None else newest_lines(stored.log, _LOG_LINES)
     for line in reversed(lines):
         if line.logger == JOBS.name:
@@ -218,7 +218,7 @@ def _failure(stored: StoredJob) -> str | None:
 
 
 def now(served: Served) -> dict[str, Any]:
-    """All that changes: the job with its health, and its metrics."""
+    """Return all that changes: the job with its health, and its metrics."""
     if isinstance(served, StoredJob):
         return {"job": job(served), "figures": None}
     seen = listed_job(served)
@@ -229,7 +229,7 @@ def now(served: Served) -> dict[str, Any]:
 
 
 def health(served: Served) -> JobHealth:
-    """Return what is wrong with a running job. Raises NotRunningError if its health is not known."""
+    """Return the health of a running job. Raise NotRunningError if it is unknown."""
     found = None if isinstance(served, StoredJob) else listed_job(served).health
     if found is None:
         raise NotRunningError(f"the health of the job {served.job!r} is unknown here")
@@ -241,7 +241,7 @@ def metrics(served: Served) -> dict[str, Any]:
 
 
 def history(served: Served, wanted: Sequence[str]) -> dict[str, Any]:
-    """Of these metrics; of all where none is named."""
+    """Return the history of these metrics; of all if none is named."""
     match served:
         case JobRecord():
             view = _client(served).history()
@@ -283,7 +283,7 @@ def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
     """Return the newest events of a job, whether it runs or not, the newest first.
 
     Raises:
-        ConfigurationError: `wanted` is no number of events.
+        ConfigurationError: `wanted` is not a number of events.
     """
     most = _number_of_lines(wanted)
     match served:
@@ -298,7 +298,8 @@ def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
 
 
 def _stored_events(job: JobId, directory: str | None) -> list[JobEvent]:
-    """None if the directory cannot be read from here: an address is kept without its credentials."""
+    """Return the stored events. Return none if the directory cannot be read from here: an address is
+    kept without its credentials."""
     if directory is None or "***@" in directory:
         return []
     try:
@@ -317,8 +318,8 @@ def _number_of_lines(wanted: Sequence[str]) -> int:
 
 
 def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
-    """Of a job that does not run, too: its file is where its driver has left it. Raises
-    ConfigurationError where `wanted` is no number of lines."""
+    """Return the newest log lines of a job. If it does not run, its driver has left the file. Raise
+    ConfigurationError if `wanted` is not a number of lines."""
     most = _number_of_lines(wanted)
     match served:
         case JobRecord():
@@ -332,7 +333,7 @@ def logs(served: Served, wanted: Sequence[str]) -> list[LoggedLine]:
 
 
 def asked(served: Served, operation: JobOperation[T]) -> T:
-    """Return the job's answer to an operation. Raises NotRunningError if the job does not run here."""
+    """Return the job's answer to an operation. Raise NotRunningError if the job does not run here."""
     if operation.role is not Role.LOOK:
         return JobClient(running(served), _OPERATE_TIMEOUT_S).ask(operation)
     if isinstance(served, StoredJob):
@@ -355,7 +356,7 @@ def _check_runs(record: JobRecord) -> None:
 
 
 def running(served: Served) -> JobRecord:
-    """Raises NotRunningError."""
+    """Return the record of a running job. Raise NotRunningError for any other."""
     if isinstance(served, StoredJob):
         raise NotRunningError(f"the job {served.job!r} is not running")
     _check_runs(served)

@@ -1,4 +1,4 @@
-"""The server around the dashboard: where it listens, and the address that it is opened at."""
+"""The dashboard's server: where it listens, and the address at which a browser opens it."""
 
 from __future__ import annotations
 
@@ -29,31 +29,32 @@ from rheos.ops.dashboard.served_jobs import ServedJobs
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _HEALTH = ("/healthz", "/readyz")
 _MAX_CONNECTIONS = 256
-"""Requests with a valid token that are served at a time, with those that listen to events."""
+"""Maximum number of simultaneous requests with a valid token, including event listeners."""
 
 
 @dataclass(frozen=True)
 class DashboardConfig:
     host: str = "127.0.0.1"
     port: int = 8484
-    """0 takes a free one."""
+    """Port; 0 selects a free one."""
     directories: Sequence[str] = field(default_factory=tuple)
     """Checkpoint directories whose jobs are served, running or not."""
     savepoint_directories: Sequence[str] = field(default_factory=tuple)
-    """Folders in which requests may write and read savepoints, besides the checkpoint directories."""
+    """Folders in which requests may write and read savepoints, in addition to the checkpoint
+    directories."""
     replay_memory_bytes: int | None = None
     """Memory limit of one replay; None: 4 GiB, or half of the machine's memory if that is less."""
     tokens: Path | None = None
-    """A file of tokens with roles; None draws one token that may do all."""
+    """File of tokens with roles; None makes one token that permits everything."""
     audit: Path | None = None
     certificate: Path | None = None
     key: Path | None = None
-    """TLS, with both."""
+    """Key of the certificate. TLS needs both."""
     unencrypted: bool = False
-    """Listens beyond this machine without TLS: something before it encrypts."""
+    """Whether to listen beyond this machine without TLS, because a proxy in front encrypts."""
 
     def check(self) -> None:
-        """Raises ConfigurationError."""
+        """Raise ConfigurationError if the settings contradict each other or are unsafe."""
         if (self.certificate is None) != (self.key is None):
             raise ConfigurationError("TLS needs both a certificate and its key")
         if not is_loopback(self.host) and self.certificate is None and not self.unencrypted:
@@ -65,10 +66,8 @@ class DashboardConfig:
 
 
 class DashboardServer:
-    """Listens from its construction until `close`, in a thread of its own.
-
-    Raises ConfigurationError where it cannot listen there, or the packages are not installed.
-    """
+    """The server. It listens from its construction until `close`, in a separate thread. The constructor
+    raises ConfigurationError if it cannot listen there, or the packages are not installed."""
 
     def __init__(self, config: DashboardConfig) -> None:
         config.check()
@@ -116,18 +115,18 @@ class DashboardServer:
                 scheme,
             )
             bounds = Bounds(_MAX_CONNECTIONS, MAX_BODY_BYTES)
-            # Beyond this machine its names are not known; there the token decides.
+            # Other machines may use any of its names; there the token decides.
             hosts = HostNames.of(config.host) if loopback else None
             self._listener = Listener("dashboard", listening, service, bounds, hosts, tls)
             undo.pop_all()
         self.url = f"{scheme}://{shown_address(config.host, self._listener.port)}/"
         self.address = self.url if code is None else f"{self.url}#code={code.code}"
-        """Address to open in a browser, once. Browsers do not send the part after the # to a server."""
+        """Address to open once in a browser. Browsers do not send the part after the # to a server."""
         self.token_file = None if self._token_file is None else self._token_file.path
-        """The file that has the drawn token; None where tokens were given."""
+        """File with the random token; None if a file of tokens was configured."""
 
     def announcement(self, *, to_terminal: bool) -> str:
-        """Return what to print: the code only where no log keeps it."""
+        """Return the line to print. It contains the code only if no log stores it."""
         if self.token_file is None:
             return f"the dashboard is at {self.url}"
         if to_terminal:
@@ -142,7 +141,7 @@ class DashboardServer:
         self._listener.wait()
 
     def close(self) -> None:
-        """May be called again."""
+        """Close the server. May be called again."""
         self._dashboard.close()
         self._listener.close()
         self._audit.close()

@@ -1,2 +1,2 @@
-"""One key of a job, replayed under a debugger: its state is taken from a checkpoint, its rows from
-where that has the sources, and the operator is called for them step by step."""
+"""Replay of one key of a job under a debugger. Its state comes from a checkpoint, and its rows are read
+from the sources' positions in that checkpoint. The operator is called for them step by step."""

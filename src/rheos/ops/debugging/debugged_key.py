@@ -1,4 +1,4 @@
-"""The operator that is debugged, and the key."""
+"""The operator to debug, and the key."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from rheos.core.state.keys import Key, KeyCodec
 class KeyOfOperator:
     planned: PlannedOperator
     key: Key
-    """As its state knows it."""
+    """The key in the form of the operator's state."""
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """By which it is keyed; those of its first keyed input."""
+        """Return the columns of the key; those of the operator's first keyed input."""
         return _keyed_port(self.planned).keys
 
     @property
     def values(self) -> dict[str, Any]:
-        """The values of the key, by column."""
+        """Return the values of the key, by column."""
         parts = (self.key,) if len(self.columns) == 1 else self.key
         return dict(zip(self.columns, parts, strict=True))
 
 
 def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | Any) -> KeyOfOperator:
-    """The operator of that id, or the only one of that name; None: the only one that is keyed so that
-    `key` fits. A key of several columns is a mapping. Texts are read as the columns' types.
+    """Return the operator with that id, or the only one with that name. None: the only operator whose
+    key columns fit `key`. A key of several columns is a mapping. Strings are parsed as the columns'
+    types.
 
-    Raises ConfigurationError.
+    Raise ConfigurationError if no operator fits, or several do.
     """
     keyed = [planned for planned in plan.operators() if _is_keyed(planned)]
     if operator is not None:
@@ -91,7 +92,7 @@ def _named(plan: PhysicalPlan, wanted: str) -> PlannedOperator:
 
 
 def _is_keyed(planned: PlannedOperator) -> bool:
-    """Windows of a whole stream are, by a column that nobody sees."""
+    """Return whether it is keyed by visible columns. Windows of a whole stream use a hidden one."""
     return any(_by_columns(port) for port in planned.ports)
 
 
@@ -142,13 +143,13 @@ def _value(planned: PlannedOperator, name: str, given: Any, kind: pa.DataType) -
 
 
 def rows_of_key(batch: Batch, port: PortType, key: Key) -> Batch:
-    """The rows of the key among those of a port; all of a port without keys."""
+    """Return the key's rows of a port; all rows of a port without keys."""
     if not _by_columns(port):
         return batch
     parts = (key,) if len(port.keys) == 1 else key
     types = KeyCodec(port.schema, port.keys, port.keyed_at).types
     for place, (name, part, kind) in enumerate(zip(port.keys, parts, types, strict=True)):
-        # A row without a key is of no key, and perhaps is left out before anybody asks for it.
+        # A row with a null in the key belongs to no key, and a downstream operator may drop it.
         batch = batch.filter(pc.is_valid(batch.column(name)))
         batch = batch.filter(same_value(plain(batch.column(name), place).cast(kind), part))
     return batch
@@ -162,5 +163,5 @@ def same_value(column: pa.Array | pa.ChunkedArray, value: Any) -> pa.Array:
 
 
 def keyed_by(planned: PlannedOperator) -> Iterator[tuple[int, PortType]]:
-    """Its keyed inputs."""
+    """Yield the operator's keyed inputs, each with its number."""
     return ((number, port) for number, port in enumerate(planned.ports) if _by_columns(port))

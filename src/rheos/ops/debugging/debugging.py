@@ -1,9 +1,9 @@
 """Copies one key of a job into this process, and replays it: `debug`.
 
-The job's checkpoint is copied, as far as the key's operator and the operators before it need it. Its
-input from there on is recorded on tapes, as for a fork. The operators before the key's operator run
-over the tapes, and everything that reaches it for the key is recorded. Then the operator alone is
-called, with the state of the key, as often as the caller asks. Nothing of the job is opened for
+It copies the job's checkpoint, as far as the key's operator and the operators upstream of it need it.
+It records the subsequent input on tapes, as `fork` does. The upstream operators run over the tapes, and
+everything that arrives at the key's operator for the key is recorded. Then that operator alone is
+called, with the state of the key, as often as the caller requests. No file of the job is opened for
 writing.
 """
 
@@ -47,56 +47,58 @@ from rheos.runtimes.host.scratch import OwnedFolder
 
 @dataclass
 class Debugged:
-    """One key of a job, to be replayed: `rh.debug`. Iterating over it replays it, each time again from
-    the checkpoint."""
+    """One key of a job, to be replayed: `rh.debug`. Each iteration over it replays the key from the
+    checkpoint again."""
 
     job: JobId
     operator: str
-    """The id of the operator."""
+    """Id of the operator."""
     name: str
     site: Site
-    """Its line in the program."""
+    """The operator's line in the program."""
     key: Mapping[str, Any]
-    """By column."""
+    """Values of the key by column."""
     checkpoint: int
     until: int | None
-    """The checkpoint up to which input was read; None: all that there was."""
+    """Number of the checkpoint up to which input was read; None: all input at that time."""
     rows_read: Mapping[str, int]
     """Number of rows read from each source, by its name."""
     rows: int
-    """Number of rows of them that reached the operator for the key."""
+    """Number of rows that arrived at the operator for the key."""
     state: KeyState
     """State of the key in the checkpoint."""
     inputs: int
     """Number of inputs of the operator."""
     calls: bool
-    """Whether it is a function that is called for each row and timer, and can be stepped into."""
+    """Whether it calls a function for each row and timer, which a debugger can step into."""
     unread: list[str]
-    """States of the operator that cannot be shown, and why."""
+    """States of the operator that cannot be shown, with the reasons."""
     reservations: list[Reservation]
     """Reasons why the replay may differ from the job."""
     clock_ms: int
-    """The wall clock of functions: the time at which the checkpoint was completed."""
+    """Wall-clock time that functions see: the time at which the checkpoint was completed."""
     clock_off_ms: int | None
-    """Time by which the clock of the job may have been later; None if it is not known."""
+    """Time by which the clock of the job may have been later; None if it is unknown."""
     deviation: tuple[StateChange, ...] | None = None
     """Difference between the replayed state, `before`, and that of the checkpoint `until`, `after`;
     empty if the replay equals the job. None before a replay has ended, and if there is nothing to
     compare."""
     clock_timers_ms: tuple[int, ...] = ()
-    """The timers of the key by the wall clock, as the last replay left them: here they do not fire."""
+    """Processing-time timers of the key at the end of the last replay. In a replay they do not fire."""
     origin: _Origin = field(repr=False, kw_only=True)
     """The parts of a replay."""
 
     def __iter__(self) -> Iterator[DebugStep]:
-        """Ends early where somebody quits the debugger within the function."""
+        """Yield the steps. Stop early if the user quits the debugger within the function."""
         with contextlib.suppress(ReplayStoppedError):
             yield from self.steps()
 
     def steps(self, listener: ReplayListener | None = None) -> Iterator[DebugStep]:
         """Yield the steps. `listener` is notified before and after the function of each step is called.
-        An error of the function is in the last step. Raises errors of operators before the operator,
-        and ReplayStoppedError."""
+
+        An error of the function is in the last step. Raise errors of upstream operators, and
+        ReplayStoppedError.
+        """
         origin = self.origin
         with working_as(origin.started):
             replica = Replica(origin.keyed, origin.plan, origin.begin)
@@ -104,7 +106,7 @@ class Debugged:
         failed = False
         try:
             while True:
-                # Whoever iterates stays in a folder of their own.
+                # The caller stays in its own folder between steps.
                 with working_as(origin.started):
                     step = next(steps, None)
                 if step is None:
@@ -149,28 +151,30 @@ def debug(
     against: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | None = None,
 ) -> Debugged:
-    """Brings one key of a job here, to be replayed step by step under a debugger.
+    """Copy one key of a job into this process, to be replayed step by step under a debugger.
 
     ```python
     for step in rh.debug("orders", "ada", checkpoint_dir="checkpoints"):
         print(step.kind.value, step.row, step.changes, step.out)
     ```
 
-    The state of the key is taken from a checkpoint, and its rows from where that has the sources.
-    Functions are the program's own: `breakpoint()` in one of them stops there. The job notices nothing.
+    The state of the key comes from a checkpoint, and its rows are read from the sources' positions in
+    it. Functions are the program's own: a `breakpoint()` in one of them stops there. The job is not
+    affected.
 
     Args:
-        job: the id or name of a running job, as of `rheos jobs`; of one in `checkpoint_dir` otherwise.
-        key: its value, or text of it; of several columns a dict of these.
-        operator: the id or name of the keyed operator, where the key fits several.
-        from_checkpoint: the number of a checkpoint that the job keeps, as of `rheos checkpoints`; None:
+        job: the id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
+        key: its value, or the value as a string; for several columns a dict of these.
+        operator: the id or name of the keyed operator, if the key fits several.
+        from_checkpoint: the number of a checkpoint that the job keeps, as in `rheos checkpoints`; None:
             its newest.
-        until: the number of a later one, up to which input is read; None: all that there is now.
-        against: the file of the program that runs, where the job does not say it.
-        checkpoint_dir: the job's, where it does not run, or shows it without its credentials.
+        until: the number of a later checkpoint up to which input is read; None: all current input.
+        against: the file of the running program, if the job does not report it.
+        checkpoint_dir: the job's checkpoint directory, if the job does not run, or if it reports the
+            directory without credentials.
 
-    Raises ConfigurationError where there is no such job, checkpoint, operator or key, or the input
-    cannot be read a second time; CheckpointError where the checkpoint does not fit the program.
+    Raises ConfigurationError if the job, checkpoint, operator or key does not exist, or if the input
+    cannot be read a second time; CheckpointError if the checkpoint does not fit the program.
     """
     found = job_program(job, checkpoint_dir, against)
     with working_as(found.started):
@@ -248,8 +252,8 @@ def _delivered(
     begin: CopiedCheckpoint,
     end: CopiedCheckpoint | None,
 ) -> tuple[Delivered, dict[OperatorId, Tape]]:
-    """Return what reaches the operator, and the tapes of the sources that lead to it. The files of the
-    tapes are removed; their descriptions remain."""
+    """Return what arrives at the operator, and the tapes of the sources upstream of it. The files of
+    the tapes are removed; their descriptions remain."""
     state = state_of(begin)
     later = {} if end is None else state_of(end)
     tapes: dict[OperatorId, Tape] = {}
@@ -264,7 +268,7 @@ def _delivered(
                 restored = state.get(each.id, {})
                 tape = record(each, restored, place, extent, plan.max_parallelism)
                 if extent is not None:
-                    # Splits that were found since would hold the watermark back.
+                    # Splits that were discovered later would hold the watermark back.
                     there = {*extent.splits, *_splits(restored)}
                     tape = Tape(tuple(taped for taped in tape.splits if taped.split.id in there))
                 tapes[each.id] = tape
@@ -276,7 +280,7 @@ def _delivered(
 
 
 def _splits(restored: Restored) -> dict[str, bytes | None]:
-    """The positions of the splits that a source knows, by their ids."""
+    """Return the positions of the splits that a source knows, by their ids."""
     rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
     return {row["split"]: row["position"] for row in rows}
 
@@ -288,7 +292,7 @@ def _begun(restored: Restored) -> set[str]:
 def _state_before(
     state: RestoredByOperator, keyed: KeyOfOperator, before: Collection[OperatorId]
 ) -> RestoredByOperator:
-    """Return the state of the operators before the operator, and the rows in flight to itself."""
+    """Return the state of the upstream operators, and the rows in flight to the operator itself."""
     own = state.get(keyed.planned.id, {})
     in_flight = {name: of for name, of in own.items() if name.startswith(IN_FLIGHT)}
     return {keyed.planned.id: in_flight, **{id: state[id] for id in before if id in state}}

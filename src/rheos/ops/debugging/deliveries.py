@@ -1,7 +1,7 @@
-"""The rows and watermarks that reach one operator for one key, in the order in which they arrive.
+"""The rows and watermarks that arrive at one operator for one key, in the order of arrival.
 
-The operators that lead to it run from the checkpoint over the recorded input. In place of the operator
-runs one that records the rows of the key. All other operators take their rows and emit nothing.
+The operators upstream of it run from the checkpoint over the recorded input. The operator itself is
+replaced by one that records the rows of the key. All other operators take their rows and emit nothing.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Rows:
     port: int
     batch: Batch
     in_flight: bool
-    """They were on their way when the checkpoint was taken."""
+    """Whether they were in flight when the checkpoint was taken."""
 
 
 @dataclass(frozen=True)
 class Risen:
-    """The watermark of the operator has come so far."""
+    """A new watermark of the operator."""
 
     watermark_ms: int
 
@@ -52,7 +52,7 @@ Delivery: TypeAlias = Rows | Risen
 class Delivered:
     deliveries: list[Delivery]
     error: RheosError | None
-    """The error that ended the program before the operator; None if there was no error."""
+    """Error that ended the program upstream of the operator; None if there was no error."""
 
     @property
     def rows(self) -> int:
@@ -67,17 +67,17 @@ def delivered(
     tapes: Mapping[OperatorId, Tape],
     begun: Mapping[OperatorId, Collection[str]],
 ) -> Delivered:
-    """Return what reaches the operator for its key.
+    """Return what arrives at the operator for its key.
 
     Args:
         job: the job.
         plan: its program.
         keyed: the operator, and the key.
-        beginning: has the state of the operators that lead to the operator.
-        tapes: of the sources among them.
-        begun: the splits of each source of which the checkpoint has a position.
+        beginning: the state of the upstream operators.
+        tapes: the tapes of the sources among them.
+        begun: the splits of each source for which the checkpoint has a position.
 
-    Raises CheckpointError if the state does not fit the program.
+    Raise CheckpointError if the state does not fit the program.
     """
     taken = _Taken()
     tap = _TapSpec(taken, keyed.key)
@@ -118,7 +118,8 @@ def delivered(
 
 
 def _without_rows(spec: OperatorSpec) -> OperatorSpec:
-    """In the place of what does not lead to the operator. Loops stay what they are: rows go round."""
+    """Return the spec that replaces an operator which is not upstream. Loops are kept, so that rows
+    iterate."""
     if isinstance(spec, SourceSpec):
         source = TapedSource(spec.source, Tape(()))
         return replace(spec, source=source, until_now=not source.bounded)
@@ -127,12 +128,12 @@ def _without_rows(spec: OperatorSpec) -> OperatorSpec:
 
 @dataclass
 class _Taken:
-    """The deliveries so far; the run fills it."""
+    """The deliveries so far, which the run adds."""
 
     deliveries: list[Delivery] = field(default_factory=list)
 
     def add(self, delivery: Delivery) -> None:
-        """Between two rows only the last watermark counts."""
+        """Add a delivery. Between two rows only the last watermark counts."""
         if isinstance(delivery, Risen) and self.deliveries and isinstance(self.deliveries[-1], Risen):
             self.deliveries.pop()
         self.deliveries.append(delivery)

@@ -1,7 +1,7 @@
-"""Filters out the rows of other keys before they reach the operator: as close to the source as the
-program shows that the key's columns do not change.
+"""Filters out the rows of other keys upstream of the operator. The filter is as close to the source as
+the program proves that the key's columns do not change.
 
-All rows of a split decide its event time, so the filter is after that at the earliest.
+All rows of a split decide its event time, so the filter is downstream of that.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rheos.ops.debugging.debugged_key import KeyOfOperator, keyed_by, rows_of_ke
 
 
 class PlanEdge(NamedTuple):
-    """Rows of one operator go to an input of another."""
+    """An edge from one operator to an input of another."""
 
     sender: OperatorId
     receiver: OperatorId
@@ -43,7 +43,7 @@ def ways(plan: PhysicalPlan) -> list[PlanEdge]:
 
 
 def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
-    """All operators that lead to it. Raises ConfigurationError where it does so itself."""
+    """Return all operators upstream of it. Raise ConfigurationError if it is upstream of itself."""
     all_ways = ways(plan)
     found: set[OperatorId] = set()
     left = {planned.id}
@@ -64,7 +64,7 @@ def ahead_of(plan: PhysicalPlan, planned: PlannedOperator) -> set[OperatorId]:
 def early(
     plan: PhysicalPlan, keyed: KeyOfOperator, before: Collection[OperatorId]
 ) -> dict[OperatorId, OperatorSpec]:
-    """Other specs for some of the operators `before` it: these leave out the rows of other keys."""
+    """Return specs that replace those of some upstream operators, and drop the rows of other keys."""
     concerned = {*before, keyed.planned.id}
     counted = [way for way in ways(plan) if way.receiver in concerned]
     operators = {each.id: each for each in plan.operators()}
@@ -82,7 +82,7 @@ def early(
 
 
 def _only_sender(counted: Collection[PlanEdge], to: OperatorId, port: int) -> OperatorId | None:
-    """Whose rows alone come to the port; None where others come there, too, or go elsewhere from it."""
+    """Return the only sender of a port, if it has no other receivers; else None."""
     senders = [way.sender for way in counted if (way.receiver, way.port) == (to, port)]
     if len(senders) != 1:
         return None
@@ -103,7 +103,7 @@ class _EarlySpec(OperatorSpec):
 
 
 class _Early(Operator):
-    """Filters the input of an operator without state."""
+    """An operator that filters the input of an operator without state."""
 
     def __init__(self, ctx: OperatorContext, spec: _EarlySpec) -> None:
         super().__init__(ctx)

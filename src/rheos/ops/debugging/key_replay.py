@@ -1,5 +1,5 @@
-"""Replays the rows that reached an operator for one key, and reports the effect of each row and timer
-on its state."""
+"""Replays the rows that arrived at one operator for one key, and reports the effect of each row and
+timer on its state."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class StepKind(Enum):
     TIMER = "timer"
     """A timer of the key."""
     WATERMARK = "watermark"
-    """Event time has come further, and an operator without a function of the key, such as windows, gave
-    something or changed its state."""
+    """A watermark by which an operator without a function of the key, such as windows, emitted rows or
+    changed its state."""
 
 
 @dataclass(frozen=True)
@@ -36,23 +36,23 @@ class DebugStep:
     """The effect of one row or timer of a key on its state, and the rows emitted."""
 
     number: int
-    """From 1."""
+    """Number of the step, from 1."""
     kind: StepKind
     port: int | None
-    """The input of a row."""
+    """Number of the row's input."""
     row: dict[str, Any] | None
     event_time_ms: int | None
     """Event time of the row or timer."""
     watermark_ms: int | None
-    """Watermark before it, as a function sees it; None if event time had not begun."""
+    """Watermark before the step, as a function sees it; None if there was none yet."""
     before: KeyState
     after: KeyState
     out: tuple[GivenRow, ...]
-    """The rows that the operator gave."""
+    """Rows that the operator emitted."""
     counted: dict[str, int]
     """Counts of the operator in this step, such as `late`."""
     error: RheosError | None = None
-    """It ended the job there."""
+    """Error that ended the job in this step."""
 
     @property
     def changes(self) -> tuple[StateChange, ...]:
@@ -64,10 +64,10 @@ class ReplayListener:
     """Receives each step as it happens: before and after a function is called."""
 
     def before(self, call: WatchedCall, state: KeyState) -> None:
-        """`state` is what the key has."""
+        """Receive a call before it happens. `state` is the key's state."""
 
     def after(self, step: DebugStep) -> None:
-        """Receive every step, also a step that called no function."""
+        """Receive a step after it happened, even if it called no function."""
 
 
 def watched_core(operator: Operator) -> KeyedCore | None:
@@ -87,19 +87,19 @@ class KeyReplay(CallWatcher):
         self._state = replica.state()
         self._counters = replica.counters
         self._steps: deque[DebugStep] = deque()
-        """The steps of the last delivery."""
+        """Steps of the last delivery."""
         self._number = 0
         self._call: WatchedCall | None = None
         """The current call, or the one that has failed."""
         core = watched_core(replica.operator)
         self._watches = core is not None
-        """Whether calls are watched; else what an operator makes of a row is one step."""
+        """Whether calls are watched. If not, the effect of a row on the operator is one step."""
         if core is not None:
             watch(core, self)
 
     def steps(self) -> Iterator[DebugStep]:
-        """Yield the steps. An error of the function is in the last step. An error of an operator before
-        the operator is raised after the rows that precede it."""
+        """Yield the steps. An error of the function is in the last step. Raise an error of an upstream
+        operator after the rows that precede it."""
         for delivery in self._delivered.deliveries:
             for piece in _pieces(delivery):
                 error = self._drive(piece)
@@ -110,10 +110,10 @@ class KeyReplay(CallWatcher):
         if self._delivered.error is not None:
             raise self._delivered.error
 
-    # --- driving ----------------------------------------------------------------------------------
+    # --- delivery ---------------------------------------------------------------------------------
 
     def _drive(self, piece: Delivery) -> RheosError | None:
-        """One row, or a watermark, to its end. Gives the error that ends the job there."""
+        """Process one row, or a watermark. Return the error that ends the job there."""
         first, planned = self._number, self._replica.keyed.planned
         out: list[GivenRow] = []
         error: RheosError | None = None
@@ -213,7 +213,7 @@ class KeyReplay(CallWatcher):
 
 
 def _pieces(delivery: Delivery) -> Iterator[Delivery]:
-    """Rows one by one."""
+    """Yield rows one by one."""
     if isinstance(delivery, Rows):
         for place in range(delivery.batch.num_rows):
             yield replace(delivery, batch=delivery.batch.slice(place, 1))

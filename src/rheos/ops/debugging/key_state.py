@@ -1,5 +1,4 @@
-"""The state of one key: what of a restored state is the key's, and the state as rows that can be shown
-and held against each other."""
+"""The state of one key: its part of a restored state, and its rows for display and comparison."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from rheos.ops.savepoints.state_layout import key_prefix
 
 Row: TypeAlias = Mapping[str, Any]
 _Entry: TypeAlias = tuple[bytes, bytes]
-"""Its key and namespace."""
+"""Key and namespace of an entry."""
 
 _PLACE = {
     Holds.VALUE: (),
@@ -35,9 +34,9 @@ _PLACE = {
 """Columns that identify a row of state before and after a change, by kind of state. Rows of other kinds
 are only added or removed."""
 _BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
-"""Each entry of these is a row by itself."""
+"""Kinds of state in which each entry is a row."""
 _PURGED = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
-"""States whose rows also go without being written: with their windows."""
+"""States whose rows are also removed without being written, together with their windows."""
 _WINDOW = ("window_start", "window_end")
 """Columns of states that are by key and window."""
 
@@ -48,11 +47,11 @@ class StateRows:
 
     rows: Sequence[Row]
     place: tuple[str, ...] | None
-    """The columns by which a row that has changed is found again; None: it is another row."""
+    """Columns that identify a changed row; None: a changed row counts as another one."""
 
 
 KeyState: TypeAlias = Mapping[str, StateRows]
-"""By the names of states. A state without rows is not in it."""
+"""The rows by the names of states. States without rows are omitted."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,9 @@ class StateChange:
 
     state: str
     before: Row | None
-    """None: it was not there."""
+    """The row before; None if it did not exist."""
     after: Row | None
-    """None: it is there no more."""
+    """The row after; None if it no longer exists."""
 
 
 def changes(before: KeyState, after: KeyState) -> tuple[StateChange, ...]:
@@ -98,13 +97,15 @@ def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateC
 
 
 def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Less those that are the very same on the other side, as most are from one step to the next."""
+    """Return the rows without those that are the same objects on the other side. From one step to the
+    next, most are."""
     same = set(map(id, others))
     return [row for row in rows if id(row) not in same]
 
 
 def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
-    """The last rows of each kind, as many as there are more of it here than on the other side."""
+    """Return the last rows of each kind, as many as there are more of it here than on the other
+    side."""
     found: list[Row] = []
     for row in reversed(rows):
         if more[repr(row)] > 0:
@@ -118,17 +119,17 @@ def _at(row: Row, place: Sequence[str]) -> str:
 
 
 class KeyStates:
-    """The states by key of one operator, as its plan describes them. Rows that have not changed from
-    one `shown` to the next are the very same."""
+    """The keyed states of one operator, as its plan describes them. Rows that are unchanged from one
+    `shown` to the next are the same objects."""
 
     def __init__(self, keyed: KeyOfOperator) -> None:
         self._shapes = state_shapes([keyed.planned]).get(keyed.planned.id, {})
         self._parts = list(keyed.values.values())
         self.unread: set[str] = set()
-        """States that cannot be shown, and why."""
+        """States that cannot be shown, with the reasons."""
         self._last: dict[str, StateRows] = {}
         self._entries: dict[str, dict[_Entry, Row]] = {}
-        """For states of `_BY_ENTRY`: the row of each entry of the key."""
+        """The row of each entry of the key, for states of `_BY_ENTRY`."""
 
     def of_key(self, state: str, tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         """Return the part of restored tables that belongs to the key. State without keys is not
@@ -152,8 +153,8 @@ class KeyStates:
         return table.filter(pa.array([_same(row, self._parts) for row in rows], pa.bool_()))
 
     def shown(self, snapshot: Snapshot, parts: Iterable[SnapshotPart]) -> KeyState:
-        """Of FULL parts, the savepoint of the snapshot. They are written only where the snapshot does
-        not say what was written since the one before."""
+        """Return the key's state from FULL parts, the savepoint of the snapshot. They are only written
+        if the snapshot does not contain the changes since the previous one."""
         since = {part.state: part for part in snapshot.parts if part.mode is PartMode.DELTA}
         found: dict[str, StateRows] = {}
         for part in parts:
@@ -201,7 +202,7 @@ class KeyStates:
         return [kept[entry] for entry in sorted(kept)]
 
     def _rows(self, table: pa.Table, shape: StateShape) -> Iterator[Row | None]:
-        """Return a value for each row; None for rows of other keys."""
+        """Yield a value for each row; None for rows of other keys."""
         names = [field.name for field in shape.key[: len(self._parts)]]
         for row in table.to_pylist():
             is_own = _same([row[name] for name in names], self._parts)
@@ -209,7 +210,7 @@ class KeyStates:
 
 
 def _entries(table: pa.Table) -> Iterator[_Entry]:
-    """By their keys and namespaces."""
+    """Return entries by their keys and namespaces."""
     return zip(table.column("key").to_pylist(), table.column("namespace").to_pylist(), strict=True)
 
 
@@ -227,5 +228,5 @@ def _place(state: str, shape: StateShape, row: Row) -> tuple[str, ...] | None:
 
 
 def _same(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """NaN is itself."""
+    """Return whether the values are equal. NaN equals NaN."""
     return all(a == b or (a != a and b != b) for a, b in zip(one, other, strict=True))

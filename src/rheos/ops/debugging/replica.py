@@ -1,4 +1,4 @@
-"""One operator with the state of one key, called by hand under a clock that stands still."""
+"""One operator with the state of one key, called step by step under a clock that does not advance."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _BATCH_ROWS = 1024
 
 
 class Replica:
-    """The operator as the subtask would have it that owned the key's group alone. To be closed.
+    """The operator as in a subtask that owns only the key's group. The creator must close it.
 
-    Raises CheckpointError where the checkpoint does not fit the program, and what its function raises
-    as it is opened.
+    The constructor raises CheckpointError if the checkpoint does not fit the program, and errors of the
+    function's `open`.
     """
 
     def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint) -> None:
@@ -42,7 +42,7 @@ class Replica:
         clock = SimClock()
         clock.jump(entry.completed_ms - clock.now_ms())
         self.clock = clock
-        """The clock of its functions: it stays at the completion of the checkpoint."""
+        """The clock of its functions, which stays at the completion of the checkpoint."""
         self.keyed = keyed
         contexts = OperatorContexts(
             job=checkpoint.savepoint.job,
@@ -88,7 +88,7 @@ class Replica:
 
     @property
     def unread(self) -> list[str]:
-        """States that `state` leaves out, and why."""
+        """States that `state` omits, with the reasons."""
         return sorted(self._states.unread)
 
     def state(self) -> KeyState:

@@ -1,8 +1,9 @@
 """Tapes of several splits, played in the order of event time.
 
-In which order a job has read its splits is written nowhere. One that keeps up reads rows as they come
-to be, in all splits at once: so they are played like that. A split that had not begun is played as one
-that is found when its first row comes: until then it follows the others, and holds no watermark back.
+No record shows the order in which a job has read its splits. A job that keeps up reads rows as they are
+written, in all splits at once, so the tapes are played like that. A split that had not begun is played
+as one that is discovered when its first row arrives. Until then it follows the others, and does not
+hold the watermark back.
 """
 
 from __future__ import annotations
@@ -35,16 +36,16 @@ from rheos.ops.forks.tape import Tape, TapedSource
 
 _ROWS = 1024
 _FEW_ROWS = 20_000
-"""Tapes of up to this many rows are played row by row if splits alternate. For longer tapes the number
-of rows in a turn grows with the length."""
+"""Maximum number of rows in tapes that are played row by row if splits alternate. For longer tapes the
+number of rows in a turn grows with the length."""
 
 
 @dataclass
 class Turns:
-    """The next split, of all sources that have event time in a column."""
+    """The choice of the next split, over all sources that have event time in a column."""
 
     next_ms: dict[tuple[OperatorId, str], int] = field(default_factory=dict)
-    """The time of the next row, of each that is open."""
+    """Time of the next row of each open split."""
 
     def of_others(self, split: tuple[OperatorId, str]) -> float:
         return min((ms for other, ms in self.next_ms.items() if other != split), default=inf)
@@ -55,11 +56,11 @@ class EventTimeSource(TapedSource):
     id: OperatorId
     watermark: Watermark
     begun: Collection[str]
-    """The splits of which the checkpoint has a position."""
+    """The splits for which the checkpoint has a position."""
     turns: Turns
 
     def endless(self, split: Split) -> bool:
-        """All of them are open at once, so that each has its turn."""
+        """Return True: all splits are open at once, so that each has its turn."""
         return True
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
@@ -69,7 +70,7 @@ class EventTimeSource(TapedSource):
 def in_time(
     spec: SourceSpec, id: OperatorId, tape: Tape, begun: Collection[str], turns: Turns
 ) -> SourceSpec:
-    """The source as its tape; in the order of event time, where a column has that."""
+    """Return the source that plays its tape, in the order of event time if a column has it."""
     watermark = spec.watermark
     if watermark is None or watermark.on is None:
         return replace(spec, source=TapedSource(spec.source, tape))
@@ -92,7 +93,7 @@ class _InTimeReader(WrappedReader):
         self._fill()
 
     def _fill(self) -> None:
-        """Looks at what is next."""
+        """Read the next rows or mark."""
         polled = self._reader.poll(_ROWS)
         if isinstance(polled, pa.RecordBatch) and polled.num_rows:
             self._rows, self._other = polled, None
@@ -125,7 +126,7 @@ class _InTimeReader(WrappedReader):
         return given
 
     def _following(self, turn_ms: float) -> Polled:
-        """It is the turn of another."""
+        """Return the answer while another split has its turn."""
         if self._begun or turn_ms <= self._said_ms:
             return Pending(0)
         self._said_ms = int(turn_ms)

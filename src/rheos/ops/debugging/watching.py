@@ -1,5 +1,5 @@
-"""Watches the calls of a keyed function, one by one: for which row or timer it is called, and what it
-emits."""
+"""Watches the calls of a keyed function, one by one: the row or timer of each call, and the rows that
+it emits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class CallKind(Enum):
 
 @dataclass(frozen=True)
 class GivenRow:
-    """A row that an operator gave."""
+    """A row that an operator emitted."""
 
     row: dict[str, Any]
     output: str
-    """The tag of a side output; empty: the main one."""
+    """Tag of a side output; empty for the main output."""
 
 
 @dataclass
@@ -43,31 +43,32 @@ class WatchedCall:
     method: Callable[..., Any]
     """The user's method."""
     port: int | None
-    """The input of a row; None for a timer."""
+    """Number of the row's input; None for a timer."""
     record: Any
-    """As the function is given it; None for a timer."""
+    """The record that the function receives; None for a timer."""
     event_time_ms: int | None
     """Event time of the row or timer."""
     watermark_ms: int
-    """As the function sees it."""
+    """Watermark as the function sees it."""
     out: list[GivenRow] = field(default_factory=list)
     error: BaseException | None = None
 
     def row(self, ports: Sequence[PortType]) -> dict[str, Any] | None:
-        """The record by columns; None for a timer."""
+        """Return the record by columns; None for a timer."""
         return None if self.port is None else as_row(self.record, ports[self.port].schema, None)
 
 
 class ReplayStoppedError(BaseException):
-    """Whoever debugs has seen enough. No code of the program sees it."""
+    """The end of a replay by the user. No code of the program sees this exception."""
 
 
 class CallWatcher(Protocol):
     def begins(self, call: WatchedCall) -> None:
-        """Raises what is to end the replay."""
+        """Receive a call before it happens. An exception ends the replay."""
 
     def ended(self, call: WatchedCall) -> None:
-        """Also where it has failed: then what the function raised goes on from here."""
+        """Receive a call after it has ended. If it failed, the function's exception continues
+        afterwards."""
 
 
 def watch(core: KeyedCore, watcher: CallWatcher) -> None:

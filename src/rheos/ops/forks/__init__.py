@@ -1,2 +1,1 @@
-"""Compares a job's program with a changed one: both run over the input that the job reads, next to the
-job."""
+"""Comparison of a job's program with a changed one: both run over the job's input, next to the job."""

@@ -21,18 +21,18 @@ class OutputDifference:
 
     sink: str
     key: tuple[str, ...]
-    """The columns by which rows of the two are held against each other. Without any, a row that was
-    changed is one that only the old program gives, and one that only the new one does."""
+    """Columns by which rows of the two programs are compared. Without any, a changed row is shown as
+    one row of the old program and one of the new."""
     old_rows: int
     new_rows: int
     same: int
-    """Rows that both give."""
+    """Number of rows that both programs emit."""
     rows: pl.DataFrame
-    """A row for each difference, in the order in which rows came: `difference` ("only old", "only new"
-    or "changed"), `fields` (the names of those that were changed), `key` where there is one, and the
-    rows as structs, `old` and `new`, of which one may be null."""
+    """A row for each difference, in the order in which the rows were emitted. Its columns are
+    `difference` ("only old", "only new" or "changed"), `fields` (the names of changed fields), `key` if
+    there is one, and the rows as structs, `old` and `new`, of which one may be null."""
     columns_gone: tuple[str, ...] = ()
-    """Columns that the old program alone gives: they are not compared."""
+    """Columns that only the old program emits. They are not compared."""
     columns_added: tuple[str, ...] = ()
     cast: tuple[str, ...] = ()
     """Columns whose types differ, so that they are compared as strings."""
@@ -60,7 +60,7 @@ class OutputDifference:
 
     @property
     def fields(self) -> dict[str, int]:
-        """In how many rows each field was changed, the most first."""
+        """Return the number of rows in which each field changed, the largest first."""
         counts = self.rows.get_column("fields").explode().drop_nulls().value_counts(sort=True)
         return dict(counts.iter_rows())
 
@@ -69,7 +69,8 @@ class OutputDifference:
 
 
 def difference(sink: str, key: Sequence[str], old: pa.Table, new: pa.Table) -> OutputDifference:
-    """`key` names columns of both. Floats are the same where all of their bits are, and as NaN."""
+    """Return the difference. `key` names columns of both. Floats are equal if all of their bits are, or
+    if both are NaN."""
     columns = [name for name in old.column_names if name in new.column_names]
     cast = tuple(name for name in columns if not _comparable(old, new, name))
     sides = [
@@ -113,7 +114,8 @@ def _as_text(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _held_together(left: pl.DataFrame, key: list[str], columns: list[str]) -> pl.DataFrame:
-    """The rows that are not in both, those of a key in pairs, in the order in which they came."""
+    """Return the rows that are not in both, in the order in which they were emitted. Rows with equal
+    keys are paired."""
     by = [*(key or columns), _SAME]
     turn = pl.int_range(pl.len()).over([*(key or columns), _SIDE])
     paired = left.with_columns(turn.alias(_SAME))

@@ -1,9 +1,9 @@
 """Compares the output of a job with that of a changed program: `fork`.
 
-The job's newest checkpoint is copied into memory, and its input from there on is recorded on tapes.
-Both programs, the running one and the changed one, continue from the same checkpoint over the same
-tapes, with sinks that only collect. So the difference is exact, whatever the job has read meanwhile.
-Nothing of the job is opened for writing.
+It copies the job's newest checkpoint into memory, and records the subsequent input on tapes. Both
+programs, the running one and the changed one, continue from the same checkpoint over the same tapes,
+with sinks that only collect. So the difference is exact, whatever the job has read meanwhile. No file
+of the job is opened for writing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from rheos.runtimes.job import JobConfig
 from rheos.runtimes.simulated.faults import Requests
 from rheos.runtimes.simulated.world import World
 
-# --- one side: a program that goes on from a checkpoint, over taped input -----------------------------
+# --- one side: a program that continues from a checkpoint, over taped input ---------------------------
 
 
 _WINDOW = ("window_start", "window_end")
@@ -53,7 +53,7 @@ class SinkOutput:
 
     name: str
     key: tuple[str, ...]
-    """The columns that identify its rows: the last key before the sink, and the ends of windows. Empty
+    """Columns that identify its rows: the last key upstream of the sink, and the ends of windows. Empty
     if its rows have no key."""
     rows: pa.Table
 
@@ -64,9 +64,9 @@ def run_side(
     tapes: Mapping[OperatorId, Tape],
     upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> dict[OperatorId, SinkOutput]:
-    """The outputs, by sink. `tapes` has one for each source of the plan.
+    """Return the outputs, by sink. `tapes` has one for each source of the plan.
 
-    Raises CheckpointError where the checkpoint does not fit the program, and what the program raises.
+    Raise CheckpointError if the checkpoint does not fit the program, and the program's own errors.
     """
     result = world_of(_taped(plan, tapes), checkpoint, upgrade).run()
     return {
@@ -78,8 +78,8 @@ def run_side(
 
 
 def world_of(plan: PhysicalPlan, checkpoint: CopiedCheckpoint, upgrade: Upgrade) -> World:
-    """A world in which the plan, whose sources are tapes, goes on from the checkpoint until they are
-    read."""
+    """Return a world in which the plan, whose sources are tapes, continues from the checkpoint until
+    the tapes are read."""
     folder = checkpoint.savepoint.id
     config = JobConfig(
         job=checkpoint.savepoint.job,
@@ -106,7 +106,8 @@ def _sinks(chain: Chain) -> list[PlannedOperator]:
 
 
 def _taped(plan: PhysicalPlan, tapes: Mapping[OperatorId, Tape]) -> PhysicalPlan:
-    """The plan in one subtask, so that rows come in one order, between tapes and collecting sinks."""
+    """Return the plan with tapes as sources and collecting sinks, in one subtask, so that rows have one
+    order."""
 
     def changed(planned: PlannedOperator) -> PlannedOperator:
         if isinstance(planned.spec, SourceSpec):
@@ -135,7 +136,7 @@ def _key_of_sink(plan: PhysicalPlan, chain: Chain, columns: Sequence[str]) -> tu
 
 
 def _keys_before(plan: PhysicalPlan, chain: ChainId) -> set[tuple[str, ...]]:
-    """The keys of the last shuffles before the chain, one for each way that rows come."""
+    """Return the keys of the last shuffles upstream of the chain, one for each path."""
     found: set[tuple[str, ...]] = set()
     for edge in plan.edges:
         if edge.target == chain and not edge.feedback:
@@ -152,18 +153,18 @@ class ForkResult:
 
     job: JobId
     checkpoint: int
-    """The number of the checkpoint that both programs went on from."""
+    """Number of the checkpoint from which both programs continued."""
     rows_read: Mapping[str, int]
     """Number of rows of each source that both have read, by its name."""
     outputs: Mapping[str, OutputDifference]
-    """Differences between the rows of each sink, by the sink's name; sinks of the same name by their
-    ids."""
+    """Differences between the rows of each sink, by the sink's name, or by its id if names are
+    equal."""
     notes: Sequence[str]
-    """Other changes than those of outputs, such as a changed source."""
+    """Changes apart from those of outputs, such as a changed source."""
     reservations: Sequence[Reservation]
     """Reasons for a difference other than the change."""
     old: Mapping[str, pa.Table] = field(repr=False)
-    """All rows that the running program's sinks would have been given, by the sink's name."""
+    """All rows that the running program's sinks would have received, by the sink's name."""
     new: Mapping[str, pa.Table] = field(repr=False)
 
     @property
@@ -172,7 +173,7 @@ class ForkResult:
         return all(output.alike for output in self.outputs.values())
 
     def __getitem__(self, sink: str) -> pl.DataFrame:
-        """The differences of one sink's rows: see `OutputDifference.rows`."""
+        """Return the differences of one sink's rows: see `OutputDifference.rows`."""
         return self.outputs[sink].rows
 
 
@@ -242,13 +243,13 @@ def fork(
         parameters={**running.parameters, **(parameters or {})},
     )
     upgrade = Upgrade(allow_dropped, None if new_aggregates is None else NewAggregates(new_aggregates))
-    # Paths in the programs are as the running one has them.
+    # Relative paths in the programs must mean the same as in the running job.
     with working_as(running):
         old, new = planned(running), planned(changed)
         return _compared(checkpoint, old, new, length_ms, tuple(key), upgrade)
 
 
-# --- both sides -----------------------------------------------------------------------------------
+# --- the comparison of both sides -----------------------------------------------------------------
 
 
 def _compared(
@@ -303,7 +304,7 @@ def _rows(side: _Outputs, other: _Outputs, id: OperatorId) -> pa.Table:
 
 
 def _asked(key: tuple[str, ...], *tables: pa.Table) -> tuple[str, ...]:
-    """The columns that were asked for, of a sink that has them."""
+    """Return the requested columns if the sink has them; else none."""
     return key if all(name in table.column_names for table in tables for name in key) else ()
 
 

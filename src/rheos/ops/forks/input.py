@@ -1,4 +1,5 @@
-"""The input of a fork: from where the checkpoint has each source, on tapes that both programs read."""
+"""The input of a fork, from each source's position in the checkpoint, on tapes that both programs
+read."""
 
 from __future__ import annotations
 
@@ -25,17 +26,18 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 class CheckpointInput:
-    """Tapes of the running program's sources, in `tapes`, and of another program's sources if they
-    differ. The tapes are stored in a temporary folder, which is removed together with this object.
+    """The tapes of the running program's sources, in `tapes`, and of another program's sources if they
+    differ. They are in a temporary folder, which is removed together with this object.
 
-    Raises ConfigurationError if the input cannot be read this way, and the sources' own errors.
+    The constructor raises ConfigurationError if the input cannot be read this way, and the sources'
+    errors.
     """
 
     def __init__(
         self, checkpoint: CopiedCheckpoint | None, plan: PhysicalPlan, length_ms: int | None
     ) -> None:
-        """From the checkpoint; None: from the beginning. `length_ms` of event time beyond the
-        checkpoint's; None reads until now."""
+        """Record the input from the checkpoint; None: from the beginning. It reads `length_ms` of event
+        time beyond the checkpoint's; None: up to now."""
         self._state = {} if checkpoint is None else state_of(checkpoint)
         self._folder = Path(folder_of(self, "rheos-fork-"))
         self._sources = {planned.id: source for planned, source in sources(plan)}

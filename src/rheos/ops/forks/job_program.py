@@ -1,4 +1,4 @@
-"""The job that a fork or a replay is of: where its checkpoints are, and which program it runs."""
+"""The job of a fork or a replay: the place of its checkpoints, and the program that it runs."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from rheos.runtimes.host.stores import open_store, there_is
 class JobProgram:
     job: JobId
     kept: Store | None
-    """With its checkpoints; None where nothing says where they are."""
+    """Store with its checkpoints; None if their place is unknown."""
     started: StartedProgram
 
     @property
     def store(self) -> Store:
-        """Store with the job's checkpoints. Raises ConfigurationError if the store is unknown."""
+        """Store with the job's checkpoints. Raise ConfigurationError if the store is unknown."""
         if self.kept is None:
             raise ConfigurationError(
                 f"the job {self.job!r} has no checkpoint directory that can be read from here",
@@ -49,7 +49,7 @@ def job_program(
     """Return the program of a running job on this machine, by its id or name, or of a job in
     `checkpoint_dir`. `against` is the file of its program, if the job does not report it.
 
-    Raises ConfigurationError if the job does not exist, or if its program is unknown.
+    Raise ConfigurationError if the job does not exist, or if its program is unknown.
     """
     started: StartedProgram | None = None
     store: Store | None
@@ -77,14 +77,15 @@ def job_program(
 
 
 def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
-    """The program that the user says the job runs, started as the job says."""
+    """Return the program in the file that the user named, started as the job was."""
     if started is None:
         started = StartedProgram(file="", arguments=[], folder=os.getcwd(), parameters={}, digest="")
     return msgspec.structs.replace(started, file=str(file.absolute()))
 
 
 def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
-    """A savepoint of the job, in memory. Raises ConfigurationError, CheckpointError."""
+    """Copy a savepoint of the job into memory. Raise ConfigurationError if it does not exist or belongs
+    to another job, CheckpointError if it cannot be read."""
     if not there_is(directory):
         raise ConfigurationError(
             f"the savepoint {directory!r} does not exist",
@@ -100,14 +101,15 @@ def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
 
 
 def planned(program: StartedProgram) -> PhysicalPlan:
-    """To be called in its working directory."""
+    """Return the plan of a program. Called in its working directory."""
     settings = Overrides(parameters=program.parameters)
     return planned_program(Path(program.file), program.arguments, settings)
 
 
 @contextlib.contextmanager
 def working_as(program: StartedProgram) -> Iterator[None]:
-    """In its working directory, so that paths mean what they mean to the job."""
+    """Change to the program's working directory in the block, so that relative paths mean the same as
+    in the job."""
     if not os.path.isdir(program.folder):
         raise ConfigurationError(
             f"the folder {program.folder!r}, in which the job was started, does not exist",

@@ -1,8 +1,7 @@
-"""Records a source's input from its position in a checkpoint: up to now, for a length of event time, or
-up to its position in another checkpoint.
+"""Records a source's input from its position in a checkpoint. It ends now, after a length of event
+time, or at the position in another checkpoint.
 
-The source operator itself reads. So the splits, and the positions at which they begin, are those of the
-job.
+The source operator itself reads, so the splits and their initial positions are those of the job.
 """
 
 from __future__ import annotations
@@ -54,14 +53,14 @@ class Extent:
     """The length of an unbounded input."""
 
     from_ms: int
-    """The event time that the job has come to."""
+    """Event time that the job has reached."""
     length_ms: int
-    """Each split is read up to its first row that is this far beyond `from_ms`, or beyond its own
-    progress if it is ahead of the job. After the same length of processing time, the recording waits
-    for no more rows."""
+    """Length in event time. Each split is read up to its first row that is this far beyond `from_ms`,
+    or beyond its own progress if it is ahead of the job. After the same length of processing time, the
+    recording waits for no more rows."""
 
     def until(self, restored: Restored) -> _Until:
-        """For the splits of a source with that state."""
+        """Return the end of each split, for a source with that state."""
         own = {
             str(row["split"]): max(int(row["max_ts"]), self.from_ms) + self.length_ms
             for table in restored.get(SPLITS, ())
@@ -71,7 +70,7 @@ class Extent:
 
 
 _Until = Callable[[str], int]
-"""By the id of a split."""
+"""Returns the end of a split in event time, by its id."""
 
 
 def reached_ms(restored: Restored) -> int | None:
@@ -91,11 +90,11 @@ def record(
     extent: Extent | Positions | None,
     max_parallelism: int,
 ) -> Tape:
-    """The tape of the source `planned`, below the empty `folder`, up to `extent`; None reads all that
-    is there now. `restored` is its state in the checkpoint.
+    """Record the tape of the source `planned` in the empty `folder`, up to `extent`; None reads all
+    current input. `restored` is the source's state in the checkpoint.
 
-    Raises ConfigurationError where the source has no end that way, or only one may read it; and what
-    the source raises, with the user's line.
+    Raise ConfigurationError if such a recording has no end, or if only one reader may use the source.
+    Raise the source's own errors, with the user's line.
     """
     spec = planned.spec
     assert isinstance(spec, SourceSpec)
@@ -171,7 +170,7 @@ def _readable(spec: SourceSpec, extent: Extent | Positions | None) -> Source:
 
 
 def _read_to_end(operator: SourceOperator, tapes: _Tapes, news: threading.Event) -> None:
-    """To where each split ends, of itself, or because no more of it is asked for."""
+    """Read each split to its end: its own, or that of the requested input."""
     heard_s, before = time.monotonic(), tapes.events
     while True:
         read = operator.poll(_ROWS)
@@ -199,7 +198,7 @@ def _read_up_to(
     news: threading.Event,
     extent: Extent,
 ) -> None:
-    """`splits` takes those that are found meanwhile."""
+    """Read until the extent is reached, and add newly discovered splits to `splits`."""
     look_s = time.monotonic()
     deadline_s = look_s + extent.length_ms / 1000
     every_ms = capabilities.discovery_ms(source)
@@ -237,7 +236,7 @@ class _Tapes:
         self.events = 0
         """Number of times that anything arrived."""
         self.cut = False
-        """Whether any has been read as far as it is to be."""
+        """Whether any split has been read as far as requested."""
 
     def heard(self) -> None:
         self.events += 1
@@ -256,8 +255,8 @@ class _Tapes:
         self._open.clear()
 
     def whole(self, order: Sequence[Split]) -> Tape:
-        """Return the tape of all splits, in the source's order; splits that only the state has come
-        last."""
+        """Return the tape of all splits, in the source's order. Splits that only the state contains
+        come last."""
         place = {split.id: number for number, split in enumerate(order)}
         ids = sorted(self._closed, key=lambda id: (place.get(id, len(place)), id))
         return Tape(tuple(self._closed[id] for id in ids))
@@ -326,7 +325,7 @@ class _RecordingReader(WrappedReader):
         return rows
 
     def _before(self, batch: Batch, until_ms: int) -> Batch:
-        """The rows before the split's first one of that time."""
+        """Return the rows before the split's first one with that time."""
         watermark = self._source.watermark
         assert watermark is not None, "a length of event time needs one"
         beyond = event_times(batch, watermark, first=False) >= until_ms

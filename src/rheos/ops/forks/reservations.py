@@ -17,18 +17,18 @@ from rheos.core.operators.contract import RowOrder
 from rheos.core.plan.physical import PlannedOperator
 
 _CLOCK = {"processing_time", "register_processing"}
-"""Names by which a function asks its context for processing time."""
+"""Names by which a function requests processing time from its context."""
 _MODULES = {"time", "random", "secrets", "uuid"}
 _OF_OTHERS = {*sys.stdlib_module_names, "rheos", "polars", "pyarrow", "numpy", "pandas", "msgspec"} - {
     "__main__"
 }
-"""Packages whose classes are no functions of the program."""
+"""Packages whose classes are not functions of the program."""
 _DEPTH = 4
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """An operator whose output need not be exact, and why."""
+    """An operator whose output need not be exact, and the reason."""
 
     operator: str
     site: Site
@@ -64,7 +64,7 @@ def _reasons(planned: PlannedOperator, splits: int) -> Iterator[str]:
 
 
 def _parts(value: Any, depth: int) -> Iterator[Any]:
-    """A spec and what it is made of."""
+    """Yield a spec and its parts."""
     yield value
     if is_dataclass(value) and not isinstance(value, type) and depth:
         for each in fields(value):
@@ -87,7 +87,7 @@ def _clocks(part: Any) -> Iterator[str]:
 
 
 def _functions(part: Any) -> Iterator[FunctionType]:
-    """The program's own functions in it."""
+    """Yield the program's own functions in the part."""
     if inspect.isfunction(part):
         yield part
     elif not isinstance(part, type):

@@ -1,7 +1,7 @@
-"""A tape: the input of one source between two moments, written down, and read again as often as wanted.
+"""A tape: the recorded input of one source between two moments, which can be read any number of times.
 
-So two programs read the very same rows, however far the job has come meanwhile. Of each split there is
-a file of rows (an Arrow IPC stream), and one of rejected rows where there were some.
+So two programs read exactly the same rows, whatever the job has read meanwhile. Each split has a file
+of rows (an Arrow IPC stream), and one of rejected rows if there were any.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PLACES = b"places"
 
 
 class TapeEnd(Enum):
-    """Why a split's tape ends."""
+    """The reason why a split's tape ends."""
 
     READ = "read to its end"
     CUT = "cut at an event time"
@@ -79,7 +79,7 @@ class Tape:
 
 
 class SplitTape:
-    """Writes the tape of one split."""
+    """A writer of one split's tape."""
 
     def __init__(self, split: Split, place: Path, schema: pa.Schema) -> None:
         self._split = split
@@ -112,7 +112,7 @@ class SplitTape:
         self._rows.write_batch(batch, {_TIME: json.dumps(time.event_time_ms).encode()})
 
     def closed(self) -> TapedSplit:
-        """The tape is whole."""
+        """Complete the tape, and return its description."""
         self._rows.close()
         if self._rejected is not None:
             self._rejected.close()
@@ -126,8 +126,8 @@ def _writer(place: Path, schema: pa.Schema) -> pa.RecordBatchStreamWriter:
 
 @dataclass(frozen=True, eq=False)
 class TapedSource(WrappedSource):
-    """A program's source, whose rows come from a tape. It ends where all of its splits do, and has
-    caught up at the end of a tape that was cut at a moment."""
+    """A program's source, whose rows come from a tape. It ends when all of its splits end. At the end
+    of a tape that was cut at a moment, it has caught up."""
 
     tape: Tape
 
@@ -154,14 +154,14 @@ class TapedSource(WrappedSource):
         return capabilities.is_endless(self.source, split)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        """From the tape's beginning, whatever the position: a tape is never gone on with."""
+        """Return a reader from the tape's beginning, whatever the position: a tape is never resumed."""
         found = (taped for taped in self.tape.splits if taped.split.id == split.id)
         return _TapeReader(next(found, None), ctx)
 
 
 class _TapeReader(SplitReader):
     def __init__(self, taped: TapedSplit | None, ctx: ReaderContext) -> None:
-        """None: a split of which the recorded job had read nothing more."""
+        """Read a split. None: the recorded job had read nothing more of it."""
         self._end = TapeEnd.READ if taped is None else taped.end
         self._played = iter(()) if taped is None else _played(taped)
         self._places: RowPlaces | None = None
@@ -250,7 +250,7 @@ class Beginning:
     restored: RestoredByOperator
     state: StateConfig
     folder: str
-    """An empty folder, for state on disk."""
+    """Path of an empty folder, for state on disk."""
 
 
 def state_backend(checkpoint: CopiedCheckpoint | None) -> StateConfig:
@@ -264,8 +264,8 @@ class TapedRun:
     """One run of a plan whose sources are tapes. The caller closes it."""
 
     def __init__(self, job: JobId, plan: PhysicalPlan, beginning: Beginning, rows_at_once: int) -> None:
-        """`rows_at_once`: maximum number of rows that a source reads before another has its turn.
-        Raises the RheosError of an operator that cannot be made."""
+        """Make the operators. A source reads at most `rows_at_once` rows before another has its turn.
+        Raise the RheosError of an operator that cannot be made."""
         self._restored = beginning.restored
         self._clock = SimClock()
         self._io = ThreadedIo(_THREADS, lambda: None)
@@ -307,7 +307,7 @@ class TapedRun:
         """Note a batch that another chain is about to process."""
 
     def open(self) -> None:
-        """Open every operator with its restored state. Raises the RheosError of one that fails."""
+        """Open every operator with its restored state. Raise the RheosError of one that fails."""
         self._driver.open(self._restored)
 
     def read(self, source: ChainId) -> bool:
@@ -317,7 +317,7 @@ class TapedRun:
         return not chain.ended and (worked or not chain.has_caught_up())
 
     def run(self) -> None:
-        """Read all tapes to their ends, the sources in turns. Raises the RheosError of what fails."""
+        """Read all tapes to their ends, the sources in turns. Raise the RheosError of what fails."""
         self.open()
         reading = list(self._driver.sources)
         while reading:

@@ -1,8 +1,8 @@
-"""Reads a split from where one checkpoint has it to where a later one of the same job has it.
+"""Reads a split from its position in one checkpoint to that in a later one of the same job.
 
-Positions are the connectors' own, and can only be compared for being the same. A reader may pass one in
-the middle of a batch: so rows are read one by one where it may be, which is from the first row on that
-is as late as the latest one before it.
+Positions belong to the connectors, and can only be compared for equality. A reader may pass one in the
+middle of a batch. So rows are read one by one where it may be: from the first row whose event time has
+reached the maximum before the position.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class SplitPosition:
     """The position of a split in a checkpoint."""
 
     position: bytes | None
-    """None: to its end."""
+    """Position at which to stop; None: the end of the split."""
     max_ts: int
 
 
@@ -48,17 +48,18 @@ class Positions:
 
     checkpoint: int
     splits: Mapping[str, SplitPosition | None]
-    """None: it has not begun."""
+    """Positions by split; None for a split that has not begun."""
 
     @staticmethod
     def of_state(checkpoint: int, restored: Restored) -> Positions:
-        """By the state of the source in it."""
+        """Return the positions from the source's state in a checkpoint."""
         rows = [row for table in restored.get(SPLITS, ()) for row in table.to_pylist()]
         return Positions(checkpoint, {row["split"]: _reached(row) for row in rows})
 
     def of(self, split: Split, begin: bytes | None) -> SplitPosition | None:
-        """None where nothing of the split is read that begins there. One that the checkpoint does not
-        know any more was read to its end, if it had begun, and is not found yet otherwise."""
+        """Return the position up to which a split is read that begins at `begin`; None if nothing is
+        read. If the checkpoint does not contain the split, it was read to its end if it had begun.
+        Otherwise it had not been discovered."""
         if split.id in self.splits:
             return self.splits[split.id]
         return None if begin is None else SplitPosition(None, MIN_TIMESTAMP_MS)
@@ -74,8 +75,8 @@ def _reached(row: Mapping[str, object]) -> SplitPosition | None:
 
 
 class PositionedReader(WrappedReader):
-    """Tapes what it reads. `until` is None where nothing is to be read; `heard` is called whenever
-    anything came."""
+    """A reader that tapes what it reads. `until` is None if nothing is to be read. `heard` is called
+    whenever anything arrives."""
 
     def __init__(
         self,

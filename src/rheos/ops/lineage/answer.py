@@ -26,8 +26,8 @@ class SourceRow:
     source: str
     split: str
     unit: str | None
-    """Unit in which the source counts positions in its splits: `offset`, `line`, `row`, `index`,
-    `id`."""
+    """Unit in which the source counts positions in its splits: `offset`, `line`, `row`, `index`, `id`.
+    """
     place: int | str | None
     """Position of the row in that unit. Both are None if the source does not report it."""
     event_time_ms: int | None
@@ -36,20 +36,20 @@ class SourceRow:
 
 @dataclass(frozen=True)
 class StepFiring:
-    """Why an operator gave rows other than because a row came."""
+    """The reason why an operator emitted rows, if it was not the arrival of a row."""
 
     key: Mapping[str, Any]
     window: tuple[int, int] | None
-    """From where up to where, in ms since the epoch."""
+    """Start and end of the window, in ms since the epoch."""
     timer_ms: int | None
-    """The time of the timer that fired."""
+    """Time of the timer that fired."""
     watermark_ms: int | None
-    """The operator's, which brought it; None where it came with a row."""
+    """Watermark of the operator that caused the firing; None if a row caused it."""
 
 
 @dataclass(frozen=True)
 class WayStep:
-    """One operator on the way of the row."""
+    """One operator on the path of the row."""
 
     operator: str
     id: str
@@ -58,7 +58,7 @@ class WayStep:
     """Number of its rows that led to the output row."""
     firings: Sequence[StepFiring]
     before: bool
-    """Whether what it gave was made of the checkpoint's state, too: of rows before, which are not
+    """Whether state of the checkpoint contributed to its rows. The earlier rows in that state are not
     named."""
     doubts: Sequence[str]
     """Reasons why rows other than those listed after this step may have contributed."""
@@ -66,25 +66,24 @@ class WayStep:
 
 @dataclass(frozen=True)
 class ExplainedRow:
-    """A row that a sink was given, and what led to it."""
+    """A row that a sink received, and the rows that led to it."""
 
     row: Mapping[str, Any]
-    """As the sink would have been given it."""
+    """The row as the sink would have received it."""
     event_time_ms: int | None
     steps: Sequence[WayStep]
-    """From the sources to the sink."""
+    """Operators from the sources to the sink."""
     inputs: Sequence[SourceRow]
-    """In the order in which they were read."""
+    """Input rows in the order in which they were read."""
 
     @property
     def exact(self) -> bool:
-        """Whether the input rows are all that led to the row, and no others, as far as its operators
-        say."""
+        """Whether exactly these input rows led to the row, as far as its operators can tell."""
         return not any(step.before or step.doubts for step in self.steps)
 
 
 class Answers:
-    """Explains rows of a replay that has come to its end."""
+    """The explanations of rows of a completed replay."""
 
     def __init__(
         self,
@@ -92,13 +91,13 @@ class Answers:
         watched: Sequence[TracedOperator],
         checkpoint: CopiedCheckpoint | None,
     ) -> None:
-        """`checkpoint` is what the replay began with."""
+        """Begin with a replay's ledger. `checkpoint` is the one from which the replay started."""
         self._ledger = ledger
         self._watched = watched
         self._checkpoint = checkpoint
 
     def explained(self, number: int) -> ExplainedRow:
-        """Return the explanation of the row of that number in the ledger, which a sink received."""
+        """Return the explanation of the row with that number in the ledger, which a sink received."""
         reasons: dict[int, Reason] = {}
         todo = [number]
         while todo:
@@ -155,13 +154,13 @@ class Answers:
         )
 
     def _was_before(self, planned: PlannedOperator, reason: Reason) -> bool:
-        """Whether the state of the checkpoint was a part of the reason."""
+        """Return whether the state of the checkpoint was a part of the reason."""
         if reason.from_state is not None or self._checkpoint is None:
             return bool(reason.from_state)
         key = {name: _text(value) for name, value in reason.key.items()}
         try:
             kept = kept_for_key(self._checkpoint, planned.id, key or None)
-        except ConfigurationError:  # It keeps nothing by that key.
+        except ConfigurationError:  # It keeps no state by that key.
             return False
         if reason.window is None:
             return bool(kept.rows or kept.unread)
@@ -179,5 +178,5 @@ def _event_time_ms(row: TracedRow) -> int | None:
 
 
 def _text(value: Any) -> str:
-    """As DataFrames show it."""
+    """Return the value as a string, as DataFrames show it."""
     return str(pl.Series([value]).cast(pl.String)[0])

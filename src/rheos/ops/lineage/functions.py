@@ -4,7 +4,7 @@ A call has seen its own row (or the row that set its timer), and all rows that h
 state that it reads was written. So an emitted row leads to the rows from which its key's state was
 made. State that a call overwrote without reading it, or that was cleared, no longer counts.
 
-The trace does not cover data that a function keeps in itself, outside its declared state.
+The trace does not cover data that a function keeps outside its declared state.
 """
 
 from __future__ import annotations
@@ -30,29 +30,29 @@ _IMMUTABLE = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 
 
 class FunctionTrace:
-    """Trace of one function: the current call, and the rows from which its state was made."""
+    """The trace of one function: the current call, and the rows from which its state was made."""
 
     def __init__(self, ledger: Ledger, place: int, *, restored: bool) -> None:
-        """`restored`: whether it began with state."""
+        """Begin without calls. `restored` is whether the function has restored state."""
         self._ledger = ledger
         self._place = place
         self._restored = restored
         self.call_of: Callable[[], TracedCall] = lambda: TracedCall(Called.END)
-        """Returns the call that the operator is in."""
+        """Returns the current call of the operator."""
         self._given: defaultdict[str, deque[FunctionCall]] = defaultdict(deque)
-        """By tag: the calls that gave the records which are in no batch yet."""
+        """Calls that emitted the records which are in no batch yet, by tag."""
         self._seen: list[int] = []
         self._key: Any = None
         self._window: tuple[int, int] | None = None
         self._timer_ms: int | None = None
         self._watermark_ms: int | None = None
         self._state: dict[Any, dict[Any, int]] = {}
-        """By state and key: what each item was made of. What is no map has one item."""
+        """Origin of each item of state, by state and key. State other than a map has one item."""
         self._touched: set[tuple[Any, Any]] = set()
         """Values that were read, and may have been changed in place since."""
         self._timers: dict[tuple[Any, int, bool], list[int]] = {}
         self._held: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
-        """By port and time, the rows that came; and how many of them were looked at."""
+        """Rows that have arrived, by port and time; and the number of arrivals that are in it."""
         self._looked_at = 0
 
     def details(self, out: Out) -> Sequence[FunctionCall | None]:
@@ -69,8 +69,7 @@ class FunctionTrace:
         self._window = self._watermark_ms = None
 
     def _end(self) -> None:
-        """End the call. Objects that it changed in place depend on everything that the call had
-        seen."""
+        """End the call. Objects that it changed in place depend on everything that it had seen."""
         for at, item in self._touched:
             self._state.setdefault(at, {})[item] = self._link()
         self._touched.clear()
@@ -79,7 +78,7 @@ class FunctionTrace:
         return self._ledger.link(tuple(self._seen))
 
     def row(self, port: int, record: Any, timestamp: int | None, key: Any) -> None:
-        """The function is called for a row."""
+        """Begin a call of the function for a row."""
         call = self.call_of()
         if call.by is Called.ROW:
             self._begin([call.row], key, None)
@@ -99,7 +98,7 @@ class FunctionTrace:
         self._window = window
 
     def given(self, result: Any) -> Any:
-        """The result of the call, noted record by record as it is taken."""
+        """Return the result of the call, noting each record as it is taken."""
         if result is None or is_single(result):
             return result
         return self._noted(result)
@@ -151,7 +150,7 @@ class FunctionTrace:
         return (state.name, self._key if state.keyed else None)
 
     def reads(self, state: _WatchedState, item: Any, value: Any) -> None:
-        """One item; of what is no map, all."""
+        """Record that the call reads one item of state; all of it, unless it is a map."""
         at = self._at(state)
         made_of = self._state.get(at, {})
         if item in made_of:
@@ -165,7 +164,7 @@ class FunctionTrace:
         self._state.setdefault(self._at(state), {})[item] = self._link()
 
     def adds(self, state: _WatchedList | _WatchedSum) -> None:
-        """To what is there, which is not looked at. Called before it is done."""
+        """Record that the call adds to state without reading it. Called before the addition."""
         made_of = self._state.setdefault(self._at(state), {})
         before = [made_of[None]] if None in made_of else []
         if self._restored and not before and state.holds_anything():
@@ -183,7 +182,7 @@ class FunctionTrace:
 
 
 class _WatchedState:
-    """The handle of a state, and who watches it."""
+    """The handle of a state, with its trace."""
 
     def __init__(self, handle: Any, trace: FunctionTrace, name: str, declared: Any) -> None:
         self._handle = handle
@@ -214,7 +213,7 @@ class _WatchedValue(_WatchedState):
 
 
 class _WatchedSum(_WatchedState):
-    """Traces reducing and aggregating state."""
+    """A handle that traces reducing and aggregating state."""
 
     def add(self, value: Any) -> None:
         self._trace.adds(self)
@@ -258,7 +257,7 @@ class _WatchedList(_WatchedState):
 
 
 class _WatchedMap(_WatchedState, MutableMapping[Any, Any]):
-    """Traces map state and broadcast state."""
+    """A handle that traces map state and broadcast state."""
 
     def __getitem__(self, item: Any) -> Any:
         value = self._handle[item]
@@ -367,8 +366,9 @@ class _WatchedContext:
 
 
 def watched_function(function: Any, trace: FunctionTrace, ports: Mapping[str, int]) -> Any:
-    """A copy of a function whose calls are watched; `ports` are those of its methods for rows. It is of
-    a class derived from the function's own, so what is to be compiled is called as it is written."""
+    """Return a copy of a function whose calls are traced. `ports` are the inputs of its methods for
+    rows. Its class derives from the function's own, so code that would be compiled is called as it is
+    written."""
     cls = type(function)
     methods: dict[str, Any] = {name: _for_rows(cls, name, port, trace) for name, port in ports.items()}
     if hasattr(cls, "on_timer"):
@@ -380,7 +380,7 @@ def watched_function(function: Any, trace: FunctionTrace, ports: Mapping[str, in
 
 
 def _opening(cls: Any, trace: FunctionTrace) -> Any:
-    """`open`, which finds the function's state bound: it is watched from then on."""
+    """Return an `open` that traces the function's state from when it is bound."""
     method = cls.open
 
     def watch(function: Any) -> None:
@@ -421,7 +421,7 @@ def _for_timers(cls: Any, trace: FunctionTrace) -> Any:
 
 
 class WatchedWindows(WindowFunction):
-    """A function of windows, or of both sides of them."""
+    """A traced function of windows, or of a co-group of windows."""
 
     def __init__(self, function: Any, trace: FunctionTrace) -> None:
         self._function = function

@@ -19,7 +19,7 @@ _SIDES = (LEFT, RIGHT)
 
 
 class PairRule(RowRule):
-    """Pairs as a join describes them (`PairOfRows`)."""
+    """The rule for rows of a join, which describes its pairs as `PairOfRows`."""
 
     def __init__(self, planned: PlannedOperator, place: int, ledger: Ledger, pair: PairOfRows) -> None:
         super().__init__(planned, place, ledger)
@@ -54,7 +54,8 @@ class PairRule(RowRule):
     def _candidates(
         self, port: int, key: dict[str, Any], number: int, row: TracedRow
     ) -> Sequence[TracedArrival | None]:
-        """The rows of one side that have the values; only None where it has no part in the row."""
+        """Return the rows of one side that have the values; only None if that side has no part in the
+        row."""
         is_call = row.call.by is Called.ROW and row.call.port == port
         wanted = {
             column.name: of_side

@@ -1,7 +1,7 @@
 """The record of a run: every row, and the call of an operator that emitted it.
 
-Only this is recorded while the program runs. The rows that a row was made of are found later, for the
-few rows that are explained.
+Only this is recorded while the program runs. The rows from which a row was made are found later, for
+the few rows that are explained.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import value_of
 
 FROM_STATE = -1
-"""Stands among links for what was in the state that the program began with."""
+"""Link to the state with which the program began."""
 
 
 class Called(Enum):
@@ -34,9 +34,9 @@ class TracedCall:
     by: Called
     port: int = 0
     row: int = 0
-    """Number of the row; of a batch, the first."""
+    """Number of the row; for a batch, that of the first row."""
     at_ms: int | None = None
-    """The watermark, or the clock."""
+    """The watermark, or the processing time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +46,12 @@ class SplitPlace:
     split: str
     unit: str | None
     at: int | str | None
-    """As `RowPlaces` has it. None, both, where the source does not say it."""
+    """Position as in `RowPlaces`. Both fields are None if the source does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
 class FunctionCall:
-    """The call of a user's function that a row was emitted in."""
+    """The call of a user's function that emitted a row."""
 
     link: int
     """A link to everything that the call had seen by then."""
@@ -59,19 +59,19 @@ class FunctionCall:
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
     watermark_ms: int | None = None
-    """At which the timer was found due."""
+    """Watermark at which the timer was due."""
 
 
 @dataclass(slots=True)
 class TracedRow:
-    """A row that an operator has given."""
+    """A row that an operator has emitted."""
 
     place: int
-    """The operator's number in the plan."""
+    """Number of the operator in the plan."""
     tag: str
     batch: Batch
     at: int
-    """Its number in the batch, hidden columns included."""
+    """Number of the row in its batch, which includes hidden columns."""
     call: TracedCall
     nth: int
     """Number of the row among those of its call."""
@@ -83,14 +83,14 @@ class TracedRow:
 
 @dataclass(frozen=True, slots=True)
 class TracedArrival:
-    """A row that an operator was given."""
+    """A row that arrived at an operator."""
 
     row: int
     port: int
     before: int
-    """The number of the first row that was given by anyone after it came."""
+    """Number of the first row that any operator emitted after this arrival."""
     reached_ms: int
-    """The operator's watermark as it came."""
+    """Watermark of the operator at the arrival."""
 
 
 class Ledger:
@@ -98,9 +98,9 @@ class Ledger:
         self.rows: list[TracedRow] = []
         self._arrivals: dict[int, list[TracedArrival]] = {}
         self.late: set[tuple[int, int]] = set()
-        """Operators, and rows that came too late for them."""
+        """Pairs of an operator and a row that was late for it."""
         self._at_hand: dict[int, tuple[Batch, int]] = {}
-        """Batches on their way, and the number of their first row."""
+        """Batches in transit, with the number of their first row."""
         self._delivered = Batch.from_pylist([])
         self._links: list[Sequence[int]] = []
 
@@ -122,7 +122,7 @@ class Ledger:
             self.rows.append(TracedRow(place, tag, batch, at, call, nth + at, detail))
 
     def first(self, batch: Batch) -> int:
-        """The number of the first row of a batch that was given just now."""
+        """Return the number of the first row of a batch that was just emitted."""
         return self._at_hand[id(batch)][1]
 
     def delivers(self, batch: Batch) -> None:
@@ -134,27 +134,29 @@ class Ledger:
         self._at_hand[id(batch)] = (batch, self.first(self._delivered))
 
     def passed_on(self) -> None:
-        """No batch is on its way any more."""
+        """Note that no batch is in transit any more."""
         self._at_hand.clear()
 
     def came(self, place: int, port: int, row: int, reached_ms: int) -> None:
-        """An operator is given a row."""
+        """Record the arrival of a row at an operator."""
         arrival = TracedArrival(row, port, len(self.rows), reached_ms)
         self._arrivals.setdefault(place, []).append(arrival)
 
     def arrivals(self, place: int) -> Sequence[TracedArrival]:
-        """In the order in which they came."""
+        """Return the arrivals at an operator, in their order."""
         return self._arrivals.get(place, ())
 
     # --- links ------------------------------------------------------------------------------------
 
     def link(self, to: Sequence[int]) -> int:
-        """A name for all of these rows and links: it costs the same however many rows they lead to."""
+        """Return one link for all of these rows and links. Its cost does not depend on the number of
+        rows."""
         self._links.append(to)
         return -1 - len(self._links)
 
     def linked(self, link: int) -> tuple[list[int], bool]:
-        """The rows that a link leads to, in their order, and whether it leads to stored state, too."""
+        """Return the rows to which a link leads, in their order, and whether it also leads to stored
+        state."""
         seen, rows, todo = set[int](), set[int](), [link]
         while todo:
             one = todo.pop()

@@ -1,4 +1,4 @@
-"""Traces each operator of a plan: picks the rule that explains its rows. If the operator calls a user
+"""Traces each operator of a plan: selects the rule that explains its rows. If the operator calls a user
 function, the trace uses a traced copy of that function."""
 
 from __future__ import annotations
@@ -38,22 +38,22 @@ from rheos.ops.lineage.reasons import (
 
 @dataclass(frozen=True)
 class TracedOperator:
-    """One operator."""
+    """One operator with its trace."""
 
     spec: OperatorSpec
-    """The spec that runs: the program's, or one whose function is traced."""
+    """Spec that runs: the program's, or one whose function is traced."""
     rule: RowRule
     trace: FunctionTrace | None = None
 
 
 def watched(planned: PlannedOperator, place: int, ledger: Ledger, *, restored: bool) -> TracedOperator:
-    """Return how to watch one operator.
+    """Return how to trace one operator.
 
     Args:
-        planned: The operator.
-        place: Its number in the plan.
-        ledger: Where its rows are noted.
-        restored: Whether it begins with state.
+        planned: the operator.
+        place: its number in the plan.
+        ledger: the ledger that records its rows.
+        restored: whether it begins with restored state.
     """
     spec, origin = planned.spec, planned.spec.origin()
     rule = _rule(origin, planned, place, ledger)

@@ -1,8 +1,8 @@
 """Rules that find the input rows from which an operator made a row, one for each family of operators.
 
 A rule uses the operator's semantics, the rows that had arrived by then, and the call that emitted the
-row. It does not leave rows out to see what changes. If a rule cannot tell which of several rows
-contributed, it names all candidates and the reason (`doubt`).
+row. It does not run the operator without some rows to compare the results. If a rule cannot tell which
+of several rows contributed, it names all candidates and the reason (`doubt`).
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ _MS = pa.timestamp("ms", "UTC")
 
 @dataclass(frozen=True)
 class Reason:
-    """The rows that one row of an operator was made of, and how."""
+    """The rows from which one row of an operator was made, and how."""
 
     rows: Sequence[int] = ()
-    """The rows that it was made of, by their numbers in the ledger."""
+    """Their numbers in the ledger."""
     key: Mapping[str, Any] = field(default_factory=dict)
     """Key values by the operator's key columns; empty if it has no key, or if the key is unknown."""
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
     from_state: bool | None = False
-    """Whether it was made of stored state, too; None: where there is some of the key and window."""
+    """Whether stored state contributed, too. None: undecided, if state of the key and window exists."""
     doubt: str | None = None
 
 
 class RowRule(ABC):
-    """Finds the rows that a row of one operator was made of."""
+    """A rule that finds the rows from which a row of one operator was made."""
 
     one_by_one: ClassVar[bool] = True
-    """Whether the operator is to be given each row by itself."""
+    """Whether the operator must receive each row by itself."""
 
     def __init__(self, planned: PlannedOperator, place: int, ledger: Ledger) -> None:
         self.planned = planned
@@ -53,7 +53,7 @@ class RowRule(ABC):
         self._by_key: list[dict[tuple[Any, ...], list[TracedArrival]]] | None = None
 
     def reason(self, number: int, row: TracedRow) -> Reason:
-        """Return the reason of the row of that number in the ledger, which the operator emitted."""
+        """Return the reason of the row with that number in the ledger, which the operator emitted."""
         if row.call.by is Called.RESTORED:
             return Reason(from_state=True)
         if row.tag != MAIN and row.detail is None:
@@ -64,7 +64,7 @@ class RowRule(ABC):
     def _made(self, number: int, row: TracedRow) -> Reason: ...
 
     def _sent_aside(self, number: int, row: TracedRow) -> Reason:
-        """A row as it came, such as a late one."""
+        """Return the reason of a row that was emitted unchanged, such as a late one."""
         if row.call.by is Called.ROW:
             return Reason([row.call.row])
         names = visible(row.batch.schema).names
@@ -75,15 +75,16 @@ class RowRule(ABC):
                 return Reason([arrival.row])
         return Reason(from_state=True)
 
-    # --- what came --------------------------------------------------------------------------------
+    # --- arrivals ---------------------------------------------------------------------------------
 
     def _arrived(self, number: int) -> Iterator[TracedArrival]:
-        """Before the row of that number was given."""
+        """Yield the arrivals before the row with that number was emitted."""
         return (each for each in self.ledger.arrivals(self.place) if each.before <= number)
 
     def _of_key(self, port: int, key: Mapping[str, Any], number: int) -> list[TracedArrival]:
-        """The rows of a key that had come by a port, without those that were late. The key is by the
-        columns of the first port; where it has not all of them, of all keys that have these."""
+        """Return the rows of a key that had arrived at a port, except late ones. The key is by the
+        columns of the first port. If it lacks some of them, return the rows of all keys that have these
+        values."""
         names = self.planned.ports[0].keys
         if self._by_key is None:
             self._by_key = [{} for _ in self.planned.ports]
@@ -121,7 +122,7 @@ class RowRule(ABC):
 
 
 class EachRow(RowRule):
-    """Each row is made of one."""
+    """A rule for rows that are each made from one row."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
         if row.call.by is Called.ROW:
@@ -134,7 +135,7 @@ class EachRow(RowRule):
 
 
 class RowForRow(EachRow):
-    """As many rows as came, in their order."""
+    """A rule for operators that emit exactly one row per input row, in order."""
 
     one_by_one = False
 
@@ -145,7 +146,7 @@ class RowForRow(EachRow):
 
 
 class OfSource(RowRule):
-    """A source's rows are made of none."""
+    """A rule for the rows of a source, which are made from no other rows."""
 
     one_by_one = False
 
@@ -157,7 +158,7 @@ class OfSource(RowRule):
 
 
 class OfFunction(RowRule):
-    """Explains a row by everything that the call of its function had seen."""
+    """A rule that explains a row by everything that the call of its function had seen."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
         assert isinstance(row.detail, FunctionCall)
@@ -167,7 +168,7 @@ class OfFunction(RowRule):
 
 
 class OfKey(RowRule):
-    """All rows of the key that had come by then."""
+    """A rule that names all rows of the key that had arrived by then."""
 
     def __init__(
         self, planned: PlannedOperator, place: int, ledger: Ledger, doubt: str | None = None
@@ -187,7 +188,7 @@ class OfKey(RowRule):
 
 
 class OfMatch(RowRule):
-    """The rows that a pattern matched, which its match lists by step. Equal rows may be mistaken for
+    """A rule for pattern matches, which list the matched rows by step. Equal rows may be mistaken for
     each other."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
@@ -213,8 +214,9 @@ class OfMatch(RowRule):
 
 
 class OfFiredWindow(RowRule):
-    """The rows of the key whose time is in the window and that were not late for it. A row is not late
-    if `end - 1 + lateness` is beyond the watermark of its own split, or of the operator."""
+    """A rule for windows: the rows of the key whose time is in the window and that were not late for
+    it. A row is not late if `end - 1 + lateness` is beyond the watermark of its own split, or of the
+    operator."""
 
     def __init__(
         self,
@@ -250,8 +252,8 @@ class OfFiredWindow(RowRule):
 
 
 class OfPartials(OfFiredWindow):
-    """The partial aggregates of a window. They belong to panes; an operator upstream has already
-    counted late rows."""
+    """A rule for the partial aggregates of a window. They belong to panes; an operator upstream has
+    already counted late rows."""
 
     def _in(self, window: tuple[int, int], arrival: TracedArrival) -> bool:
         start, end = window

@@ -41,11 +41,11 @@ from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, T
 from rheos.ops.lineage.operator_rules import TracedOperator, watched
 from rheos.runtimes.host.awaited_calls import wait_for
 
-# --- the operators of a chain: each row that goes in or comes out is noted ----------------------------
+# --- the operators of a chain, with a record of each row that they receive or emit --------------------
 
 
 Details = Callable[[Out], Sequence[SplitPlace | FunctionCall | None]]
-"""Details of each row that an operator emits, in addition to its call."""
+"""Returns details of each row that an operator emits, in addition to its call."""
 
 
 def nothing_known(out: Out) -> Sequence[None]:
@@ -64,8 +64,9 @@ class TracedTree(UntimedTree):
         one_by_one: Sequence[bool],
         details: Sequence[Details],
     ) -> None:
-        """By operator: whether it is given each row by itself, as which of several a row was made of
-        does not show; and what is known of what it gives."""
+        """Make the tree. `one_by_one` is whether each operator receives rows one by one, because the
+        origin of a row in a batch would be unknown. `details` returns what is known of the rows that
+        each emits."""
         super().__init__(chain, make, outputs, wait_for=wait_for)
         self._ledger = ledger
         self._first_place = first_place
@@ -121,7 +122,7 @@ class TracedTree(UntimedTree):
         return super().polled(outs)
 
     def call_of(self, index: int) -> TracedCall:
-        """Return the call that an operator is in."""
+        """Return the current call of an operator."""
         return self._calls[index]
 
     def in_flight(self, rows: InFlight) -> Work[None]:
@@ -156,19 +157,19 @@ class TracedRun(TapedRun):
         tapes: Mapping[OperatorId, Tape],
         beginning: Beginning,
     ) -> None:
-        """Raises the RheosError of an operator that cannot be made."""
+        """Make the operators. Raise the RheosError of an operator that cannot be made."""
         self.ledger = Ledger()
         self.operators: dict[OperatorId, int] = {}
-        """The place of each operator in the ledger."""
+        """Place of each operator in the ledger."""
         self.watched: list[TracedOperator] = []
-        """The operators, by place."""
+        """Operators by their place."""
         self._tapes = tapes
         self._trees: dict[ChainId, TracedTree] = {}
         self._reads: dict[ChainId, _Read] = {}
         super().__init__(job, plan, beginning, _ROWS_AT_ONCE)
 
     def run(self) -> None:
-        """Read all tapes to their ends; the source with the least event time reads next. Raises the
+        """Read all tapes to their ends; the source with the lowest event time reads next. Raise the
         RheosError of what fails."""
         self.open()
         self.ledger.passed_on()
@@ -236,13 +237,13 @@ class TracedRun(TapedRun):
 
 
 class _Sink(Operator):
-    """Stands for a sink: that rows come is noted."""
+    """An operator that replaces a sink, and does nothing: the tree records the rows."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         return iter(())
 
 
-# --- where a source's rows lie ------------------------------------------------------------------------
+# --- positions of a source's rows ---------------------------------------------------------------------
 
 
 class _Read:
@@ -252,13 +253,13 @@ class _Read:
     def __init__(self, watermark: Watermark | None) -> None:
         self._watermark = watermark
         self.rows: deque[tuple[str, RowPlaces | None]] = deque()
-        """The split of each batch, and the places of its rows there."""
+        """The split of each batch, and the positions of its rows."""
         self.rejected: deque[tuple[str, RowPlaces]] = deque()
         self._reached_ms: dict[str, int] = {}
         self._at_end: dict[str, int] = {}
-        """By split, how far it had come."""
+        """Event time that each split has reached."""
         self.has_ended = False
-        """Whether one has, since the operator was asked last."""
+        """Whether a split has ended since the operator was last polled."""
 
     def details(self, out: Out) -> list[SplitPlace]:
         split, places = (self.rows if out.tag == MAIN else self.rejected).popleft()
@@ -274,9 +275,11 @@ class _Read:
             self._reached_ms[split] = max(before, int(times.max()))
 
     def may_end(self, split: str) -> bool:
-        """Return whether a split that is read may end. Splits end one at a time, the slowest first: a
-        job has read them one after the other, and the last one holds event time back. The reader asks
-        again until it may."""
+        """Return whether a split whose tape is read may end.
+
+        Splits end one at a time, the slowest first: a job has read them one after the other, and the
+        last one holds event time back. The reader asks again until it may end.
+        """
         is_known = split in self._at_end
         self._at_end.setdefault(split, self._reached_ms.get(split, MIN_TIMESTAMP_MS))
         is_behind = split == min(self._at_end, key=self._at_end.__getitem__)
@@ -306,9 +309,9 @@ class _NotedReader(WrappedReader):
         self._split = split.id
         self._read = read
         self._first = True
-        """Nothing was given yet."""
+        """Whether nothing was emitted yet."""
         self._waits = False
-        """To end, until others have."""
+        """Whether the split waits to end until others have."""
 
     def has_caught_up(self) -> bool:
         return not self._waits and super().has_caught_up()

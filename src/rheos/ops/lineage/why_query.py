@@ -1,8 +1,8 @@
-"""Why a job gave a row: `why`.
+"""Explains why a job emitted a row: `why`.
 
-A checkpoint of the job is copied into memory, and its input from there on is written to tapes, as for a
-fork. The program that runs goes on from it over the tapes, watched, with sinks that only note what they
-are given. Nothing of the job is opened for writing.
+It copies a checkpoint of the job into memory, and records the subsequent input on tapes, as `fork`
+does. The running program continues from it over the tapes, traced, with sinks that only record their
+rows. No file of the job is opened for writing.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class WhyResult:
     job: JobId
     sink: str
     checkpoint: int | None
-    """The number of the checkpoint that the program was run once more from; None: from the beginning of
-    its input."""
+    """Number of the checkpoint from which the program was run again; None: from the beginning of its
+    input."""
     rows_read: Mapping[str, int]
     """Number of rows read from each source, by its name."""
     given: int
@@ -51,9 +51,9 @@ class WhyResult:
     matches: int
     """Number of them that match."""
     rows: Sequence[ExplainedRow]
-    """The newest of these, the newest first."""
+    """The newest of the matches, the newest first."""
     reservations: Sequence[Reservation]
-    """Operators on the way of which it is not certain that they gave in the job what they give here."""
+    """Operators on the path whose rows may differ between the job and this run."""
 
 
 def why(
@@ -139,7 +139,7 @@ def _named(checkpoint: CopiedCheckpoint | None) -> str:
     return "the start" if checkpoint is None else f"checkpoint {checkpoint.savepoint.entry.checkpoint}"
 
 
-# --- what is asked ------------------------------------------------------------------------------------
+# --- the request --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -147,7 +147,7 @@ class _Asked:
     sink: PlannedOperator
     name: str
     values: Mapping[str, Any]
-    """As the sink's columns have them."""
+    """Values in the types of the sink's columns."""
 
     @property
     def shown(self) -> str:
@@ -174,7 +174,7 @@ class _Asked:
 
 
 def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> Any:
-    """As the column has it. Raises ConfigurationError where it can have no such value."""
+    """Return the value in the column's type. Raise ConfigurationError if the column cannot have it."""
     if name not in columns.names:
         raise ConfigurationError(
             f"{sink.site}: the rows of the sink {sink.name!r} have no column {name!r}",
@@ -206,7 +206,8 @@ def _answer(
     length_ms: int | None,
     most: int,
 ) -> tuple[WhyResult | None, int]:
-    """None where the sink is given no such row from there on; and how many it is given."""
+    """Return the answer, or None if the sink receives no such row from there on; and the number of rows
+    that it receives."""
     input = CheckpointInput(checkpoint, plan, length_ms)
     restored = {} if checkpoint is None else state_of(checkpoint)
     with scratch_folder(None) as folder:

@@ -1,4 +1,4 @@
-"""Servers for development and tests: the work of `rheos servers` and `rheos.testing.servers`.
+"""Servers for development and tests, for `rheos servers` and `rheos.testing.servers`.
 
 A further server is a class that derives from `Server`, and the `server` of a connector's registration.
 """

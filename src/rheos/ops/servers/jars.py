@@ -24,7 +24,7 @@ from rheos.runtimes.host.user_cache import user_cache
 CENTRAL = "https://repo1.maven.org/maven2"
 _AT_ONCE = 8
 _TIMEOUT_S = 600.0
-"""Time for one jar as a whole."""
+"""Time limit for one jar."""
 _WITHOUT_NETWORK = (
     "if this machine reaches Maven Central through a mirror, set RHEOS_MAVEN=https://host/path"
 )
@@ -36,7 +36,7 @@ class Jar:
     artifact: str
     version: str
     classifier: str
-    """Empty for most."""
+    """Maven classifier; empty for most jars."""
     sha256: str
     size_bytes: int
 
@@ -46,12 +46,12 @@ class Jar:
 
     @property
     def path(self) -> str:
-        """Within a repository."""
+        """Path within a repository."""
         return f"{self.group.replace('.', '/')}/{self.artifact}/{self.version}/{self.name}"
 
 
 def listed(name: str) -> Sequence[Jar]:
-    """The jars of a list."""
+    """Return the jars of a list."""
     jars = []
     for line in _file(name).read_text().splitlines():
         if line and not line.startswith("#"):
@@ -64,7 +64,7 @@ def listed(name: str) -> Sequence[Jar]:
 def installed(name: str) -> Path:
     """Return the folder with the jars of a list, and download them first if they are missing.
 
-    Raises ConfigurationError if a jar cannot be downloaded or does not match the list.
+    Raise ConfigurationError if a jar cannot be downloaded or does not match the list.
     """
     jars = listed(name)
     folder = default_folder() / f"{name}-{hashlib.sha256(_file(name).read_bytes()).hexdigest()[:16]}"
@@ -100,7 +100,7 @@ def _download(jars: Sequence[Jar], folder: Path) -> None:
         try:
             new.rename(folder)
         except OSError:
-            if not folder.is_dir():  # Else somebody else has put it there meanwhile.
+            if not folder.is_dir():  # Otherwise another process has put it there meanwhile.
                 raise
     except OSError as error:
         raise ConfigurationError(

@@ -1,4 +1,4 @@
-"""A server that is jars of Maven Central, run by the Java of this machine."""
+"""A server that consists of jars of Maven Central, run by the Java of this machine."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rheos.runtimes.spark import class_archive
 from rheos.runtimes.spark.jvm_options import find_java
 
 _SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
-"""No more compiling than a short life is worth."""
+"""Options that compile little, because the process lives only briefly."""
 
 
 class JavaServer(Server):
-    """Its jars are in the list of its name (`jars.py`)."""
+    """A server whose jars are in the list of its name (`jars.py`)."""
 
     title: ClassVar[str]
     """Name of the server in error messages."""
     writes_archive: ClassVar[bool] = False
-    """Whether its first JVM leaves an archive of its classes, by which later ones start sooner. To
-    write it takes some seconds at the end, and more the more classes there are."""
+    """Whether its first JVM leaves an archive of its classes, with which later ones start faster.
+    Writing it takes some seconds at the end, depending on the number of classes."""
 
     def __init__(self, *, port: int | None = None, data: str | Path | None = None) -> None:
         super().__init__(port=port, data=data)
@@ -37,8 +37,8 @@ class JavaServer(Server):
             self._archive = class_archive.java_options(version, self._jars, of=self.name)
 
     def java(self, *options: str, may_archive: bool = True) -> list[str]:
-        """A command line up to the class that is run. Only the server itself may write the archive of
-        classes by which it starts sooner."""
+        """Return a command line up to the class to run. Only the server itself may write the archive of
+        classes."""
         assert self._java is not None
         archive = [each for each in self._archive if may_archive or "AtExit" not in each]
         return [self._java, *_SHORT_LIVED, *options, "-cp", f"{self._jars}/*", *archive]

@@ -1,5 +1,5 @@
-"""A real Apache Kafka, of one broker that is its own controller (KRaft), and further ones if need be,
-without Docker: some 45 MB of jars from Maven Central on Java 17."""
+"""A real Apache Kafka without Docker: some 45 MB of jars from Maven Central on Java 17. The first
+broker is its own controller (KRaft); further ones can join."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _JVM = (
     "-Xmx384m",
     "-Dorg.slf4j.simpleLogger.showDateTime=true",
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
-    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # It says when it has started.
+    "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",  # It logs when it has started.
 )
 _FORMAT_WITHIN_S = 120.0
 _KEYSTORE = "keys.p12"
@@ -77,7 +77,7 @@ class KafkaBroker(JavaServer):
         self._behind = dict(behind or {})
         self._settings = dict(settings or {})
         self._controller_port: int | None = None
-        # It may not begin with a hyphen.
+        # It must not begin with a hyphen.
         self._cluster = "R" + base64.urlsafe_b64encode(uuid.uuid4().bytes).decode()[1:22]
 
     @property
@@ -94,13 +94,13 @@ class KafkaBroker(JavaServer):
 
     @property
     def certificate(self) -> Path:
-        """The file (PEM) of what a client trusts that comes by TLS (`ssl.ca.location`)."""
+        """File (PEM) that a TLS client must trust (`ssl.ca.location`)."""
         assert self._folder is not None
         return self._folder / "certificate.pem"
 
     @property
     def node(self) -> int:
-        """The number of the broker."""
+        """Number of the broker."""
         return self._node
 
     def command(self, folder: Path, port: int) -> Sequence[str]:
@@ -144,7 +144,7 @@ class KafkaBroker(JavaServer):
             "listeners": ",".join([*at, *([f"CONTROLLER://{controller}"] if has_controller else [])]),
             "advertised.listeners": ",".join(advertised),
             "log.dirs": folder / "log",
-            # One broker has no others to copy to, and a group does not wait for members that come late.
+            # A single broker has no others to replicate to, and a group need not wait for late members.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": 1,
@@ -154,7 +154,7 @@ class KafkaBroker(JavaServer):
             "share.coordinator.state.topic.min.isr": 1,
             "share.coordinator.state.topic.num.partitions": 1,
             "group.initial.rebalance.delay.ms": 0,
-            # One that was killed may start again when its session has ended.
+            # A killed broker may start again when its session has ended.
             "broker.heartbeat.interval.ms": 300,
             "broker.session.timeout.ms": 2000,
             "controlled.shutdown.enable": "false",
@@ -184,7 +184,8 @@ class KafkaBroker(JavaServer):
         }
 
     def _make_certificate(self, folder: Path) -> None:
-        """The key is in a folder that only its user can enter; the password guards nothing."""
+        """Make the key and the certificate. They are in a folder that only its user can enter; the
+        password protects nothing."""
         keytool = [*self.java(may_archive=False), "-m", "java.base/sun.security.tools.keytool.Main"]
         store = ["-keystore", str(folder / _KEYSTORE), "-storepass", _KEYSTORE_PASSWORD, "-alias", "it"]
         made = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=Kafka for tests", "-validity", "3650"]
@@ -195,7 +196,7 @@ class KafkaBroker(JavaServer):
         )
 
     def _format(self, properties: Path) -> None:
-        # The archive is of the classes of the first JVM that ends: the broker's.
+        # The archive must contain the classes of the broker, whose JVM ends first.
         tool = [*self.java(*_JVM, may_archive=False), "kafka.tools.StorageTool", "format"]
         cluster = ["--cluster-id", self._first._cluster]
         self._run([*tool, *cluster, "--config", str(properties)], properties.parent)

@@ -1,14 +1,14 @@
-"""Keeps a server that must not outlive who started it:
-`python keeper.py LOG FOLDER SIGNAL USER COMMAND...`.
+"""Keeps a server that must not outlive its starter: `python keeper.py LOG FOLDER SIGNAL USER
+COMMAND...`.
 
-It runs the command, as USER if one is named, with its output appended to LOG, and reads its own
-standard input, a pipe of which the starter holds the other end:
+It runs the command, as USER if one is named, and appends its output to LOG. It reads its own standard
+input, a pipe whose other end the starter holds:
 
     s          end the server, as a user would (SIGNAL, a number), and itself
     k          kill the server (SIGKILL), and itself
-    the end    the starter is gone, however it went: end the server, and remove FOLDER, if one is named
+    the end    the starter has ended, for whatever reason: end the server, and remove FOLDER, if named
 
-It is a script of the standard library alone, so that it starts at once.
+The script uses only the standard library, so that it starts at once.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from pathlib import Path
 from typing import Any
 
 _GRACE_S = 20.0
-"""Maximum time for a server to end by itself."""
+"""Maximum time in seconds for a server to end by itself."""
 _LOOK_S = 1.0
-"""A process that the starter has forked may hold the pipe open after its death: so its id is looked
-at now and then, too."""
+"""Seconds between checks of the starter's id. A process that the starter has forked may hold the pipe
+open after the starter's death."""
 _PR_SET_PDEATHSIG = 1
 
 
@@ -46,7 +46,7 @@ def main(log: str, folder: str, ends_by: int, user: str, command: list[str]) -> 
             stdout=output,
             stderr=subprocess.STDOUT,
             **_identity(user),
-            # Called when it is the user's already: who becomes another user forgets what this asks.
+            # Called as the final user: a change of user cancels the request.
             preexec_fn=_die_with_parent,
         )
     while server.poll() is None:
@@ -85,7 +85,7 @@ def _end(server: subprocess.Popen[bytes], ends_by: int) -> int:
 
 
 def _thaw(server: int) -> None:
-    """Let the server and its children continue: while they are suspended (`Server.freeze`), they see
+    """Let the server and its children continue. While they are suspended (`Server.freeze`), they notice
     neither a signal nor the end of their parent, and would stay for ever."""
     of_parents = _children()
     waiting = [server]
@@ -97,19 +97,19 @@ def _thaw(server: int) -> None:
 
 
 def _children() -> dict[int, list[int]]:
-    """Return the processes of each parent. Without /proc, as on macOS, there are none."""
+    """Return the processes of each parent. Without /proc, as on macOS, return none."""
     of_parents: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # The name of a program, in brackets, may hold anything.
+            # The name of a program, in brackets, may contain any character.
             parent = int(stat.read_text(errors="replace").rpartition(")")[2].split()[1])
             of_parents.setdefault(parent, []).append(int(stat.parent.name))
     return of_parents
 
 
 def _die_with_parent() -> None:
-    """Ask the system to kill this process when its parent dies, if the system can. So a killed keeper
-    leaves no server running."""
+    """Request that the system kills this process when its parent dies, if the system can. So a killed
+    keeper leaves no server running."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -2,8 +2,8 @@
 
 It has the core and HTTP, and none of its plugins: no security, no SQL, no scripts.
 
-Its own starter wants files that are in no jar, and refuses to run as root. So a class of twenty lines
-starts the node (`OpenSearchNode.java`), which Janino compiles, as a JRE has no compiler.
+Its own starter needs files that are in no jar, and refuses to run as root. So a class of twenty lines
+starts the node (`OpenSearchNode.java`). Janino compiles it, as a JRE has no compiler.
 """
 
 from __future__ import annotations

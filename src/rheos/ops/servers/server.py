@@ -1,12 +1,12 @@
-"""A server for development and tests: it listens on loopback alone, and ends with who started it.
+"""A server for development and tests: it listens only on loopback, and ends with its starter.
 
-A system is one class that derives from `Server`: what it needs (`install`), what it is started with
-(`command`), and which line of its output says that it is ready. The rest is here.
+A system is one class that derives from `Server`. It defines how to get it (`install`), how to start it
+(`command`), and which line of its output shows that it is ready. The rest is here.
 
     new ──start──> running ──stop, kill──> stopped ──start──> running ... ──close──> closed
 
-A stopped server keeps its port and its data. A server whose starter dies, by whatever signal, ends too,
-and its data with it unless the user has named their folder.
+A stopped server keeps its port and its data. If the starter dies, by whatever signal, the server ends,
+too, and its data are removed unless the user has named their folder.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ _KEEPER = Path(__file__).with_name("keeper.py")
 
 
 class Server(ABC):
-    """Starts and ends one server. Use it in a `with`, or call `close`.
+    """A server that can be started and ended. Use it in a `with`, or call `close`.
 
     Args:
-        port: where it listens; None takes a free one.
-        data: the folder of its data, which is made if it is not there, and stays. None takes a private
-            folder that goes with the server.
+        port: where it listens; None selects a free one.
+        data: the folder of its data, which is created if it is missing, and stays. None uses a private
+            folder that is removed with the server.
     """
 
     name: ClassVar[str]
-    """As users write it: `rheos servers NAME`."""
+    """Name in the command `rheos servers NAME`."""
     ready: ClassVar[str]
     """Text that appears in the server's output once it serves."""
     port_taken: ClassVar[str] = "Address already in use"
@@ -65,12 +65,12 @@ class Server(ABC):
         self._folder: Path | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
 
-    # --- what a system says --------------------------------------------------------------------------
+    # --- to be defined by each system ----------------------------------------------------------------
 
     @abstractmethod
     def install(self) -> None:
-        """Fetches what the server is made of, if that is not here yet. Raises ConfigurationError where
-        it cannot be had on this machine: a test that needs it is skipped then."""
+        """Download the server if it is missing here. Raise ConfigurationError if it cannot be installed
+        on this machine: a test that needs it is then skipped."""
 
     @abstractmethod
     def command(self, folder: Path, port: int) -> Sequence[str]:
@@ -79,7 +79,7 @@ class Server(ABC):
         needs."""
 
     def runs_as(self) -> str | None:
-        """The user of the system whose process it is, where it is not to be that of who starts it."""
+        """The system's user as which it runs; None for the user who starts it."""
         return None
 
     @property
@@ -87,7 +87,7 @@ class Server(ABC):
         """URL with which a client connects. Known from the first start on."""
         return self.address
 
-    # --- what users do with it -----------------------------------------------------------------------
+    # --- for users -----------------------------------------------------------------------------------
 
     @property
     def address(self) -> str:
@@ -99,17 +99,17 @@ class Server(ABC):
 
     @property
     def log(self) -> Path:
-        """The file with all that it has printed."""
+        """File with all its output."""
         assert self._folder is not None
         return self._folder / "server.log"
 
     @property
     def running(self) -> bool:
-        """Whether the server's process is there."""
+        """Whether the server's process is alive."""
         return self._keeper is not None and self._keeper.poll() is None
 
     def start(self) -> Self:
-        """Starts it, and returns when it is ready. Raises ConfigurationError where that fails."""
+        """Start it, and return when it is ready. Raise ConfigurationError if that fails."""
         if self.running:
             return self
         self.install()
@@ -130,15 +130,15 @@ class Server(ABC):
         raise AssertionError("the last try returns or raises")
 
     def stop(self) -> None:
-        """Ends it as a user would, and returns when it has ended. Its data stay."""
+        """End it cleanly, and return when it has ended. Its data stay."""
         self._end(b"s")
 
     def kill(self) -> None:
-        """Kills it (SIGKILL), and returns when it is dead. Its data stay as they were."""
+        """Kill it (SIGKILL), and return when it is dead. Its data stay as they were."""
         self._end(b"k")
 
     def freeze(self) -> None:
-        """Stop its processes where they are (SIGSTOP): clients stay connected, and get no answer."""
+        """Suspend its processes (SIGSTOP): clients stay connected, and get no answer."""
         for process in self._processes():
             process.suspend()
 
@@ -152,7 +152,7 @@ class Server(ABC):
         return [] if keeper is None else psutil.Process(keeper.pid).children(recursive=True)
 
     def close(self) -> None:
-        """Ends it for good, and removes its data unless the user has named their folder."""
+        """End it for good, and remove its data unless the user has named their folder."""
         self.stop()
         if self._given_data is None and self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -179,7 +179,8 @@ class Server(ABC):
         return Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
 
     def _started(self, command: Sequence[str]) -> str | None:
-        """None once it is ready; what it has said where it has ended before, or takes too long."""
+        """Start the keeper. Return None once the server is ready. If the server ends before, or takes
+        too long, return its output."""
         before = self.log.stat().st_size if self.log.exists() else 0
         removed = "" if self._given_data is not None else str(self._folder)
         kept = [str(self.log), removed, str(int(self.ends_by)), self.runs_as() or "", *command]
@@ -187,7 +188,7 @@ class Server(ABC):
             [sys.executable, "-I", "-S", str(_KEEPER), *kept],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
-            # A Ctrl-C in the terminal is for who started it, who ends it in order.
+            # Ctrl-C in the terminal reaches only the starter, which then ends the server cleanly.
             start_new_session=True,
         )
         deadline = time.monotonic() + _READY_WITHIN_S
@@ -223,7 +224,7 @@ class Server(ABC):
 
 
 def free_port() -> int:
-    """A port of loopback at which nobody listens just now."""
+    """Return a port of loopback at which nobody listens at the moment."""
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         port: int = probe.getsockname()[1]
