@@ -45,9 +45,7 @@ class JobHandle(JobMethods, ABC):
 
     def take_collected(self) -> Mapping[str, pa.Table]:
         """Return the rows of complete checkpoints that collect sinks have gathered since the last call.
-
-        They are no longer part of the result. A job without checkpoints has no rows before its end.
-        """
+        They are no longer part of the result. A job without checkpoints has no rows before its end."""
         return {}
 
     def figures(self) -> MetricsReport:

@@ -101,11 +101,9 @@ class ControlledRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> JobHandle:
-        """Start the job. Raise ConfigurationError also if another driver runs it.
-
-        With `config.standby`, wait until that driver is gone. If the job ends first, the returned job
-        is over.
-        """
+        """Start the job. Raise ConfigurationError also if another driver runs it. With
+        `config.standby`, wait until that driver is gone. If the job ends first, the returned job is
+        over."""
         program = started_program(plan.context.parameters.over)
         config = replace(config, driver=str(this_process()))
         with ExitStack() as undo:

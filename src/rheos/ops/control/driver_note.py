@@ -105,11 +105,8 @@ class HeldNote:
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> DriverNote | None:
         """Wait until no driver runs the job, take it, and return None. If it has ended under another
-        driver meanwhile, do not take it, and return that driver's note.
-
-        Call `behind` with each driver for which this one waits. Keep waiting while the store cannot be
-        read.
-        """
+        driver meanwhile, do not take it, and return that driver's note. Call `behind` with each driver
+        for which this one waits. Keep waiting while the store cannot be read."""
         look = driver_of if looks is None else looks
         standby, told = Standby(), ""
         while True:
@@ -229,11 +226,8 @@ class NoteKeeper:
         self._thread.start()
 
     def close(self, outcome: Outcome | None = None) -> None:
-        """Release the note. `outcome` is that of the job; None if its driver failed.
-
-        Wait at most as long as a slow store takes to write a note. May be called again: the first call
-        counts.
-        """
+        """Release the note. `outcome` is that of the job; None if its driver failed. Wait at most as
+        long as a slow store takes to write a note. May be called again: the first call counts."""
         if not self._over.is_set():
             self._outcome = outcome
         self._over.set()

@@ -95,10 +95,8 @@ class Debugged:
 
     def steps(self, listener: ReplayListener | None = None) -> Iterator[DebugStep]:
         """Yield the steps. `listener` is notified before and after the function of each step is called.
-
         An error of the function is in the last step. Raise errors of upstream operators, and
-        ReplayStoppedError.
-        """
+        ReplayStoppedError."""
         origin = self.origin
         with working_as(origin.started):
             replica = Replica(origin.keyed, origin.plan, origin.begin)

@@ -275,11 +275,9 @@ class _Read:
             self._reached_ms[split] = max(before, int(times.max()))
 
     def may_end(self, split: str) -> bool:
-        """Return whether a split whose tape is read may end.
-
-        Splits end one at a time, the slowest first: a job has read them one after the other, and the
-        last one holds event time back. The reader asks again until it may end.
-        """
+        """Return whether a split whose tape is read may end. Splits end one at a time, the slowest
+        first: a job has read them one after the other, and the last one holds event time back. The
+        reader asks again until it may end."""
         is_known = split in self._at_end
         self._at_end.setdefault(split, self._reached_ms.get(split, MIN_TIMESTAMP_MS))
         is_behind = split == min(self._at_end, key=self._at_end.__getitem__)

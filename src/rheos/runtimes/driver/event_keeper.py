@@ -35,11 +35,9 @@ _RETRY_AFTER_US = 5_000_000
 
 
 class EventKeeper:
-    """The event log of one driver. The master calls it; any thread may call `newest_first`.
-
-    The I/O executor reads and writes the files. A failed read or write is tried again, and never fails
-    the job.
-    """
+    """The event log of one driver. The master calls it; any thread may call `newest_first`. The I/O
+    executor reads and writes the files. A failed read or write is tried again, and never fails the
+    job."""
 
     def __init__(
         self,

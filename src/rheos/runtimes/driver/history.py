@@ -26,11 +26,8 @@ from rheos.core.protocol.ports import Completion, IoExecutor, Store
 
 
 class HistoryKeeper:
-    """The history of one driver. The master calls it; any thread may call `view`.
-
-    The I/O executor reads and writes the files. A failed read or write is tried again, and never fails
-    the job.
-    """
+    """The history of one driver. The master calls it; any thread may call `view`. The I/O executor
+    reads and writes the files. A failed read or write is tried again, and never fails the job."""
 
     def __init__(
         self, job: JobId, store: Store, io: IoExecutor, config: HistoryConfig, *, kept: bool

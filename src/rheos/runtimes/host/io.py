@@ -40,11 +40,8 @@ _CLOSES_WITHIN_S = 5.0
 
 
 class ThreadedLoop:
-    """An EventLoop in a thread of its own. That thread calls `wake` after each completion.
-
-    The process ends without waiting for the loop, so a function that blocks its thread delays nothing
-    else.
-    """
+    """An EventLoop in a thread of its own. That thread calls `wake` after each completion. The process
+    ends without waiting for the loop, so a function that blocks its thread delays nothing else."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._wake = wake

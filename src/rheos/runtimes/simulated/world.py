@@ -191,10 +191,8 @@ class World:
 
     def run(self, heard: Callable[[JobStatus], None] | None = None) -> JobResult:
         """Run to the end of the job. Call `heard` with its status once per second of virtual time.
-
         Raise the error that ended the job, JobFailedError if it does not end after the faults have
-        stopped, or InvariantError.
-        """
+        stopped, or InvariantError."""
         hear_at_us = self.clock.monotonic_us()
         for _ in count() if self._max_turns is None else range(self._max_turns):
             if heard is not None and self.clock.monotonic_us() >= hear_at_us + _HEARD_EVERY_US:
