@@ -115,13 +115,13 @@ class JobConfig:
     scaling: ScalingBounds | None = None
     """Bounds within which the parallelism follows the load; None: it stays as it is."""
     min_parallelism: int | None = None
-    """Minimum parallelism with which a job continues after it has lost slots for good; None: it waits
-    for them."""
+    """Minimum parallelism with which the job continues after a loss of slots; None: it waits for
+    them."""
     alerts: AlertConfig | None = None
     """Destination of changes of the job's health; None: none are sent."""
     until_now: bool = False
-    """Whether the job stops, with a checkpoint, once it has read the input that exists when it is
-    submitted."""
+    """Whether the job stops, with a checkpoint, once it has read the input that existed at its
+    start."""
     standby: bool = False
     """Whether this driver waits while another one runs the job, and takes over when that one is
     gone."""
@@ -352,8 +352,7 @@ class JobResult:
     had finished before, access raises ConfigurationError: an earlier run received the rows."""
 
     def counter(self, operator: str, name: str) -> int:
-        """Return a counter (`late`, `skipped`, ...) of the operator with that name; 0 if it never
-        counted."""
+        """Return a counter (`late`, `skipped`, ...) of the operator with that name, or 0."""
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
 
     def accumulator(self, operator: str, name: str) -> Accumulated:

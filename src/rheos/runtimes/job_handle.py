@@ -32,8 +32,7 @@ class JobHandle(JobMethods, ABC):
 
     @abstractmethod
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        """Wait until the job has ended, and return its result. Raise the RheosError that ended it, or
-        TimeoutError."""
+        """Wait for the end of the job, and return its result. Raise its error, or TimeoutError."""
 
     @abstractmethod
     def cancel(self) -> None:
@@ -65,8 +64,7 @@ def _warn_of_renaming(old: str, new: str) -> None:
 
 
 class WithoutCheckpoints(JobHandle):
-    """A job without checkpoints. It refuses operations that need them, and has no history or event
-    log."""
+    """A job without checkpoints. It refuses what needs them, and has no history or event log."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
         """Return the empty answer, or raise the operation's refusal."""

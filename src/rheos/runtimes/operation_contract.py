@@ -106,8 +106,7 @@ class AskedJob:
 
 
 class DrivenJob(Protocol):
-    """A job with a master, as the handlers see it. Each runtime implements how to wait for the
-    master."""
+    """A job with a master, as the handlers see it. Each runtime implements the wait for the master."""
 
     @property
     @abstractmethod
@@ -121,8 +120,8 @@ class DrivenJob(Protocol):
 
     @abstractmethod
     def savepoint_place(self, directory: str | None) -> str:
-        """Return the folder below which to write a savepoint. Raise RheosError if it cannot be
-        written."""
+        """Return the folder below which to write a savepoint. Raise RheosError if it is not
+        writable."""
 
     @abstractmethod
     def wait_until_over(self) -> None:
@@ -139,14 +138,12 @@ class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=Tr
     name: ClassVar[str]
     """Name in REST paths, in the audit log and as a command."""
     role: ClassVar[Role] = Role.LOOK
-    """The least role that may request it. The server's thread answers requests of `LOOK`
-    immediately."""
+    """The least role that may request it. The server's thread answers `LOOK` requests at once."""
     faces: ClassVar[frozenset[Face]] = EVERYWHERE
     reports: ClassVar[bool] = True
     """Whether the answer is data, which the command also prints as JSON."""
     timeout: ClassVar[str | None] = "30s"
-    """Default time for which the command waits. None: no such option, because the answer takes
-    `lasts_s`."""
+    """Default time for which the command waits. None: no such option, as the answer takes `lasts_s`."""
     always_admitted: ClassVar[bool] = False
     """Whether it is carried out even if the maximum number of operations is running."""
     ends_job: ClassVar[bool] = False
@@ -162,8 +159,7 @@ class JobOperation(msgspec.Struct, Generic[T], frozen=True, tag=True, kw_only=Tr
         return 0.0
 
     def text(self, answer: T) -> str | None:
-        """Return the answer as the command prints it; None for JSON, or for no output if it is not
-        data."""
+        """Return the answer as the command prints it; None for JSON, or nothing if it is not data."""
         return None
 
     def note(self, job: str) -> str | None:

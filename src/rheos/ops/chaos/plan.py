@@ -42,8 +42,7 @@ class Fault(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> frozenset[Fault]:
-        """Parse a list of faults such as "workers,driver". Raise ConfigurationError if one is
-        unknown."""
+        """Parse a list of faults: "workers,driver". Raise ConfigurationError if one is unknown."""
         names = [name.strip() for name in text.split(",") if name.strip()]
         unknown = [name for name in names if name not in set(cls)]
         if unknown or not names:

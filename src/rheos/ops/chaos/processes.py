@@ -22,8 +22,7 @@ _EXECUTOR = "CoarseGrainedExecutorBackend"
 
 class JobProcesses:
     """All processes that one process has started and that still live, whatever their parent is now.
-    `look` updates them. Call it now and then: it does not find a process whose parent ended in
-    between."""
+    Call `look` now and then: it does not find a process whose parent has ended in between."""
 
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}

@@ -1,5 +1,4 @@
-"""Starts a job, injects faults, starts the job again if its driver was killed, and reports the
-result."""
+"""Starts a job, injects faults, restarts the job if its driver was killed, and reports the result."""
 
 from __future__ import annotations
 
@@ -188,8 +187,7 @@ class _Runner:
         return job
 
     def _strike(self) -> bool:
-        """Strike, and return whether there was a victim. A victim that is already down is left
-        alone."""
+        """Strike, and return whether there was a victim. Leave victims alone that are already down."""
         victims = {fault: self._victims(fault) for fault in sorted(self._plan.faults)}
         possible = [fault for fault, found in victims.items() if found]
         if not possible:

@@ -160,8 +160,7 @@ class HeldNote:
         return True
 
     def release(self, outcome: Outcome | None = None) -> None:
-        """Release the job with its outcome. None: it has not ended, and another driver may continue
-        it."""
+        """Release the job with its outcome. None: it has not ended, so another driver may resume it."""
         if not self.held:
             return
         self.held = False

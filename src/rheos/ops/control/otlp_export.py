@@ -66,8 +66,7 @@ class OtlpExport:
         self._send()
 
     def _send(self) -> None:
-        """Send the metrics. A failure never affects the job, and is logged once until it works
-        again."""
+        """Send the metrics. A failure never affects the job, and is logged once until it is over."""
         try:
             jobs = self._jobs()
             if not jobs:

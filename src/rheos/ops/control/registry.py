@@ -1,4 +1,4 @@
-"""The jobs of this user on this machine: those that run, and those that have ended here with their
+"""The jobs of this user on this machine: running ones, and those that have ended here with their
 outcome."""
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ class _DrivenJob(msgspec.Struct, frozen=True, kw_only=True):
     """Process of the driver."""
     runtime: str
     checkpoint_dir: str | None
-    """Directory for display, without credentials. None: the checkpoints are removed when the job
-    ends."""
+    """Directory without credentials. None: the checkpoints are removed when the job ends."""
     started_ms: int
     """Wall-clock time in ms since the epoch."""
 
@@ -54,8 +53,7 @@ _MAX_BYTES = 1 << 20
 
 class EndedJob(_DrivenJob, frozen=True, kw_only=True):
     ended_ms: int
-    """Wall-clock time in ms since the epoch. For a lost job, it is the time when the loss was
-    noticed."""
+    """Wall-clock time in ms since the epoch. For a lost job, the time when that was noticed."""
     log: str | None
     state: str
     """Value of a `JobState`, or `LOST`."""
@@ -154,8 +152,7 @@ class Registry:
         self.ended_jobs = EndedJobs(self._folder / "ended")
 
     def add(self, record: JobRecord) -> None:
-        """Write a record. Raise OSError if the folder cannot be written, or is not safe to hold a
-        token."""
+        """Write a record. Raise OSError if the folder is not writable, or not safe for a token."""
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         self._keep_to_ourselves()
         write_privately(self._folder / record.file_name, msgspec.json.encode(record))

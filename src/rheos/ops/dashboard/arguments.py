@@ -313,8 +313,7 @@ def _local(path: str) -> str | None:
 
 
 def _is_of_a_job(found: str, place: str) -> bool:
-    """Return whether the path is among the files from which a job resumes, and which retention
-    removes."""
+    """Return whether the path is among the files of a job's checkpoints, which retention removes."""
     base = _local(place)
     if base is None:
         return False

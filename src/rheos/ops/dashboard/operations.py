@@ -59,7 +59,7 @@ class RestRequest:
 
 @dataclass(frozen=True)
 class Operation:
-    """A REST operation. `run` is called in a separate thread, may take minutes, and may raise
+    """A REST operation. `run` is called in a separate thread, may take minutes, and raises
     RheosError."""
 
     name: str
@@ -226,8 +226,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
 
 
 def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOperation[T]:
-    """Return the operation with these arguments. Strings of a query are converted to the fields'
-    types."""
+    """Return the operation with these arguments. Strings of a query become the fields' types."""
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:

@@ -81,7 +81,7 @@ def surroundings(folder: str | None, environment: Mapping[str, str]) -> bytes:
 
 
 def _read(count: int) -> bytes:
-    """Read exactly `count` bytes from the input: the rest is the replay's. Raise ValueError at its
+    """Read exactly `count` bytes: the rest of the input is the replay's. Raise ValueError at its
     end."""
     data = b""
     while len(data) < count:

@@ -70,8 +70,7 @@ class DebugRequest(_Replayed, frozen=True, kw_only=True, rename={"from_": "from"
 
 class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     file: ProgramFile | None = None
-    """Changed program: a path within the folder in which the job was started; null: the same
-    program."""
+    """Changed program: a path within the folder of the job's start; null: the same program."""
     parameters: dict[Text, Text] = {}
     """New values of the program's parameters."""
     for_: Text | None = None

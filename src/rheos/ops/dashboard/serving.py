@@ -40,8 +40,7 @@ class DashboardConfig:
     directories: Sequence[str] = field(default_factory=tuple)
     """Checkpoint directories whose jobs are served, running or not."""
     savepoint_directories: Sequence[str] = field(default_factory=tuple)
-    """Folders in which requests may write and read savepoints, in addition to the checkpoint
-    directories."""
+    """Folders for savepoints that requests may use, in addition to the checkpoint directories."""
     replay_memory_bytes: int | None = None
     """Memory limit of one replay; None: 4 GiB, or half of the machine's memory if that is less."""
     tokens: Path | None = None

@@ -118,8 +118,7 @@ def delivered(
 
 
 def _without_rows(spec: OperatorSpec) -> OperatorSpec:
-    """Return the spec that replaces an operator which is not upstream. Loops are kept, so that rows
-    iterate."""
+    """Return the spec that replaces an operator which is not upstream. Loops stay, so rows iterate."""
     if isinstance(spec, SourceSpec):
         source = TapedSource(spec.source, Tape(()))
         return replace(spec, source=source, until_now=not source.bounded)

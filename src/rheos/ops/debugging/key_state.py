@@ -104,8 +104,7 @@ def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
 
 
 def _beyond(rows: Sequence[Row], more: Counter[str]) -> list[Row]:
-    """Return the last rows of each kind, as many as there are more of it here than on the other
-    side."""
+    """Return the last rows of each kind: as many as there are more here than on the other side."""
     found: list[Row] = []
     for row in reversed(rows):
         if more[repr(row)] > 0:

@@ -67,8 +67,7 @@ class CallWatcher(Protocol):
         """Receive a call before it happens. An exception ends the replay."""
 
     def ended(self, call: WatchedCall) -> None:
-        """Receive a call after it has ended. If it failed, the function's exception continues
-        afterwards."""
+        """Receive a call that has ended. If it failed, the function's exception follows."""
 
 
 def watch(core: KeyedCore, watcher: CallWatcher) -> None:

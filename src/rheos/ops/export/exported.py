@@ -15,8 +15,7 @@ _OPERATORS = ("operator", "source", "sink")
 
 
 def label_names(metric: Metric) -> list[str]:
-    """Return the label names: the job, the labels of the metric's scope, and for ids of operators also
-    their names."""
+    """Return the label names: `job`, those of the metric's scope, and the names of operators."""
     labels = metric.scope.labels
     return ["job", *labels, *(f"{label}_name" for label in labels if label in _OPERATORS)]
 

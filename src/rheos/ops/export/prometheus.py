@@ -48,8 +48,7 @@ class ListenersCollector(Collector):
     `rheos_listener_connections_closed_total` by reason. They belong to no job."""
 
     def __init__(self, counts: Callable[[], Iterable[tuple[str, str, int]]]) -> None:
-        """Collect from `counts`, which returns the name of a listener, the counted thing, and the
-        count."""
+        """Collect from `counts`: the name of a listener, the counted thing, and the count."""
         self._counts = counts
 
     def collect(self) -> Iterator[MetricFamily]:

@@ -106,8 +106,7 @@ def _sinks(chain: Chain) -> list[PlannedOperator]:
 
 
 def _taped(plan: PhysicalPlan, tapes: Mapping[OperatorId, Tape]) -> PhysicalPlan:
-    """Return the plan with tapes as sources and collecting sinks, in one subtask, so that rows have one
-    order."""
+    """Return the plan with tapes and collecting sinks, in one subtask, so that rows have one order."""
 
     def changed(planned: PlannedOperator) -> PlannedOperator:
         if isinstance(planned.spec, SourceSpec):

@@ -1,5 +1,4 @@
-"""The input of a fork, from each source's position in the checkpoint, on tapes that both programs
-read."""
+"""The input of a fork, from the sources' positions in the checkpoint, on tapes for both programs."""
 
 from __future__ import annotations
 
@@ -27,10 +26,9 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 class CheckpointInput:
     """The tapes of the running program's sources, in `tapes`, and of another program's sources if they
-    differ. They are in a temporary folder, which is removed together with this object.
+    differ. Their temporary folder is removed together with this object.
 
-    The constructor raises ConfigurationError if the input cannot be read this way, and the sources'
-    errors.
+    The constructor raises ConfigurationError if it cannot read the input, and the sources' errors.
     """
 
     def __init__(

@@ -108,8 +108,7 @@ def planned(program: StartedProgram) -> PhysicalPlan:
 
 @contextlib.contextmanager
 def working_as(program: StartedProgram) -> Iterator[None]:
-    """Change to the program's working directory in the block, so that relative paths mean the same as
-    in the job."""
+    """Work in the program's directory in the block, so that paths mean the same as in the job."""
     if not os.path.isdir(program.folder):
         raise ConfigurationError(
             f"the folder {program.folder!r}, in which the job was started, does not exist",

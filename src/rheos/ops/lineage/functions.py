@@ -367,8 +367,7 @@ class _WatchedContext:
 
 def watched_function(function: Any, trace: FunctionTrace, ports: Mapping[str, int]) -> Any:
     """Return a copy of a function whose calls are traced. `ports` are the inputs of its methods for
-    rows. Its class derives from the function's own, so code that would be compiled is called as it is
-    written."""
+    rows. The copy has a derived class, so code that would be compiled is called as it is written."""
     cls = type(function)
     methods: dict[str, Any] = {name: _for_rows(cls, name, port, trace) for name, port in ports.items()}
     if hasattr(cls, "on_timer"):

@@ -54,8 +54,7 @@ class PairRule(RowRule):
     def _candidates(
         self, port: int, key: dict[str, Any], number: int, row: TracedRow
     ) -> Sequence[TracedArrival | None]:
-        """Return the rows of one side that have the values; only None if that side has no part in the
-        row."""
+        """Return the rows of one side that have the values; only None if no row of it contributed."""
         is_call = row.call.by is Called.ROW and row.call.port == port
         wanted = {
             column.name: of_side

@@ -83,8 +83,7 @@ class RowRule(ABC):
 
     def _of_key(self, port: int, key: Mapping[str, Any], number: int) -> list[TracedArrival]:
         """Return the rows of a key that had arrived at a port, except late ones. The key is by the
-        columns of the first port. If it lacks some of them, return the rows of all keys that have these
-        values."""
+        columns of the first port. If the port lacks some, return the rows that match in the others."""
         names = self.planned.ports[0].keys
         if self._by_key is None:
             self._by_key = [{} for _ in self.planned.ports]
@@ -214,9 +213,8 @@ class OfMatch(RowRule):
 
 
 class OfFiredWindow(RowRule):
-    """A rule for windows: the rows of the key whose time is in the window and that were not late for
-    it. A row is not late if `end - 1 + lateness` is beyond the watermark of its own split, or of the
-    operator."""
+    """A rule for windows: the key's rows whose time is in the window and that were not late for it. A
+    row is not late if `end - 1 + lateness` is beyond its split's watermark, or the operator's."""
 
     def __init__(
         self,

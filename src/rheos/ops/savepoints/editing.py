@@ -1,5 +1,4 @@
-"""A savepoint derived from another one: changes that are declared step by step, and written at the
-end."""
+"""A savepoint derived from another: changes that are declared step by step, and written at the end."""
 
 from __future__ import annotations
 
@@ -52,9 +51,8 @@ class SavepointEdit:
 
     @located_at_call
     def delete(self, operator: str, keys: DataFrame) -> SavepointEdit:
-        """Delete everything that the operator keeps for these keys: declared state, timers, windows,
-        buffered rows and aggregates. The columns of `keys` are the operator's key columns, or some of
-        them."""
+        """Delete all state of these keys in the operator: declared state, timers, windows, buffered
+        rows and aggregates. The columns of `keys` are the operator's key columns, or some of them."""
         id = self._operator(operator)
         fields = _key_of(self._base, id)
         given = _columns(keys)

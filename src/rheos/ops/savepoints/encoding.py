@@ -1,9 +1,7 @@
-"""Conversion of a DataFrame's rows to entries of state: the Spark tasks, and the checks before they
-run.
+"""Conversion of a DataFrame's rows to entries of state: the Spark tasks, and the checks before them.
 
-Encoded rows are (key group, key, namespace, value), as in a snapshot, and a *priority*: 0 for stored
-entries, and higher for later changes. Of several rows of one entry, that with the highest priority
-counts.
+Encoded rows are (key group, key, namespace, value), as in a snapshot, and a *priority*. It is 0 for
+stored entries, and higher for later changes. The row with the highest priority of an entry counts.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ class EntryLayout(StateLayout):
         return [decode(key) for key in table.column("key").to_pylist()]
 
     def _schema(self, **columns: pa.DataType) -> pa.Schema:
-        """Return the schema of the keys and `columns`. A column that has the name of a key column is
-        renamed."""
+        """Return the schema of the keys and `columns`. A column with the name of a key is renamed."""
         fields = list(self.keys.shown)
         self.names = unique([field.name for field in fields], columns)
         return pa.schema(fields + [pa.field(self.names[c], kind) for c, kind in columns.items()])

@@ -1,5 +1,4 @@
-"""DataFrames whose rows come from or go to tasks of ours, for everything that reads or writes
-savepoints."""
+"""DataFrames of tasks of ours, for everything that reads or writes savepoints."""
 
 from __future__ import annotations
 

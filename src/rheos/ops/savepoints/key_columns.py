@@ -46,8 +46,7 @@ class KeyColumns:
         ]
 
     def misfits(self, given: pa.Schema, names: Sequence[str]) -> Iterator[str]:
-        """Yield the reasons why these columns of a DataFrame cannot be the key columns of these
-        names."""
+        """Yield why these columns of a DataFrame cannot be the key columns of these names."""
         for name in names:
             wanted, kind = self.shown.field(name).type, given.field(name).type
             if not _same_family(wanted, kind):

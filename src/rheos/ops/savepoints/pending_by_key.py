@@ -132,8 +132,7 @@ def _windows(frame: pl.DataFrame) -> set[OpenWindow]:
 
 
 def _named(frame: pl.DataFrame, name: str) -> str:
-    """Return the name of the pane's column. If a key column has that name, the pane's column is
-    renamed."""
+    """Return the name of the pane's column, which is renamed if a key column has its name."""
     return next(column for column in reversed(frame.columns) if column.rstrip("_") == name)
 
 

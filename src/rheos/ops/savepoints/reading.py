@@ -67,8 +67,7 @@ class SavepointFrames:
         verify_savepoint(self._store, self._savepoint, self.path)
 
     def edit(self) -> SavepointEdit:
-        """Return an edit that derives a new savepoint from this one: declare changes, then `write` it
-        elsewhere."""
+        """Return an edit that derives a new savepoint: declare changes, then `write` it elsewhere."""
         base = Base(self._directory, self._savepoint, self._catalogue)
         return SavepointEdit(self._spark, base)
 

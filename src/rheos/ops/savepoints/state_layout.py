@@ -22,8 +22,7 @@ class StateLayout(ABC):
 
     @abstractmethod
     def rows(self, table: pa.Table) -> pa.Table:
-        """Return a table of the state as rows of `schema`. Raise UnrestorableError if it cannot be
-        decoded."""
+        """Return a table of the state as rows of `schema`. Raise UnrestorableError if it is damaged."""
 
 
 def column_schema(fields: Sequence[FieldShape]) -> pa.Schema:

@@ -1,5 +1,4 @@
-"""The conversion of one state's values from bytes to a column and back: of a declared type, pickled, or
-rows."""
+"""Conversion of one state's values from bytes to a column and back: typed, pickled, or rows."""
 
 from __future__ import annotations
 
@@ -58,7 +57,7 @@ class Values:
             ) from error
 
     def encode(self, column: pa.Array, keys: Sequence[Any], name: str = "value") -> list[bytes]:
-        """Return the encoded values. Raise InputError, with the key, if a value is not of the declared
+        """Return the encoded values. Raise InputError, with the key, if one has not the declared
         type."""
         encode, stored = self._encode, self._form.stored
         encoded = []

@@ -140,8 +140,7 @@ class TotalsLayout(_Panes):
 
 
 def _beyond(table: pa.Table, column: str) -> pa.Array:
-    """Return the multiples of 2**64 by which a column's sums exceed 64 bits. State of 0.1.0 has
-    none."""
+    """Return how many times 2**64 a column's sums exceed 64 bits. State of 0.1.0 has no such column."""
     name = f"beyond.{column}"
     if name in table.column_names:
         return pc.fill_null(plain_column(table, name), 0)

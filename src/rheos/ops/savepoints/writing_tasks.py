@@ -133,8 +133,7 @@ class _Entries:
         self._task = task
 
     def newest(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-        """Yield the first row of each entry. The input is sorted by key, namespace and falling
-        priority."""
+        """Yield the first row of each entry. Input is sorted by key, namespace and falling priority."""
         before = pa.RecordBatch.from_pylist([], RAW)
         for batch in batches:
             rows = pa.Table.from_batches([before, batch.cast(RAW)]).combine_chunks()

@@ -112,8 +112,7 @@ class PostgresServer(Server):
         )
 
     def _reachable(self, folder: Path) -> Path:
-        """Return the folder of the programs. If the server's user cannot enter their folder, it is a
-        copy."""
+        """Return the folder of the programs; a copy if the server's user cannot enter it."""
         assert self._programs is not None
         if self.runs_as() is None:
             return self._programs

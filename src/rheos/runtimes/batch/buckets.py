@@ -9,8 +9,7 @@ sorted by hash as a whole.
                                                 bucket 1 ─ sorted ─┴─ rows by hash and event time
 
 Rows with equal hash and event time stay in the order of arrival: by their partition of origin, and
-their order within it. A bucket that is too large for memory, such as that of a hot key, is sorted on
-disk.
+their order in it. A bucket that is too large for memory, such as a hot key's, is sorted on disk.
 """
 
 from __future__ import annotations

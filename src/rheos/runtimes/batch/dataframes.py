@@ -97,8 +97,7 @@ class Translation:
     first_attempt: int
     batch_rows: int
     keep: Callable[[Chain, DataFrame], DataFrame]
-    """Returns a DataFrame with the same packed rows of a chain that is computed once for all its
-    readers."""
+    """Returns a DataFrame with the same packed rows that is computed once for all its readers."""
     most_bytes: int = 0
     """Maximum size in bytes of the rows that a job can collect."""
     readable_errors: bool = False
@@ -203,8 +202,7 @@ class Translation:
         return RowsOutput(edge, head.ports[edge.target_port].schema, bits)
 
     def _sending(self, chain: Chain) -> Chain:
-        """Return the chain as its tasks receive it: rows for several edges leave once, by the first
-        edge."""
+        """Return the chain for its tasks: rows for several edges leave once, by the first edge."""
         chain = shippable(chain)
         operators = tuple(
             replace(

@@ -89,8 +89,7 @@ def run(
 
 
 class _Run:
-    """The computation of a plan's frames, which receives the notes and collected rows of their
-    tasks."""
+    """The computation of a plan's frames. It receives their tasks' notes and collected rows."""
 
     def __init__(self, results: Results, on_note: Callable[[AnyNote], None]) -> None:
         self._results = results

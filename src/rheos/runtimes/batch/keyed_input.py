@@ -64,8 +64,7 @@ class Feed:
     """Hashed rows, possibly none."""
     until_ms: int | None
     """Watermark after the rows, if more rows of these keys may follow and have event time. A session
-    that ends exactly where the next row begins may still accept that row, so the watermark leaves it
-    open."""
+    that ends where the next row begins may still accept that row, so the watermark leaves it open."""
     ends: bool
     """Whether all keys so far have ended."""
 

@@ -13,8 +13,7 @@ class Note(msgspec.Struct, frozen=True, tag=True, kw_only=True):
 
 
 class Staged(Note, frozen=True):
-    """A report that a sink subtask has staged rows. The driver commits them once the whole job has
-    succeeded."""
+    """A report of a sink's staged rows. The driver commits them once the whole job has succeeded."""
 
     committable: bytes
 

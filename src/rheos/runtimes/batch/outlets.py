@@ -97,8 +97,7 @@ class _Collected:
 
 
 class FrameOutlet(Outlet):
-    """An outlet of rows in the form of the user's DataFrame. It drops notes, which nobody would
-    read."""
+    """An outlet of rows in the form of the user's DataFrame. It drops notes: nobody would read them."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._schema = schema

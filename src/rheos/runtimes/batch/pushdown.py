@@ -288,8 +288,7 @@ def _is_in(known: PushColumn, values: pl.Series | None, negated: bool) -> Column
 
 
 def _comparison(known: PushColumn, op: str, values: pl.Series, place: int) -> Column | None:
-    """Return a comparison of the column with one constant; None if Polars and Spark might see it
-    differently."""
+    """Return the column compared with a constant; None if Polars and Spark might differ."""
     literal = literal_of(known.kind, values, place)
     if literal is None:
         return None

@@ -113,8 +113,7 @@ class Results:
         return bool(self._handed.of(chain))
 
     def promised(self, note: Handed) -> None:
-        """Add a task's report of its collected rows. Raise ConfigurationError if all together are too
-        large."""
+        """Add a task's report of collected rows. Raise ConfigurationError if the total is too large."""
         before = self._promised.get(note.operator)
         self._promised[note.operator] = note if before is None else before.plus(note)
         total_bytes = sum(each.size_bytes for each in self._promised.values())

@@ -119,8 +119,8 @@ class _OperatorCounts:
 
 
 class BatchJob(WithoutCheckpoints):
-    """The JobHandle of a batch job. In a thread of the job's own, Spark runs the plan. Sinks commit at
-    the end."""
+    """The JobHandle of a batch job. A thread of its own lets Spark run the plan. Sinks commit at the
+    end."""
 
     def __init__(
         self,
@@ -205,8 +205,7 @@ class BatchJob(WithoutCheckpoints):
                 assert_never(note)
 
     def _commit(self) -> None:
-        """Publish what was staged by those tasks whose rows Spark has accepted. Other tasks' files are
-        left out."""
+        """Publish what those tasks staged whose rows Spark has accepted. Omit other tasks' files."""
         # A table treats the output of two jobs with one identity as the same, and keeps only the first.
         log = f"{self._writer}-{uuid4().hex}"
         begin_targets(self._plan)
@@ -322,8 +321,7 @@ class BatchJob(WithoutCheckpoints):
 
 
 def _persistently(commit: Callable[[], None], pauses_s: Sequence[float] = (0.1, 1.0)) -> None:
-    """Commit, and try again if that fails: it is idempotent, and a store may be unavailable for a
-    moment."""
+    """Commit, and retry if that fails: it is idempotent, and a store may be briefly unavailable."""
     for pause_s in pauses_s:
         try:
             return commit()

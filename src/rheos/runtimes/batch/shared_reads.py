@@ -72,8 +72,7 @@ def _groups(plan: PhysicalPlan) -> list[list[Chain]]:
 
 
 def _alike(chain: Chain, edges: Sequence[Edge]) -> bool:
-    """Return whether all edges are equivalent: the chain has one port, and all its edges are
-    forward."""
+    """Return whether all edges are equivalent: the chain has one port, and only forward edges."""
     return len(chain.operators[0].ports) == 1 and all(
         edge.exchange is Exchange.FORWARD for edge in edges
     )

@@ -23,8 +23,7 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SPLIT, WM, Batch
 
 @dataclass(frozen=True)
 class SplitInput:
-    """An input that the source's own reader reads. The partition's one row is the number of its
-    split."""
+    """Input that the source's own reader reads. The partition's one row is the number of its split."""
 
     splits: tuple[Split, ...]
     columns: tuple[str, ...] | None = None
@@ -37,8 +36,7 @@ class SparkRows:
 
     columns: tuple[str, ...]
     ordered: bool
-    """Whether the partition is in the order of one split, which decides what is late. Otherwise nothing
-    is."""
+    """Whether the partition has the order of one split, which decides lateness. Else no row is late."""
 
 
 SourceInput: TypeAlias = SplitInput | SparkRows
@@ -48,8 +46,7 @@ SourceInput: TypeAlias = SplitInput | SparkRows
 def source_operator(
     ctx: OperatorContext, spec: SourceSpec, feed: SourceInput, inbox: Iterator[pa.RecordBatch]
 ) -> SourceOperator:
-    """Return the partition's operator, which is not open yet. `inbox` is the task's input from
-    Spark."""
+    """Return the partition's operator, not open yet. `inbox` is the task's input from Spark."""
     if isinstance(feed, SplitInput):
         numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
         if feed.columns is not None:

@@ -23,8 +23,7 @@ class PackedInput:
 
 @dataclass(frozen=True)
 class KeyedInput:
-    """Shuffled rows of whole keys, one key after the other. Packed batches for other ports come
-    first."""
+    """Shuffled rows, one whole key after the other. Packed batches for other ports come first."""
 
     schemas: Mapping[int, pa.Schema]
     """Schemas of the keyed ports."""

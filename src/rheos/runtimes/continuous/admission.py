@@ -78,8 +78,7 @@ class Admission:
         self._thread.start()
 
     def check(self) -> None:
-        """Raise the error that ended the admission's thread. The socket's thread calls it now and
-        then."""
+        """Raise the error that ended the admission's thread. The socket's thread calls it at times."""
         if self._failure is not None:
             raise self._failure
 
@@ -137,8 +136,7 @@ class Admission:
                 connection.shutdown(socket.SHUT_RDWR)
 
     def _reply(self, request: list[bytes]) -> list[bytes]:
-        """Return the answer by ZAP 1.0. Except for the credentials, all frames come from ZeroMQ
-        itself."""
+        """Return the answer by ZAP 1.0. All frames except the credentials come from ZeroMQ itself."""
         version, number, _, _, _, mechanism, *credentials = request
         admitted = self._security.admits(mechanism, credentials)
         status = (b"200", b"OK") if admitted else (b"400", b"not of this job")

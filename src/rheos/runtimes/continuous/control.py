@@ -76,8 +76,7 @@ FromWorker = control.ToMaster | Join | Heartbeat
 
 CONTROL_VERSION = b"\x02"
 MAX_MESSAGE_BYTES = 256 << 20
-"""Maximum size of a message. The other end's socket would end the connection on a larger one, so it is
-not sent."""
+"""Maximum size of a message that is sent. A larger one would make the other end disconnect."""
 
 from_driver: BoundedDecoder[FromDriver] = BoundedDecoder(FromDriver, max_bytes=MAX_MESSAGE_BYTES)
 from_worker: BoundedDecoder[FromWorker] = BoundedDecoder(FromWorker, max_bytes=MAX_MESSAGE_BYTES)

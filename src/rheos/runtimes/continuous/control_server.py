@@ -44,8 +44,7 @@ class AllJoined:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """An event: the driver received nothing from a worker for the heartbeat timeout. Reported once per
-    worker."""
+    """An event: a worker was silent for the heartbeat timeout. Reported once per worker."""
 
     attempt: Attempt
     subtask: int
@@ -238,8 +237,7 @@ class ControlServer:
             self._give_up(frames[0], TransportError(f"a worker sent an unreadable message: {error}"))
 
     def _give_up(self, identity: bytes, error: TransportError) -> None:
-        """Abandon a worker; its attempt is over. If it has not joined, send it the reason if it can
-        read it."""
+        """Abandon a worker; its attempt is over. If it has not joined, try to send it the reason."""
         if identity in self._heard:
             del self._heard[identity]
             subtask = next(i for i, worker in self._workers.items() if worker == identity)

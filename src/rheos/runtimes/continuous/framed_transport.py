@@ -65,8 +65,7 @@ class FramedTransport(ABC):
 
     @abstractmethod
     def _sleep(self, timeout_us: int) -> None:
-        """Return when something has arrived, another thread has called the waker, or the time is
-        over."""
+        """Return when something has arrived, the waker was called, or the time is over."""
 
     @abstractmethod
     def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
@@ -92,8 +91,7 @@ class FramedTransport(ABC):
     # --- the contract -----------------------------------------------------------------------------
 
     def wait(self, timeout_us: int) -> None:
-        """Return when something has arrived, another thread has called the waker, or the time is
-        over."""
+        """Return when something has arrived, the waker was called, or the time is over."""
         if self._local:
             return
         self._return_credits()

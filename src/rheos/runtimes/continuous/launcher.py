@@ -1,5 +1,4 @@
-"""The launcher of a job's attempts: each is one Spark job, a barrier stage with a task for every
-slot."""
+"""The launcher of a job's attempts: each is one Spark job, a barrier stage with one task per slot."""
 
 from __future__ import annotations
 
@@ -120,8 +119,7 @@ _OF_CANCELLATION = (JobFailedError, WorkerLostError, OutOfMemoryError)
 
 
 class SparkLauncher:
-    """The Launcher of the continuous runtime. Everything except the Spark jobs runs on the master's
-    thread."""
+    """The Launcher of the continuous runtime. All but the Spark jobs runs on the master's thread."""
 
     def __init__(
         self,
@@ -156,13 +154,11 @@ class SparkLauncher:
         self._attempt: Attempt | None = None
         self._joined = False
         self._silent = False
-        """Whether a worker of the attempt was abandoned, so that it will not receive a request to
-        leave."""
+        """Whether a worker of the attempt was abandoned. It receives no request to leave."""
         self._join_by = 0.0
         self._cancel_at: float | None = None
         self._cancelled = False
-        """Whether Spark was requested to cancel the attempt. If so, errors of the cancellation are
-        ignored."""
+        """Whether Spark was requested to cancel the attempt. Then errors of that are ignored."""
         self._oom_kills = 0
         """Number of processes that the kernel had killed for lack of memory when the attempt began."""
 
@@ -281,8 +277,7 @@ class SparkLauncher:
         return f"rheos-{self._config.job}-{attempt}"
 
     def _run_stage(self, attempt: Attempt, payload: bytes, parallelism: int) -> None:
-        """Run the attempt's Spark job in its thread. When this ends, for whatever reason, the attempt
-        has ended."""
+        """Run the attempt's Spark job in its thread. However this ends, the attempt has ended."""
         error: RheosError | None = JobFailedError("the thread of the attempt's Spark job ended")
         try:
             error = self._stage_error(attempt, payload, parallelism)
@@ -315,8 +310,7 @@ class SparkLauncher:
         return None
 
     def _name_process(self, error: WorkerLostError) -> None:
-        """Add to the error which process was lost, and which signal killed it, as far as that is
-        known."""
+        """Add to the error which process was lost, and the signal that killed it, if known."""
         process = self._server.processes.get(-1 if error.subtask is None else error.subtask)
         if process is None or not process.pid:
             return

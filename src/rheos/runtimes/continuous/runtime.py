@@ -110,8 +110,7 @@ class ContinuousRuntime:
 
 
 class ContinuousJob(MasterDrivenJob):
-    """The JobHandle of a continuous job. A thread of its own steps the master until the job has
-    ended."""
+    """The JobHandle of a continuous job. Its own thread steps the master until the job has ended."""
 
     def __init__(
         self,
@@ -244,8 +243,7 @@ class ContinuousJob(MasterDrivenJob):
         self._ended.wait(_STOP_TIMEOUT_S)
 
     def answered(self, answer: Future[T], what_failed: str) -> T:
-        """Wait for the answer on the caller's thread, for as long as a checkpoint may take, and return
-        it."""
+        """Wait for the answer on the caller's thread, as long as a checkpoint may take. Return it."""
         self._launcher.wake()
         return answer.result()
 

@@ -69,8 +69,8 @@ class SlotJob:
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
-    """Run the body of the task. Yield nothing: rows leave through sinks, reports through the control
-    channel."""
+    """Run the body of the task. Yield nothing: rows leave through sinks, reports by control
+    messages."""
     slot = _unpacked(payload)
     context = BarrierTaskContext.get()
     subtask = context.partitionId()
@@ -138,9 +138,9 @@ def _transport(
 
 
 def io_threads(plan: PhysicalPlan) -> int:
-    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one,
-    which it may block for long. So a sink whose target is unavailable delays neither snapshots nor
-    other sinks."""
+    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink may block
+    one for long, and adds one. So a sink whose target is unavailable delays no snapshots or other
+    sinks."""
     return _IO_THREADS + sum(
         planned.is_asynchronous or isinstance(planned.spec, SinkSpec) for planned in plan.operators()
     )
@@ -262,8 +262,7 @@ class _Samples:
 
 
 class _Logs:
-    """The log records of this process, sent while the slot runs. Sends nothing if the job has no
-    log."""
+    """The log records of this process, sent while the slot runs, unless the job has no log."""
 
     def __init__(self, slot: SlotJob, subtask: int, client: ControlClient) -> None:
         self._attempt = slot.deployment.attempt
@@ -284,8 +283,7 @@ class _Logs:
             self.send()
 
     def send(self) -> None:
-        """Send the captured records. Only the slot's own thread calls it, like everything that
-        sends."""
+        """Send the captured records. Only the slot's own thread may call it."""
         if self._capture is None:
             return
         lines, dropped = self._capture.take()

@@ -1,5 +1,4 @@
-"""The caller of `scaling`: observes the running attempt, and requests the parallelism that it
-decides."""
+"""The caller of `scaling`: observes the running attempt, and requests the decided parallelism."""
 
 from __future__ import annotations
 

@@ -64,9 +64,8 @@ class CollectedResults:
 
 
 class CollectedBefore(Mapping[str, pa.Table]):
-    """The results of a job that had already finished when this run started. The rows went to the run
-    that finished the job. An empty table would suggest that there were none, so access raises an
-    error."""
+    """The results of a job that had already finished when this run started: an earlier run received the
+    rows. An empty table would suggest that there were none, so access raises an error."""
 
     def __init__(self, job: JobId, names: Sequence[str]) -> None:
         self._job = job

@@ -1,5 +1,4 @@
-"""Log messages of the driver: the causes of restarts, changes of state, and the workers' log
-records."""
+"""Log messages of the driver: causes of restarts, changes of state, and the workers' log records."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ JOBS.setLevel(logging.DEBUG)
 
 
 def pass_on(message: Logged, job: JobId, names: Mapping[OperatorId, str]) -> None:
-    """Log a worker's message in the driver. `names` maps the ids of the job's operators to their
-    names."""
+    """Log a worker's message in the driver. `names` maps ids of the job's operators to names."""
     for line in message.lines:
         JOBS.handle(_record(line, message, job, names))
     if message.dropped:

@@ -36,8 +36,7 @@ _RETRY_AFTER_US = 5_000_000
 
 class EventKeeper:
     """The event log of one driver. The master calls it; any thread may call `newest_first`. The I/O
-    executor reads and writes the files. A failed read or write is tried again, and never fails the
-    job."""
+    executor reads and writes the files. If that fails, it is tried again, and the job continues."""
 
     def __init__(
         self,
@@ -144,8 +143,7 @@ class EventKeeper:
         return self._due_us if pending else None
 
     def close(self) -> None:
-        """Write the remaining events, and wait until they are written. Called when the job
-        has ended."""
+        """Write the remaining events, and wait for that. Called when the job has ended."""
         if self._kept and (files := self._changed()):
             self._writes += 1
             self._write(files, self._writes)
@@ -167,8 +165,7 @@ class EventKeeper:
         return changed
 
     def _write(self, files: dict[str, list[JobEvent]], number: int) -> None:
-        """Write the files, unless a newer write has begun. Called on the I/O executor, or by
-        `close`."""
+        """Write the files, unless a newer write has begun. Runs on the I/O executor, or in `close`."""
         with self._lock:
             if number < self._newest_write:
                 return

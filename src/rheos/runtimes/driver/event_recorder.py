@@ -50,8 +50,7 @@ _ENDED_BEFORE = {
 
 
 class EventRecorder:
-    """A recorder of the events of one driver. The master calls it after each event of the
-    coordinator."""
+    """A recorder of one driver's events. The master calls it after each event of the coordinator."""
 
     def __init__(
         self, log: EventLog, shape: JobShape, driver: str, predecessor: Predecessor | None
@@ -180,8 +179,7 @@ class EventRecorder:
     # --- failures ---------------------------------------------------------------------------------
 
     def _failed(self, error: RheosError, coordinator: Coordinator, wall_ms: int) -> None:
-        """Record that an attempt has failed, or cannot start. The event stays open until the job runs
-        again."""
+        """Record that an attempt has failed, or cannot start. The event is open until the job runs."""
         cause = re.sub(r"\d+", "#", f"{type(error).__name__} {error.what}")
         if self._restart is not None and cause != self._restart_cause:
             self._log.end(self._restart, wall_ms, "the restart failed after {span}")

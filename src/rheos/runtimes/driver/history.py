@@ -51,8 +51,7 @@ class HistoryKeeper:
         self._has_read = False
 
     def step(self, now_us: int, metrics: Callable[[], MetricsReport]) -> None:
-        """Sample the metrics if a moment is due. Called often; `metrics` is called only when one is
-        due."""
+        """Take a moment if one is due, and only then call `metrics`. Called often."""
         if self._next_us is None:
             self._next_us = now_us + self._config.fine_ms * 1000
         if now_us < self._next_us:
@@ -67,8 +66,7 @@ class HistoryKeeper:
                 self._writing = self._io.submit(partial(self._write, self._files(), shown.at_ms))
 
     def close(self) -> None:
-        """Write the remaining moments, and wait until they are written. Called when the job
-        has ended."""
+        """Write the remaining moments, and wait for that. Called when the job has ended."""
         if self._kept and self._unwritten:
             self._write(self._files(), None)
 
@@ -116,8 +114,7 @@ class HistoryKeeper:
         return files
 
     def _write(self, files: Iterable[tuple[str, HistorySegment]], sweep_at_ms: int | None) -> None:
-        """Write files on the I/O executor. If `sweep_at_ms` is passed, then delete files that are too
-        old."""
+        """Write files, on the I/O executor. Then delete too old files if `sweep_at_ms` is passed."""
         for path, segment in files:
             self._store.put(path, encode_segment(path, segment))
         if sweep_at_ms is not None and any("/coarse-" in path for path, _ in files):
@@ -142,8 +139,7 @@ class HistoryKeeper:
 
 
 def stored_history(store: Store, job: JobId) -> HistoryView:
-    """Return the history that drivers have stored next to the log. Raise OSError if it cannot be
-    listed."""
+    """Return the history that drivers have stored next to the log. Raise OSError."""
     config = HistoryConfig()
     return _view(job, config, *_stored(store, job, config))
 

@@ -18,12 +18,11 @@ LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnde
 
 
 class Launcher(Protocol):
-    """An executor of the subtasks of one attempt at a time, and carrier of messages. Only the master
-    calls it.
+    """An executor of the subtasks of one attempt at a time, which also carries messages. Only the
+    master calls it.
 
     Every launched attempt ends with exactly one AttemptEnded: after a stop, a failure, or the end of
-    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs any
-    longer.
+    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs.
     """
 
     def free_slots(self) -> int:

@@ -1,4 +1,4 @@
-"""Requests for profiles of subtasks: any thread makes them, the master sends them and receives the
+"""Requests for profiles of subtasks, from any thread. The master sends them and receives the
 answers."""
 
 from __future__ import annotations
@@ -33,8 +33,7 @@ class _Wanted:
 
 
 class ProfileService:
-    """The requests for profiles. Only one profile runs at a time, because sampling slows the subtask
-    down."""
+    """The requests for profiles. Only one runs at a time, because sampling slows the subtask down."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

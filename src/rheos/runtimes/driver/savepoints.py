@@ -1,5 +1,4 @@
-"""Savepoints on the driver: requests from any thread, and the folders in which savepoints are
-written."""
+"""Savepoints on the driver: requests from any thread, and the folders in which they are written."""
 
 from __future__ import annotations
 
@@ -79,8 +78,7 @@ class SavepointService:
         return self._ask(made)
 
     def rescale(self, parallelism: int, why: str = "") -> Future[str]:
-        """Request another parallelism. The answer is an empty string, and comes when the job runs with
-        it."""
+        """Request another parallelism. The answer is "", and comes when the job runs with it."""
         return self._ask(
             lambda number: SavepointRequested(number, None, After.RESCALE, parallelism, why=why)
         )

@@ -188,8 +188,7 @@ def discovered(planned: PlannedOperator) -> tuple[Split, ...]:
 
 
 def prepared_sinks(plan: PhysicalPlan) -> PhysicalPlan:
-    """Return the plan with sinks that are ready to be written. Raise RheosError, with the user's
-    line."""
+    """Return the plan with sinks prepared for writing. Raise RheosError, with the user's line."""
 
     def prepared(planned: PlannedOperator, sink: Sink) -> Sink:
         return sink_capabilities.prepared(

@@ -215,8 +215,7 @@ Find: TypeAlias = Callable[[JobMoment], Iterable[Detected]]
 
 @dataclass(frozen=True, kw_only=True)
 class HealthCheck:
-    """The detection of one kind of finding. The documentation is made from `means`, `cause` and
-    `remedy`."""
+    """The detection of a kind of finding. The documentation contains `means`, `cause` and `remedy`."""
 
     find: Find
     means: str

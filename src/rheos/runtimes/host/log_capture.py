@@ -76,8 +76,7 @@ class LogCapture(logging.Handler):
 
 
 def as_before(record: logging.LogRecord, ours: logging.Handler) -> None:
-    """Print a warning if Python would do so without our handler: that is, if there is no other
-    handler."""
+    """Print a warning as Python would without our handler: if there is no other handler."""
     others = [handler for handler in logging.getLogger().handlers if handler is not ours]
     last = logging.lastResort
     if not others and last is not None and record.levelno >= last.level:

@@ -31,8 +31,7 @@ def write_memory_file(data: pa.Buffer) -> int:
 
 
 def read_memory_file(descriptor: int, size_bytes: int) -> memoryview:
-    """Return the bytes of a peer's file, and close the descriptor. Raise TransportError if it has
-    fewer."""
+    """Return the bytes of a peer's file, and close it. Raise TransportError if it has fewer."""
     data = memoryview(pa.allocate_buffer(size_bytes))
     at = 0
     try:

@@ -39,8 +39,7 @@ def pack(value: Any, operators: Iterable[PlannedOperator] = ()) -> bytes:
 
 
 def check(operators: Iterable[PlannedOperator]) -> None:
-    """Raise ProgramError, with the operator's line, if one of the operators cannot be sent to a
-    worker."""
+    """Raise ProgramError, with the operator's line, if an operator cannot be sent to a worker."""
     for planned in operators:
         spec = planned.spec
         if isinstance(spec, SinkSpec) and sink_capabilities.stays_in_process(spec.sink):

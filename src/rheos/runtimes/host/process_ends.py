@@ -1,5 +1,4 @@
-"""Control over the end of processes: turns `os._exit` into SystemExit, and ends a process with its
-parent."""
+"""Ends of processes: turns `os._exit` into SystemExit, and ends a process with its parent."""
 
 from __future__ import annotations
 

@@ -128,8 +128,7 @@ def left_files(base: Path, prefixes: tuple[str, ...], suffix: str) -> Iterator[P
 
 
 def _spark_folder() -> str | None:
-    """Return the local folder of Spark's workers; one of its disks if Spark has several. None without
-    Spark."""
+    """Return the local folder of Spark's workers, or one of several; None without Spark."""
     folders = [folder for folder in os.environ.get("SPARK_LOCAL_DIRS", "").split(",") if folder]
     return folders[os.getpid() % len(folders)] if folders else None
 

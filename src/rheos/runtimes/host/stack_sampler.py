@@ -19,7 +19,7 @@ class StackSampler:
     """A sampler of one thread's stack. It calls `done` from the sampling thread, with the result."""
 
     def __init__(self, thread_id: int, within: CodeType | None = None) -> None:
-        """Sample the thread. With `within`, keep only the frames of that function and of those that it
+        """Sample the thread. With `within`, keep only that function's frames and those that it
         calls."""
         self._thread_id = thread_id
         self._within = within
@@ -62,8 +62,7 @@ class StackSampler:
 
 
 def folded(frame: FrameType | None, within: CodeType | None = None) -> str:
-    """Return the frames from the outermost inward. If the stack is too deep, only the innermost
-    ones."""
+    """Return the frames from the outermost inward; the innermost ones if the stack is too deep."""
     names: list[str] = []
     while frame is not None and len(names) < MOST_FRAMES:
         names.append(_name(frame))
@@ -72,8 +71,7 @@ def folded(frame: FrameType | None, within: CodeType | None = None) -> str:
 
 
 def _name(frame: FrameType) -> str:
-    """Return the function and its place: the file without its folders, and the function's first
-    line."""
+    """Return the function and its place: the file without its folders, and its first line."""
     code = frame.f_code
     text = f"{code.co_qualname} ({PurePath(code.co_filename).name}:{code.co_firstlineno})"
     return text.replace(";", ",").replace("\n", " ")[:200]

@@ -48,8 +48,8 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
 
 
 def there_is(directory: str) -> bool:
-    """Return whether the folder exists. `open_store` would make it. True for a URL, which only opening
-    can check."""
+    """Return whether the folder exists, without making it. True for a URL, which only opening can
+    check."""
     scheme, separator, rest = directory.partition("://")
     if separator and scheme not in ("file", "local"):
         return True
@@ -268,8 +268,7 @@ class FsspecStore:
 
 @contextlib.contextmanager
 def _os_errors() -> Iterator[None]:
-    """Convert errors in the block: the libraries under fsspec raise their own, a store raises
-    OSError."""
+    """Turn errors in the block into OSError: the libraries under fsspec raise their own."""
     try:
         yield
     except OSError:

@@ -31,7 +31,7 @@ class SimClock:
 
 
 class ProcessClock:
-    """A Clock as one process reads it: its wall clock is skewed, and its monotonic clock began
+    """A Clock as one process reads it: its wall clock is skewed, its monotonic clock began
     elsewhere."""
 
     def __init__(self, clock: SimClock, skew_ms: int, origin_us: int) -> None:

@@ -22,8 +22,7 @@ class Faults:
     crash_driver: float = 0.0
     """Death of the driver. A new one starts the same job. The old workers live on for a while."""
     zombie: float = 0.0
-    """Probability that a worker does not receive its stop message, and continues until its lease
-    ends."""
+    """Probability that a worker receives no stop message, and continues until its lease ends."""
     lose_message: float = 0.0
     """Probability that an acknowledgement, or a worker's notification of discovered splits, is lost."""
     store_error: float = 0.0
@@ -48,8 +47,7 @@ class Faults:
     die_in_slot_io: float = 0.0
     """Probability that a worker dies before, within or after one operation of its store or sinks."""
     die_in_driver_io: float = 0.0
-    """Probability that the driver dies so: between the log's entry and its consequences, or in
-    recovery."""
+    """Probability that the driver dies between the log's entry and its effects, or in recovery."""
     sleeping_driver: float = 0.0
     """Probability that a lost driver was only cut off, and returns while its successor runs."""
     lose_slot: float = 0.0
@@ -102,8 +100,7 @@ def _draw(rng: Random, share: float, low: float, high: float) -> float:
 
 @dataclass(frozen=True)
 class Requests:
-    """The rate of each request, per second of virtual time; 0 means never. Requests stop at
-    `until_us`."""
+    """The rate of each request per second of virtual time; 0 means never. They stop at `until_us`."""
 
     cancel: float = 0.0
     """Cancellation of the job, which is then started again."""

@@ -96,8 +96,7 @@ class Watch:
         """Sinks whose output the driver publishes, if they report their commits."""
         self._triggered_us: dict[tuple[Attempt, CheckpointId], int] = {}
         self._failed_writes: dict[tuple[Attempt, int], dict[CheckpointId, int | None]] = {}
-        """Checkpoints of which a write failed, by subtask, with the time when the subtask was
-        notified."""
+        """Checkpoints of which a write failed, by subtask; and when the subtask was notified."""
 
     def _broken(self, what: str) -> None:
         self.violations.append(f"at {self._clock.monotonic_us()} us: {what}")
@@ -270,8 +269,7 @@ class Watch:
             self._broken(f"CP28: a subtask has published {payload!r} of {operator!r}")
 
     def publishing(self, message: control.SinkPublished) -> None:
-        """Check the notification of published output that the driver sends to subtasks, if commits are
-        watched."""
+        """Check the driver's notification of published output, if commits are watched."""
         if message.operator not in self.on_driver:
             return
         for entry in self.completed.values():

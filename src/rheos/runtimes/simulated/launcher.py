@@ -28,8 +28,7 @@ _LEASE_US = 400_000
 
 
 class SimLauncher:
-    """The launcher of one driver. After the driver's death nobody polls it, and its slots are
-    orphans."""
+    """The launcher of one driver. After that driver's death nobody polls it: its slots are orphans."""
 
     def __init__(
         self,

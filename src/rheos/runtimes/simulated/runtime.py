@@ -20,8 +20,7 @@ T = TypeVar("T")
 
 class SimulatedRuntime:
     """The runtime that executes plans in a `World`. Faults occur only if they are passed. After
-    `until_ms` of virtual time, the input of a job ends: windows fire, sinks commit, and the job
-    finishes."""
+    `until_ms` of virtual time the input ends: windows fire, sinks commit, and the job finishes."""
 
     def __init__(
         self, seed: int = 0, faults: Faults | None = None, until_ms: int | None = None

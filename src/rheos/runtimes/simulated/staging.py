@@ -18,9 +18,8 @@ from rheos.runtimes.host.scratch import folder_of
 
 
 def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
-    """Return the plan with its sources staged in a temporary folder, and a folder for each sink that
-    needs one. Both are removed with `owner`. Raise ConfigurationError for a Spark stream that does not
-    end."""
+    """Return the plan with sources staged in a temporary folder, and a folder for each sink that needs
+    one, removed with `owner`. Raise ConfigurationError for a Spark stream that does not end."""
     refuse_streams(
         plan,
         "in a simulated job, which has virtual time, read the rows available now: "

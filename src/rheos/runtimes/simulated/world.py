@@ -41,8 +41,7 @@ MAX_TURNS = 400_000
 
 
 class Died(BaseException):
-    """The death of a process in the middle of its operation. No code of that process sees this
-    exception."""
+    """The death of a process during an operation. No code of that process sees this exception."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +234,7 @@ class World:
         self._end_of_input = self.master, answer
 
     def run_until(self, reached: Callable[[], bool]) -> None:
-        """Run until `reached` returns true, or to the end of the job. Raise InvariantError if one is
-        broken."""
+        """Run until `reached` returns true, or to the end of the job. Raise InvariantError."""
         for _ in range(MAX_TURNS):
             if reached() or (self._start_us is None and self.master.done):
                 return

@@ -1,15 +1,13 @@
-"""An archive of a JVM's classes, with which it starts in little more than half the time. For Spark and
-for the servers used in development.
+"""An archive of a JVM's classes, with which Spark and servers for development start twice as fast.
 
 A JVM reads and verifies some ten thousand classes of Spark before the first row. At exit it can store
 the result (class data sharing, `-XX:ArchiveClassesAtExit`), and map it at the next start
-(`-XX:SharedArchiveFile`). The first session that Rheos makes on a machine writes the archive, about 150
-MB, and later sessions use it.
+(`-XX:SharedArchiveFile`), which takes little more than half the time. The first session that Rheos
+makes on a machine writes the archive, about 150 MB, and later sessions use it.
 
 The archive is code that a JVM runs. So it is in a folder that only its user can enter, and is used only
-if the file belongs to that user and nobody else could have written it. The JVM itself refuses an
-archive of other jars or of another Java version, and starts without it. `RHEOS_CLASS_ARCHIVE=off`
-disables it.
+if it belongs to that user and nobody else could have written it. The JVM itself refuses an archive of
+other jars or another Java version, and starts without it. `RHEOS_CLASS_ARCHIVE=off` disables it.
 """
 
 from __future__ import annotations

@@ -133,8 +133,8 @@ def memory_settings(environment: Mapping[str, str] = os.environ) -> dict[str, st
 
 
 def heap_bytes(machine_bytes: int) -> int:
-    """Return the heap size: a quarter of the machine. The Python workers, which do the work, need the
-    rest."""
+    """Return the heap size: a quarter of the machine. The Python workers, which do the work, need
+    more."""
     return max(_GIB, min(machine_bytes // 4, 8 * _GIB))
 
 

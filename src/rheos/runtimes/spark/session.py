@@ -69,9 +69,7 @@ def get_context(config: JobConfig, slots: int) -> SparkContext:
     on `config.master` or on `local[slots]`. It stays for later jobs until the process ends. If a local
     one has too few slots for a later job, a larger one replaces it.
 
-    Raises:
-        ConfigurationError: Java or the master is missing, or the session is of a kind that cannot run
-            jobs.
+    Raise ConfigurationError if Java or the master is missing, or the session cannot run jobs.
     """
     global _ours
     check_jvm()

@@ -21,8 +21,7 @@ from rheos.runtimes.job import OperatorStatus
 
 QUIET_MS = 60_000
 LONGER = 3
-"""Factor: a quiet source is a finding once it is quiet this many times longer than its longest pause so
-far."""
+"""Minimum factor between the time for which a source is quiet and its longest pause so far."""
 
 
 @health_check(

@@ -1,4 +1,4 @@
-"""Findings about the job itself: it failed, does not run or restarts, or its driver or a subtask
+"""Findings about the job itself: it failed, does not run, restarts, or its driver or a subtask
 hangs."""
 
 from __future__ import annotations
@@ -67,8 +67,7 @@ STREAK_RESTARTS = 3
 STREAK_GAP_US = 120_000_000
 """Longest time between two restarts of one streak."""
 STREAK_US = 30_000_000
-"""Duration of a streak after which the job counts as failing. A short outage restarts a job several
-times."""
+"""Duration of a streak after which the job counts as failing: short outages cause several restarts."""
 STREAK_OVER_US = 60_000_000
 
 

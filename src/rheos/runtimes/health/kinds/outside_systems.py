@@ -1,5 +1,4 @@
-"""Findings about servers: those that do not respond, output that waits for them, and rows that they
-lost."""
+"""Findings about servers: those that do not respond, output that waits for them, and rows they lost."""
 
 from __future__ import annotations
 
