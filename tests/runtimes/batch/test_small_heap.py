@@ -87,9 +87,7 @@ def run(program: str, folder: Path, *arguments: str, heap: str) -> list[str]:
 def test_what_is_too_large_to_collect_is_an_error_and_nothing_is_published(tmp_path: Path) -> None:
     said = run(COLLECTING, tmp_path, "6000000", heap="512m")
     [line] = said
-    assert line.startswith(
-        "ConfigurationError all the collected rows are too large for the driver"
-    )
+    assert line.startswith("ConfigurationError all the collected rows are too large for the driver")
     assert not list((tmp_path / "rows").glob("*.parquet"))
 
 
