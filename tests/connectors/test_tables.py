@@ -151,7 +151,7 @@ def test_a_format_that_the_session_does_not_have(
     [
         ({"target": "a b"}, "is not the name of a table"),
         ({"target": "t", "format": "orc"}, "format='orc' is not known"),
-        ({"target": "t", "mode": "overwrite"}, "mode='overwrite' is not known"),
+        ({"target": "t", "mode": "overwrite"}, "mode='overwrite' is not valid"),
         ({"target": "t", "partition_by": "k"}, "is not a list of columns"),
     ],
 )
