@@ -2,8 +2,8 @@
 once per half a minute.
 
 A client that looks for its server may log the same line twenty times a second. `CLIENT_LOGGERS` names
-the loggers of every library that a connector imports; the tests find a connector whose library is
-missing here.
+the loggers of every library that a connector imports. A test finds a connector whose library is missing
+here.
 """
 
 from __future__ import annotations
@@ -35,16 +35,15 @@ CLIENT_LOGGERS: Mapping[str, tuple[str, ...]] = {
     "redis": ("redis",),
     "urllib3": ("urllib3",),
 }
-"""Names of the loggers by the library, as it is imported. A library without loggers of its own, such as
-Kafka's, is given the logger of its connector."""
+"""Names of the loggers of each library, by its import name. If a library has no logger of its own, as
+Kafka's, its connector's logger is named."""
 AGAIN_S = 30.0
-"""Time within which a message that was logged before is left out."""
+"""Seconds for which a message that was logged is suppressed."""
 _REMEMBERED = 256
 _NAMES = frozenset(name for names in CLIENT_LOGGERS.values() for name in names)
 _VARIES = re.compile(r"0x[0-9a-f]+|#(producer|consumer)-\d+|\d+(\.\d+)? ?(ms|s|secs?|seconds)\b|\d{5,}")
 """Parts in which equivalent messages differ: addresses of objects, numbers of clients, times, and ports
-that the system chose. Names of servers remain.
-"""
+that the system chose. Names of servers are kept."""
 
 
 @lru_cache(maxsize=1024)
@@ -55,14 +54,13 @@ def is_of_client(logger: str) -> bool:
 
 
 class OncePerWhile(logging.Filter):
-    """Drops messages that were logged less than half a minute ago, and adds their number when the
-    message passes again.
-    """
+    """Drops messages that were logged less than half a minute ago, and adds their number to the next
+    one that passes."""
 
     def __init__(self) -> None:
         super().__init__()
         self._logged: dict[str, tuple[float, int]] = {}
-        """For each message the time when it passed last, and how often it was left out since."""
+        """Per message: when it last passed, and how often it has been dropped since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         message = record.getMessage()

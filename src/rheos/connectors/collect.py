@@ -1,4 +1,4 @@
-"""Collects rows and brings them to the program, exactly once."""
+"""Sink that collects rows and delivers them to the program, exactly once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.protocol.ids import CheckpointId
 
 
 class CollectedRows(msgspec.Struct, frozen=True):
-    """The committable: the rows of one subtask and checkpoint, as an Arrow IPC stream."""
+    """Committable: the rows of one subtask and checkpoint, as an Arrow IPC stream."""
 
     checkpoint: int
     subtask: int
@@ -26,9 +26,10 @@ class CollectedRows(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class CollectSink(Sink):
-    """Hands rows over with the checkpoints: those of a completed one are collected.
+    """Sink that puts its rows into committables; a completed checkpoint delivers them to the driver.
 
-    A subtask holds its rows of a checkpoint in memory, and the driver holds all. For results that fit.
+    A subtask holds the rows of a checkpoint in memory, and the driver holds all rows. It is for results
+    that fit into memory.
     """
 
     takes_changes = True
@@ -68,9 +69,8 @@ class _CollectWriter(SinkWriter):
 
 
 def collected(committables: Iterable[bytes]) -> pa.Table | None:
-    """Return the rows of the committables of one sink, by checkpoint and subtask; each committable
-    counts once. None if there are no committables.
-    """
+    """Return the rows of one sink's committables, ordered by checkpoint and subtask. A repeated
+    committable counts once. None if there are no committables."""
     decoder = msgspec.msgpack.Decoder(CollectedRows)
     found: dict[tuple[int, int, int, int], bytes] = {}
     for payload in committables:

@@ -1,4 +1,4 @@
-"""A source of rows that the program holds itself; for tests and small tables."""
+"""Source of rows that the program already holds, for tests and small tables."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
 
 
 def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None]:
-    """Rows that a program has, in any of the forms that `collection` takes, as a table, of the schema
-    where one is `wanted`; and the dataclass that they are of. Raises SchemaError."""
+    """Convert rows, in any form that `collection` accepts, to a table; and return their dataclass, if
+    any. The table has the schema `wanted`, unless it is None. Raises SchemaError."""
     record = None
     if isinstance(rows, pl.DataFrame):
         rows = arrow_table(rows)
@@ -83,7 +83,7 @@ def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None
 
 @dataclass(frozen=True, eq=False)
 class CollectionSource(Source):
-    """Made by `collection`. A position is the number of rows handed out."""
+    """Source that `collection` creates. A position is the number of rows emitted."""
 
     table: pa.Table
     record: type | None = None
@@ -114,7 +114,7 @@ class _CollectionReader(SplitReader):
         self._rows = batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
         self._row = row
         self._last = row
-        """The first row that was given last."""
+        """Index of the first row that `poll` returned last."""
 
     def poll(self, max_rows: int) -> Polled:
         batch = self._rows.slice(self._row, max_rows)
@@ -169,7 +169,7 @@ def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
 
 
 def _inferred(records: list[Any]) -> pa.Table:
-    """Return dicts as a table with a column for each name, typed by its values."""
+    """Return dicts as a table with a column for each key, typed by its values."""
     names = list(dict.fromkeys(name for record in records for name in record))
     columns = {}
     for name in names:

@@ -12,17 +12,15 @@ from rheos.core.formats.contract import Format
 
 
 def check_format(format: Any) -> Format:
-    """Raises ProgramError for what is no format."""
+    """Raise ProgramError if `format` is not a format."""
     if not isinstance(format, Format):
         raise ProgramError(f"format={format!r} is not a format", hint="write format=rh.formats.json()")
     return format
 
 
 def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
-    """Return the rows that a source emits: those of the user's schema (and its dataclass), or by
-    default those of the format. Raises SchemaError if there is no schema, or the format cannot produce
-    such rows.
-    """
+    """Return the schema of a source's rows (and its dataclass): the user's, or else that of the format.
+    Raises SchemaError if there is no schema, or the format cannot produce such rows."""
     if schema is None:
         rows, record = format.own_schema(), None
         if rows is None:

@@ -1,4 +1,4 @@
-"""A source of made-up rows, replayable, at full speed or at a given rate."""
+"""Source of generated rows, replayable, at full speed or at a given rate."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ BLOCK_ROWS = 16_384
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """The rows that a generator's function is asked for: rows `start` to `start + rows` of a split.
+    """Rows that a generator's function must return: rows `start` to `start + rows` of a split.
 
-    Blocks are always cut at the same rows, whatever is polled or restored.
+    Block boundaries are always the same, whatever the poll sizes and the restored position.
     """
 
     split: int
@@ -82,9 +82,9 @@ class Block:
 
 
 GeneratorFunction = Callable[[Block], Any]
-"""Gives just `block.rows` rows: a dict of columns (numpy arrays, lists, Arrow arrays, Polars series),
-a RecordBatch, or a Polars DataFrame. What it gives may depend on the block alone. Arrays are taken
-over without a copy: they must not change later."""
+"""Returns exactly `block.rows` rows: a dict of columns (numpy arrays, lists, Arrow arrays, Polars
+series), a RecordBatch, or a Polars DataFrame. The result may depend on the block alone. Arrays are not
+copied: they must not change later."""
 
 
 @located_at_call
@@ -157,7 +157,7 @@ def generator(
 
 @dataclass(frozen=True, eq=False)
 class GeneratorSource(Source):
-    """Made by `generator`. A position is the number of the split's next row."""
+    """Source that `generator` creates. A position is the number of the split's next row."""
 
     fn: GeneratorFunction
     schema: pa.Schema
@@ -174,7 +174,7 @@ class GeneratorSource(Source):
         object.__setattr__(self, "bounded", self.count is not None)
 
     def positions(self) -> str:
-        # A row's number is of its split: cut otherwise, other rows have it.
+        # A row's number depends on the number of splits: with another number, rows differ.
         return f"{type(self).__qualname__} of {self.split_count} splits"
 
     def record_class(self) -> type | None:
@@ -188,7 +188,7 @@ class GeneratorSource(Source):
         return _GeneratorReader(self, int(split.id), row, ctx)
 
     def block(self, split: int, start: int) -> Block:
-        """The block that begins at a row; without rows at the end of the split."""
+        """Return the block that begins at a row. It has no rows at the end of the split."""
         rows = _rows_of(self.count, self.split_count, split, start, self.block_rows)
         return Block(split, start, rows, self.seed, self.split_count)
 
@@ -204,7 +204,7 @@ class _GeneratorReader(SplitReader):
         self._split = split
         self._row = row
         self._last = row
-        """The first row that was given last."""
+        """Number of the first row that `poll` returned last."""
         self._clock = ctx.clock
         self._batch: Batch | None = None
         self._start = 0
@@ -278,7 +278,7 @@ def _selected(schema: pa.Schema, names: list[str]) -> pa.Schema:
 
 
 def _columns(fn: GeneratorFunction, block: Block, schema: pa.Schema | None) -> Batch:
-    """Calls the function and makes its rows a batch; of the schema, where there is one."""
+    """Call the function and return its rows as a batch, of `schema` unless it is None."""
     name = getattr(fn, "__qualname__", type(fn).__name__)
     try:
         made = fn(block)

@@ -28,10 +28,11 @@ from rheos.core.errors import UnavailableError
 
 T = TypeVar("T")
 Progressed: TypeAlias = Callable[[], None]
-"""Restarts the limit of the call that it is passed to. Raises AbandonedError once that is abandoned."""
+"""Restarts the time limit of the call that it is passed to. Raises AbandonedError if that call was
+abandoned."""
 
 MOST_ABANDONED = 32
-"""Number of abandoned calls that a process keeps threads for. Beyond it, no further call starts."""
+"""Maximum number of abandoned calls in a process. Each keeps a thread; at the limit, no call starts."""
 
 _HINT = (
     "check that the server is up, reachable and not overloaded. Rheos abandons the call and "
@@ -48,15 +49,15 @@ class AbandonedCallError(UnavailableError):
 
 
 class CallsUnderWay:
-    """The calls of a process that have not returned: who waits for what, since when. Thread-safe."""
+    """Calls of a process that have not returned: what each waits for, and since when. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._calls: set[_Call] = set()
 
     def longest_wait(self) -> tuple[str, float] | None:
-        """Return what the call is for that has waited longest for progress, and for how many seconds;
-        None if no call waits."""
+        """Return the purpose of the call that has waited longest for progress, and its waiting time in
+        seconds; None if no call waits."""
         with self._lock:
             waits = [
                 (monotonic() - call.progress_s, call.doing)
@@ -91,8 +92,8 @@ class CallsUnderWay:
 
     @contextlib.contextmanager
     def watched(self, doing: str, quiet_s: float = 0.0) -> Iterator[None]:
-        """Register what the current thread does within the context. It has no limit here: for work that
-        cannot be abandoned, or has limits of its own inside.
+        """Register what the current thread does within the context, without a time limit. It is for
+        work that cannot be abandoned, or that has limits of its own.
 
         Args:
             doing: what the work is for, for people.
@@ -108,7 +109,7 @@ class CallsUnderWay:
 
 
 UNDER_WAY = CallsUnderWay()
-"""The calls of this process."""
+"""All calls of this process that have not returned."""
 
 
 class BoundedCalls:
@@ -117,7 +118,8 @@ class BoundedCalls:
     def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
         self._under_way = under_way
         self._next: SimpleQueue[_Call | None] | None = None
-        """Queue of the current thread's calls; None before the first call and after an abandoned."""
+        """Queue of the current thread's calls; None before the first call and after an abandoned
+        one."""
 
     def run(
         self,
@@ -149,7 +151,8 @@ class BoundedCalls:
         self._under_way.begin(call)
         if self._next is None:
             self._next = SimpleQueue()
-            weakref.finalize(self, self._next.put, None)  # Also where nobody closes it.
+            # The thread also ends if nobody calls `close`.
+            weakref.finalize(self, self._next.put, None)
             thread(partial(_make_calls, self._next, self._under_way), "rheos-client-call").start()
         self._next.put(call)
         while not call.ended.wait(max(call.progress_s + limit_s - monotonic(), 0.0)):
@@ -173,7 +176,7 @@ class BoundedCalls:
 
 
 class ThreadCalls:
-    """Makes blocking calls for any number of threads: each of them has a `BoundedCalls` of its own."""
+    """Makes blocking calls for any number of threads; each thread has its own `BoundedCalls`."""
 
     def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:
         self._under_way = under_way
@@ -198,7 +201,7 @@ class ThreadCalls:
 
 
 class LoneCalls:
-    """Makes blocking calls that must not overlap with an abandoned one: while that has not returned,
+    """Makes blocking calls that must not overlap with an abandoned one: until that call has returned,
     further calls with the same key are refused."""
 
     def __init__(self, under_way: CallsUnderWay = UNDER_WAY) -> None:

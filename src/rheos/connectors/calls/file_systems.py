@@ -44,7 +44,7 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
         url: a local path, or a URL of fsspec.
         options: options of the file system.
     """
-    import fsspec  # Few jobs that run on one machine need it.
+    import fsspec  # slow to import, and few jobs on a single machine need it
 
     system, path = fsspec.core.url_to_fs(url, **options)
     protocol = system.protocol
@@ -54,7 +54,7 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
 
 
 def raise_if_away(error: BaseException, what: str) -> None:
-    """Raise UnavailableError if a file system does not answer: its files may be whole.
+    """Raise UnavailableError if a file system does not answer: its files may be undamaged.
 
     Args:
         error: what a call raised.
@@ -81,7 +81,7 @@ class BoundedFileSystem:
 
     def __getattr__(self, name: str) -> Any:
         if name == "_system":
-            raise AttributeError(name)  # It is being unpickled.
+            raise AttributeError(name)  # The object is being unpickled.
         value = getattr(self._system, name)
         if not callable(value) or name in _AT_ONCE:
             return value
@@ -126,12 +126,12 @@ class BoundedFileSystem:
         except AbandonedCallError:
             return False
         except Exception:
-            return True  # An error is an answer: the call itself will get one, too.
+            return True  # An error is an answer, too. The call itself will get one.
         return True
 
 
 class _BoundedFile:
-    """A file whose reads and writes are bounded calls. All else is the file's own."""
+    """A file whose reads and writes are bounded calls. Everything else is forwarded to the file."""
 
     def __init__(self, system: BoundedFileSystem, doing: str, file: Any) -> None:
         self._system = system
@@ -146,12 +146,13 @@ class _BoundedFile:
 
     def readinto(self, buffer: Any) -> int:
         into = memoryview(buffer).cast("B")
-        data = self.read(len(into))  # An abandoned call may still write into what it was passed.
+        # An abandoned call may still write into its buffer, so it does not get the caller's.
+        data = self.read(len(into))
         into[: len(data)] = data
         return len(data)
 
     def write(self, data: Any) -> Any:
-        copied = bytes(data)  # An abandoned call may still read what it was passed.
+        copied = bytes(data)  # An abandoned call may still read its argument, so it gets a copy.
         return self._system.run(f"{self._doing}: write", lambda: self._file.write(copied))
 
     def flush(self, *args: Any) -> Any:

@@ -1,11 +1,11 @@
 """Deadlines for whole HTTP requests, for clients built on `http.client`.
 
 A socket's timeout bounds each read by itself. A server that sends one byte every few seconds never
-exceeds it, and so holds its client without end. Sockets of this module bound all their operations
-together: each gets only the time that is left until a deadline, which is set anew for each request.
+exceeds it, and can hold its client forever. Sockets of this module bound all their operations together:
+each operation gets the time that is left until a deadline, which each request sets anew.
 
 The deadline covers connecting, TLS, sending, and reading head and body. It does not cover looking up
-the name of the host, which the system bounds.
+the host name, which the operating system bounds.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 
 class Deadline:
-    """Point in time by which a request must be over. The sockets of a connection share one."""
+    """Point in time by which a request must have ended. The sockets of a connection share one."""
 
     def __init__(self, within_s: float) -> None:
         self.within_s = within_s
@@ -27,7 +27,7 @@ class Deadline:
         self.restart()
 
     def restart(self) -> None:
-        """Restarts the deadline for the next request."""
+        """Restart the deadline for the next request."""
         self._until_s = time.monotonic() + self.within_s
 
     def left_s(self) -> float:
@@ -41,8 +41,8 @@ class Deadline:
 class _Plain(socket.socket):
     deadline: Deadline
 
-    # `http.client` reads by `recv_into` and sends by `sendall`. The system counts the timeout of the
-    # latter over the whole call.
+    # `http.client` reads by `recv_into` and sends by `sendall`. Python applies a socket's timeout to a
+    # whole `sendall`.
 
     def recv_into(self, *args: Any, **kwargs: Any) -> int:
         self.settimeout(self.deadline.left_s())
@@ -63,9 +63,10 @@ class _Plain(socket.socket):
 
 class _Secured(ssl.SSLSocket):
     deadline: Deadline | None = None
-    """None during the handshake, whose timeout the library counts over all of it."""
+    """The request's deadline; None during the handshake, to which Python applies the timeout as a
+    whole."""
 
-    # Its `recv` and `recv_into` go through `read`, its `sendall` through `send`.
+    # `recv` and `recv_into` of the superclass call `read`; its `sendall` calls `send`.
 
     def read(self, *args: Any, **kwargs: Any) -> Any:
         if self.deadline is not None:
@@ -87,19 +88,21 @@ def bounded_socket(sock: socket.socket, deadline: Deadline) -> socket.socket:
 
 
 def bound_tls(context: ssl.SSLContext) -> ssl.SSLContext:
-    """Makes the context's sockets take a deadline, by `bound_secured`, once they are connected."""
+    """Make the context's sockets accept a deadline, which `bound_secured` sets once they are
+    connected."""
     context.sslsocket_class = _Secured
     return context
 
 
 def bound_secured(sock: Any, deadline: Deadline) -> None:
-    """Sets the deadline of a socket of a context that `bound_tls` was called for. Leaves others."""
+    """Set the deadline of a socket whose context was passed to `bound_tls`. Other sockets are
+    unchanged."""
     if isinstance(sock, _Secured):
         sock.deadline = deadline
 
 
 class _PlainConnection(http.client.HTTPConnection):
-    """One connection for one request, as `urllib.request` makes it."""
+    """Connection for a single request, as `urllib.request` makes it."""
 
     def connect(self) -> None:
         assert isinstance(self.timeout, float)
@@ -131,6 +134,6 @@ class _SecuredHandler(urllib.request.HTTPSHandler):
 def opener(*handlers: Any) -> urllib.request.OpenerDirector:
     """Return an opener of `urllib.request` whose `timeout=` bounds a request as a whole, not each read.
 
-    The answer that it returns is under the same deadline: reading it raises TimeoutError.
+    The response is under the same deadline: reading it raises TimeoutError.
     """
     return urllib.request.build_opener(_PlainHandler, _SecuredHandler, *handlers)

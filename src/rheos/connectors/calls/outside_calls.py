@@ -1,4 +1,5 @@
-"""The operator that the code of a thread works for, and its calls to servers with their time limits."""
+"""The operator that a thread works for, and descriptions of its calls to servers with their time
+limits."""
 
 from __future__ import annotations
 
@@ -18,17 +19,19 @@ _place = _Place()
 
 
 def operator_here() -> str | None:
-    """The operator's id; None in a thread that works for none, or is not of a slot."""
+    """Return the id of the operator that this thread works for; None outside slots and their
+    helpers."""
     return None if _place.operator is None else _place.operator()
 
 
 def works_for(operator: Callable[[], str | None] | None) -> None:
-    """From now on this thread works for what `operator` gives when something is logged."""
+    """Set the function that returns the operator this thread works for, which log messages name."""
     _place.operator = operator
 
 
 def carried(work: Callable[[], T]) -> Callable[[], T]:
-    """The same work for another thread, which does it for the operator that this one works for now."""
+    """Return `work` for another thread, which then works for the same operator as this thread does
+    now."""
     if _place.operator is None:
         return work
     operator = _place.operator()
@@ -46,10 +49,10 @@ def carried(work: Callable[[], T]) -> Callable[[], T]:
 
 @dataclass(frozen=True, kw_only=True)
 class OutsideCall:
-    """A kind of call to a server, and what happens if the server does not answer."""
+    """Kind of call to a server, and what happens if the server does not answer."""
 
     server: str
-    """The system, for people: "Redis"."""
+    """Name of the system, for people: "Redis"."""
     call: str
     """Name of the call for messages: "a command"."""
     limit_s: float
@@ -62,6 +65,6 @@ class OutsideCall:
 
 
 def thread(target: Callable[[], object], name: str) -> threading.Thread:
-    """Return a daemon thread that works for the operator for which this thread works now. The caller
-    starts it."""
+    """Return a daemon thread, not started, that works for the operator that this thread works for
+    now."""
     return threading.Thread(target=carried(target), name=name, daemon=True)

@@ -1,4 +1,4 @@
-"""Cassandra's client: how a cluster is reached, what its errors mean, and what it says of a table."""
+"""Client of Cassandra: options of a connection, meanings of errors, and descriptions of tables."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from rheos.core.errors import ConfigurationError, InputError, ProgramError, Rheo
 T = TypeVar("T")
 
 LOGGER = logging.getLogger("rheos.cassandra")
-"""Why something is tried again."""
+"""Logger for the reasons of retries."""
 
 _PORT = 9042
 _CONNECT_WITHIN_S = 10.0
 _ANSWER_WITHIN_S = 20.0
 _RECONNECT_S = 1.0
 _PROTOCOL = 4
-"""Protocol version that all releases from 3 on support, so that none has to be negotiated; options may
-name another.
-"""
+"""Protocol version that all releases since Cassandra 3 support, so that none is negotiated. The user's
+options may name another."""
 SESSION = OutsideCall(
     server="Cassandra",
     call="the sink: connect, inspect the table, prepare a statement, write a batch",
@@ -43,8 +42,7 @@ _HOSTS = 'write hosts="host:9042", or a list of such strings'
 @dataclass(frozen=True, repr=False)
 class Contact:
     """Options to connect to a cluster. They are sent to the workers with the program, including
-    secrets.
-    """
+    secrets."""
 
     hosts: tuple[tuple[str, int], ...]
     user: str | None
@@ -97,8 +95,8 @@ def _host_and_port(given: Any) -> tuple[str, int]:
 
 
 class CassandraSession:
-    """A connection to a cluster. Raises RheosError from each of its calls. A call that the client does
-    not return from within our limit is abandoned with its connection."""
+    """A connection to a cluster. All calls raise RheosError. If the client does not return from a call
+    within our limit, the call is abandoned together with its connection."""
 
     def __init__(self, contact: Contact, consistency: str) -> None:
         self._contact = contact
@@ -107,18 +105,18 @@ class CassandraSession:
         self._link = _Link(contact, consistency)
 
     def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
-        """Return the columns of a table, and the names of those of its primary key."""
+        """Return the columns of a table, and the names of its primary key's columns."""
         return self._called(lambda link, progressed: link.describe(keyspace, table))
 
     def write(
         self, statements: Sequence[tuple[str, Sequence[Any]]], at_once: int
     ) -> list[tuple[int, RheosError]]:
-        """Execute prepared statements with their values, up to `at_once` at a time. Returns the places
-        of those that failed, and why."""
+        """Execute prepared statements with their values, up to `at_once` at a time. Return the index
+        and the error of each statement that failed."""
         return self._called(lambda link, progressed: link.write(statements, at_once, progressed))
 
     def close(self) -> None:
-        """Close the connection. Called once."""
+        """Close the connection. Must be called once only."""
         with contextlib.suppress(UnavailableError):
             self._called(lambda link, progressed: link.close())
         self._calls.close()
@@ -133,7 +131,7 @@ class CassandraSession:
                 link.close,
             )
         except AbandonedCallError:
-            # The abandoned call has the other one.
+            # The abandoned call still uses the old link.
             self._link = _Link(self._contact, self._consistency)
             raise
 

@@ -20,11 +20,11 @@ IsKind: TypeAlias = Callable[[pa.DataType], bool]
 
 
 class CqlColumn(NamedTuple):
-    """A column of the table and of the stream."""
+    """Column of the table that the stream has, too."""
 
     name: str
     kind: str
-    """As CQL calls it: "bigint"."""
+    """Type of the column in CQL: "bigint"."""
 
 
 def _is_text(type: pa.DataType) -> bool:
@@ -70,14 +70,14 @@ _KINDS: Mapping[str, IsKind] = {
     "timestamp": pa.types.is_timestamp,
     "date": pa.types.is_date32,
 }
-"""Tests, by type of the table's column, for the column types of a stream that it accepts."""
+"""Tests whether a column of the stream may be written, by type of the table's column."""
 _MILLISECONDS = pa.timestamp("ms", "UTC")
 _EPOCH_DAYS = 1 << 31
-"""A date is sent as days, the first of 1970 in the middle."""
+"""Number that CQL uses for the day 1970-01-01; dates are unsigned."""
 
 
 def check_any_fits(field: pa.Field) -> None:
-    """Raises SchemaError where no column of any table would take the field's values."""
+    """Raise SchemaError if no column type of Cassandra accepts the field's values."""
     if not any(is_kind(field.type) for is_kind in _KINDS.values()):
         raise SchemaError(
             f"column {field.name!r} is {field.type}, which the sink cannot write",
@@ -86,7 +86,7 @@ def check_any_fits(field: pa.Field) -> None:
 
 
 def check_fits(field: pa.Field, column: CqlColumn, table: str) -> None:
-    """Raises SchemaError where values of the field have no place in the column."""
+    """Raise SchemaError if the table's column does not accept values of the field."""
     is_kind = _KINDS.get(column.kind)
     if is_kind is None:
         raise SchemaError(
@@ -101,8 +101,8 @@ def check_fits(field: pa.Field, column: CqlColumn, table: str) -> None:
 
 
 def values(rows: Batch, columns: Sequence[CqlColumn]) -> list[tuple[Any, ...]]:
-    """For each row the values of the columns, as the client takes them. Raises InputError, with the
-    row, for one that the column cannot hold."""
+    """Return each row's values of the columns, as the client expects them. Raises InputError, with the
+    row, for a value that the column cannot hold."""
     return list(zip(*(_values(rows, column) for column in columns), strict=True))
 
 
@@ -110,7 +110,7 @@ def _values(rows: Batch, column: CqlColumn) -> list[Any]:
     given = rows.column(column.name)
     if column.kind == "timestamp":
         try:
-            # It holds no more than milliseconds.
+            # CQL's timestamps have a precision of milliseconds.
             given = given.cast(_zoned(given.type)).cast(_MILLISECONDS).cast(pa.int64())
         except pa.ArrowInvalid:
             row = next(row for row, at in enumerate(given) if at.is_valid and _is_finer(at))
@@ -132,7 +132,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(-?)([0-9a-f]{4}\1){3}[0-9a-f]{12}", re.IGNORECA
 
 
 def _uuid(text: str) -> uuid.UUID:
-    # Python takes digits with underscores and blanks among them.
+    # Python's UUID also accepts underscores and spaces between digits.
     if not _UUID.fullmatch(text):
         raise ValueError(text)
     return uuid.UUID(text)
@@ -146,7 +146,7 @@ def _timeuuid(text: str) -> uuid.UUID:
 
 
 def _inet(text: str) -> str:
-    # The client takes "1" for 0.0.0.1, and 010.0.0.1 for 8.0.0.1.
+    # The client would read "1" as 0.0.0.1 and 010.0.0.1 as 8.0.0.1.
     address = ipaddress.ip_address(text)
     if isinstance(address, ipaddress.IPv6Address) and address.scope_id is not None:
         raise ValueError(text)
@@ -165,12 +165,13 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
     "timeuuid": _timeuuid,
     "uuid": _uuid,
 }
-"""Kinds of columns that do not take every string, each with the function that checks and converts one,
-or raises ValueError."""
+"""Function that checks and converts a string, for column types that do not accept every string. It
+raises ValueError."""
 
 
 def identity(key: Sequence[Any]) -> tuple[Any, ...]:
-    """Return what tells a primary key from others: by the bits of floats, as Cassandra does."""
+    """Return a value that identifies a primary key. Floats are compared by their bits, as in
+    Cassandra."""
     return tuple(struct.pack(">d", value) if isinstance(value, float) else value for value in key)
 
 

@@ -1,4 +1,4 @@
-"""The registration of the connector `cassandra`."""
+"""Registration of the connector `cassandra`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

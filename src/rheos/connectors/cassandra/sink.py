@@ -1,4 +1,4 @@
-"""Writes rows into a table of Cassandra, each over the one with its primary key."""
+"""Writes rows to a table of Cassandra; each replaces the row with the same primary key."""
 
 from __future__ import annotations
 
@@ -104,16 +104,16 @@ def sink(
 
 @dataclass(frozen=True)
 class CassandraTable:
-    """Mapping of a row to statements."""
+    """Target table, and the mapping of rows to its statements."""
 
     keyspace: str
     name: str
     delete: str | None
     ttl_s: int | None
     columns: tuple[CqlColumn, ...] = ()
-    """Columns of the table that the stream has, once the table was inspected."""
+    """Columns that the table shares with the stream; empty until the table was inspected."""
     key: tuple[CqlColumn, ...] = ()
-    """Those columns that form the primary key."""
+    """Columns of the primary key."""
 
     def __str__(self) -> str:
         return f"{self.keyspace}.{self.name}"
@@ -121,7 +121,8 @@ class CassandraTable:
     def fitted(
         self, schema: pa.Schema, columns: Sequence[CqlColumn], key: Sequence[str]
     ) -> CassandraTable:
-        """With what is known of the table. Raises SchemaError where rows do not fit it."""
+        """Return the table with its inspected columns and key. Raises SchemaError if rows do not fit
+        it."""
         known = {column.name: column for column in columns}
         fields = [field for field in schema if field.name != self.delete]
         for field in fields:
@@ -163,7 +164,7 @@ def _quoted(name: str) -> str:
 
 @dataclass(frozen=True)
 class CassandraSink(SpillingSink):
-    """Made by `sink`."""
+    """Sink that `cassandra.sink` creates."""
 
     contact: Contact
     table: CassandraTable
@@ -178,12 +179,12 @@ class CassandraSink(SpillingSink):
             check_any_fits(field)
 
     def of_changes(self, key: Sequence[str], delete: str) -> CassandraSink:
-        # The table's own key is known when the job is submitted.
+        # The table's own key is only known when the job is submitted.
         check_changes_key("key", key, key, self.table.delete)
         return replace(self, table=replace(self.table, delete=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> CassandraSink:
-        """Looks at the table, and holds the rows against it."""
+        """Inspect the table, and check that rows of the schema fit it."""
         patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         while True:
             session = CassandraSession(self.contact, self.consistency)
@@ -203,8 +204,8 @@ class CassandraSink(SpillingSink):
 
 
 class CassandraDelivery(TargetDelivery):
-    """Writes some thousands of rows at a time, and waits for all of them: so none is overtaken by an
-    older one."""
+    """Writes a few thousand rows at a time and waits for all of them, so that an older row never
+    overwrites a newer one."""
 
     def __init__(self, sink: CassandraSink, count: Count, patience_ms: int) -> None:
         self._sink = sink
@@ -261,7 +262,7 @@ class CassandraDelivery(TargetDelivery):
     def _worst(
         rows: Batch, failed: Sequence[tuple[int, str, Any]], errors: Sequence[RheosError]
     ) -> RheosError:
-        """One that trying again does not help, if there is any."""
+        """Return an error that a retry cannot fix, if there is one; otherwise the first."""
         for (row, _, _), error in zip(failed, errors, strict=True):
             if not isinstance(error, UnavailableError):
                 error.record = shown_row(rows, row)
@@ -269,9 +270,8 @@ class CassandraDelivery(TargetDelivery):
         return errors[0]
 
     def _newest_of_each(self, rows: Batch) -> list[tuple[int, str, Sequence[Any]]]:
-        """Return the last row of each primary key: its place, statement and values. Rows in flight at
-        the same time may arrive in any order.
-        """
+        """Return the last row of each primary key: its index, statement and values. Rows that are in
+        flight at the same time may arrive in any order."""
         delete = self._table.delete
         gone = [False] * rows.num_rows if delete is None else rows.column(delete).to_pylist()
         found: dict[tuple[Any, ...], tuple[int, str, Sequence[Any]]] = {}

@@ -1,4 +1,4 @@
-"""Files of rows, Parquet or lines (JSON, CSV, text): `files.source(...)` and `files.sink(...)`."""
+"""Files of rows, in Parquet or lines (JSON, CSV, text): `files.source(...)` and `files.sink(...)`."""
 
 from rheos.connectors.files.reading import source as source
 from rheos.connectors.files.sink import FileSink as FileSink

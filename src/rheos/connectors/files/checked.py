@@ -1,7 +1,7 @@
-"""Files with a checksum for each block, so that nothing is read that was not written.
+"""Files with a checksum per block, by which a reader detects damage.
 
-Blocks are checked as they are read, whichever part of the file is wanted: Parquet's own checksums
-leave out the headers of pages and the footer.
+Every block that is read is checked, whichever part of the file it belongs to. Parquet's own checksums
+do not cover page headers and the footer.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ BLOCK_BYTES = 4 << 20
 
 
 class ChecksummingFile:
-    """Passes on what is written, and keeps a CRC-32 for each block of it."""
+    """Forwards writes to a file, and computes a CRC-32 of each block."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -39,7 +39,7 @@ class ChecksummingFile:
         return size_bytes
 
     def checksums(self) -> bytes:
-        """Four bytes for each block, the last one short."""
+        """Return four bytes per block, including a last one that is incomplete."""
         crcs = [*self._full, self._crc] if self.size_bytes % BLOCK_BYTES else self._full
         return struct.pack(f"<{len(crcs)}I", *crcs)
 
@@ -50,12 +50,12 @@ class ChecksummingFile:
         self._file.flush()
 
     def close(self) -> None:
-        """Leaves the file that it writes to open: whoever gave it closes it."""
+        """Mark this file as closed. The underlying file stays open; its owner closes it."""
         self.closed = True
 
 
 class CheckedFile(io.RawIOBase):
-    """Reads a file whose size and checksums are known. Raises OSError where they do not match."""
+    """Reads a file whose size and checksums are known. Raises OSError if they do not match."""
 
     def __init__(self, file: Any, size_bytes: int, checksums: bytes) -> None:
         blocks = -(-size_bytes // BLOCK_BYTES)
@@ -69,7 +69,7 @@ class CheckedFile(io.RawIOBase):
         self._crcs = struct.unpack(f"<{blocks}I", checksums)
         self._at = 0
         self._block: tuple[int, bytes] = (-1, b"")
-        """The last one that was read: the next read often begins in it."""
+        """Number and bytes of the block read last: the next read often begins in it."""
 
     def readable(self) -> bool:
         return True

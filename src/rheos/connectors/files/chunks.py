@@ -1,8 +1,8 @@
-"""Reading a file in chunks on the I/O executor, one ahead, and handing its rows out as asked.
+"""Split reader that reads a file in chunks on the I/O executor, one chunk ahead.
 
 A decoder turns a file into chunks; `ChunkReader` is the split reader around it. In a chunk, *raw* rows
-are those of the file (lines, Parquet rows), of which some may be rejected; a position is always that
-of a raw row, so a restored reader repeats neither a row nor a rejected one.
+are those of the file (lines, Parquet rows), of which some may be rejected. A position always refers to
+a raw row, so a restored reader repeats neither rows nor rejected rows.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from rheos.core.times import TimeColumn
 REJECTED = rejected_schema(
     pa.field("file", pa.string(), nullable=False), pa.field("line", pa.int64(), nullable=False)
 )
-"""Rows of the side output of rejected rows. `line` counts from 1; in Parquet it is the row."""
+"""Columns of the side output of rejected rows. `line` counts from 1; in Parquet it is the row."""
 
 
 class BadRow(NamedTuple):
     raw: int
-    """Its place among the raw rows of the chunk."""
+    """Index of the row among the raw rows of its chunk."""
     line: int
     record: BadRecord
 
@@ -53,41 +53,42 @@ class BadRow(NamedTuple):
 @dataclass(frozen=True)
 class Chunk:
     batch: Batch
-    """The good rows."""
+    """Rows that fit the schema."""
     good: npt.NDArray[np.int64] | None
-    """The raw rows they are; None where all are good."""
+    """Index among the raw rows of each row of `batch`; None if no row was rejected."""
     raw_rows: int
     rejected: Sequence[BadRow]
-    """In the order of the file."""
+    """Rejected rows in the order of the file."""
     position: Callable[[int], bytes]
-    """The position before a raw row, or at the chunk's end."""
+    """Returns the position before a raw row, or that at the chunk's end."""
     line: Callable[[int], int]
-    """Line number of a raw row, counted from 1 over the file."""
+    """Returns the line number of a raw row, counted from 1 over the file."""
 
     def raw_after(self, rows: int) -> int:
-        """Return the number of raw rows that are consumed when `rows` good ones are returned."""
+        """Return the number of raw rows up to the first `rows` good ones, inclusive."""
         if rows == self.batch.num_rows:
             return self.raw_rows
         return rows if self.good is None else int(self.good[rows])
 
 
 class ChunkDecoder(ABC):
-    """Reads a file from a position on. Its calls run one at a time, on the I/O executor."""
+    """Reads a file from a position on. Calls run one at a time, on the I/O executor."""
 
     counts: ClassVar[str] = "line"
     """Unit that `Chunk.line` counts."""
 
     @abstractmethod
     def read(self) -> Chunk | None:
-        """The next chunk, or None at the end. Raises InputError."""
+        """Return the next chunk, or None at the end. Raises InputError."""
 
     @abstractmethod
     def close(self) -> None:
-        """Called on any thread; may wait for a `read` that is under way."""
+        """Close the file. Called on any thread; may wait for a `read` that is still running."""
 
 
 class ChunkReader(SplitReader):
-    """Gives the rows of a decoder's chunks; with a pacer, each not before it is due."""
+    """Reader that returns the rows of a decoder's chunks. With a replay, each row waits until it is
+    due."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class ChunkReader(SplitReader):
         self._row = 0
         self._rejected = 0
         self._given: tuple[Chunk, int, int] | None = None
-        """The chunk that rows were given of last, and which of its rows."""
+        """Chunk whose rows `poll` returned last, and the range of these rows."""
 
     def poll(self, max_rows: int) -> Polled:
         if self._speed is not None and self._pacer is None:
@@ -183,6 +184,7 @@ class ChunkReader(SplitReader):
 
 
 def bad_row(path: str, row: BadRow, place: str = "") -> InputError:
-    """The error for a row that does not fit, where bad rows are not skipped."""
+    """Return the error for a row that does not fit the schema, for sources that do not skip bad
+    rows."""
     record = row.record._replace(error=row.record.error + place)
     return bad_record(f"{path}:{row.line}", record)

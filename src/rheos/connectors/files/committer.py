@@ -38,7 +38,7 @@ STAGING = ".rheos-staging"
 
 
 class _Staged(Protocol):
-    """Paths relative to the sink's folder, which both kinds of committables contain."""
+    """Committable of either kind: paths relative to the sink's folder."""
 
     @property
     def staged(self) -> str: ...
@@ -51,7 +51,7 @@ T = TypeVar("T", bound=_Staged)
 
 
 class FileCommittable(msgspec.Struct, frozen=True):
-    """The committable: both paths are relative to the sink's folder."""
+    """Committable of a file; both paths are relative to the sink's folder."""
 
     staged: str
     target: str
@@ -63,9 +63,8 @@ _decoder = msgspec.msgpack.Decoder(FileCommittable)
 
 
 def decode_staged(committable: bytes) -> FileCommittable:
-    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that Rheos would
-    not.
-    """
+    """Decode a committable. Raises UnrestorableError if it is damaged, or contains a path that Rheos
+    would not create."""
     return checked(committable, _decoder)
 
 
@@ -83,7 +82,7 @@ def checked(committable: bytes, decoder: msgspec.msgpack.Decoder[T]) -> T:
 
 
 def _is_below(path: str) -> bool:
-    """CP32: whether it leads to a file in the sink's folder, whatever is there."""
+    """CP32: return whether the path is below the sink's folder."""
     return "\0" not in path and not {"", ".", ".."} & set(path.split("/"))
 
 
@@ -99,7 +98,7 @@ def staging_folder(job: JobId, attempt: Attempt) -> str:
 
 
 def _folders_of(target: str) -> list[str]:
-    """Return the folders whose names a published file changes: its own, and those that contain it."""
+    """Return the folders whose listing the published file changes: its own, and all that contain it."""
     parts = target.split("/")[:-1]
     return ["/".join(parts[:depth]) for depth in range(len(parts) + 1)]
 
@@ -111,7 +110,7 @@ class FileCommitter(Committer):
     owner: str = ""
     empty: EmptyFile | None = None
     depth: int = 0
-    """Number of folders above a published file: one for each partition column."""
+    """Number of folders above a published file, which is the number of partition columns."""
 
     def check(self) -> None:
         check_target(SinkFolder(self.path), self.path, self.mode, self.owner, self.depth)

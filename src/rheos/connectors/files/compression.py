@@ -14,7 +14,7 @@ from rheos.core.errors import ProgramError
 Codec: TypeAlias = Literal["none", "gzip", "zstd"]
 
 ENDS: Mapping[Codec, str] = {"none": "", "gzip": ".gz", "zstd": ".zst"}
-"""File extensions."""
+"""File extension of each codec."""
 
 _SKIP_BYTES = 1 << 20
 
@@ -39,10 +39,9 @@ def without_end(name: str) -> str:
 
 
 def reader(file: Any, codec: Codec) -> Any:
-    """Open the uncompressed content of an open file: an object with `read`, `seek`, which returns the
-    new position, and `close`, which also closes the file. Its methods raise OSError, EOFError or
-    zlib.error for a damaged file.
-    """
+    """Open the uncompressed content of an open file. The result has `read`, `close`, which also closes
+    the file, and `seek`, which returns the new position. They raise OSError, EOFError or zlib.error for
+    a damaged file."""
     return _READERS[codec](file)
 
 
@@ -91,7 +90,7 @@ class _Kept:
         self.read = file.read
 
     def close(self) -> None:
-        """The file is whoever opened it to close."""
+        """Do nothing: the file belongs to the code that opened it."""
 
 
 _READERS: Mapping[Codec, Callable[[Any], Any]] = {
@@ -102,7 +101,7 @@ _READERS: Mapping[Codec, Callable[[Any], Any]] = {
 
 
 def writer(file: Any, codec: Codec) -> Any:
-    """Writes into an open file: `write` and `close`, which writes the end and leaves the file open."""
+    """Return an object with `write` and `close`. `close` writes the end, but leaves the file open."""
     return _WRITERS[codec](file)
 
 
@@ -111,11 +110,11 @@ class _PlainWriter:
         self.write = file.write
 
     def close(self) -> None:
-        """Plain bytes have no end of their own."""
+        """Do nothing: uncompressed data has no end mark."""
 
 
 class _ZstdWriter:
-    """Each write is a frame of its own; a file may have many."""
+    """Writes each buffer as a separate zstd frame; a file may have many."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
@@ -125,7 +124,7 @@ class _ZstdWriter:
             self._file.write(pa.Codec("zstd").compress(data, asbytes=True))
 
     def close(self) -> None:
-        """Each frame has its end."""
+        """Do nothing: every frame is already complete."""
 
 
 _WRITERS: Mapping[Codec, Callable[[Any], Any]] = {
@@ -136,7 +135,7 @@ _WRITERS: Mapping[Codec, Callable[[Any], Any]] = {
 
 
 def compressed(data: bytes, codec: Codec) -> bytes:
-    """The bytes of a file with just this in it."""
+    """Return the content of a compressed file that contains only this data."""
     out = io.BytesIO()
     into = writer(out, codec)
     into.write(data)

@@ -1,4 +1,4 @@
-"""The folder that a sink writes files into: local or of fsspec, and what is in it when a job begins."""
+"""Folder that a sink writes files into, local or on fsspec; and the files in it when a job begins."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.errors import ConfigurationError
 
 
 class SinkFolder:
-    """The sink's folder. Locally, what is written and renamed is also made to survive a power cut."""
+    """The sink's folder. Local writes and renames are synced, so that they survive a power failure."""
 
     def __init__(self, url: str) -> None:
         self.system, self.root = url_to_fs(url)
@@ -29,7 +29,8 @@ class SinkFolder:
         return bool(self.system.exists(self.path(relative)))
 
     def create(self, relative: str) -> Any:
-        """Opens a new file for writing, and makes its folder, which others may remove meanwhile."""
+        """Open a new file for writing. Creates its folder, which other subtasks may remove at the same
+        time."""
         parent = posixpath.dirname(self.path(relative))
         for _ in range(100):
             try:
@@ -40,7 +41,7 @@ class SinkFolder:
         raise FileNotFoundError(parent)
 
     def rename(self, staged: str, target: str) -> None:
-        """Move a staged file to its place, in a folder that is created if necessary."""
+        """Move a staged file to its target. Creates the target's folder if necessary."""
         if "/" in target:
             self.system.makedirs(posixpath.dirname(self.path(target)), exist_ok=True)
         if self.local:
@@ -49,7 +50,7 @@ class SinkFolder:
             self.system.mv(self.path(staged), self.path(target))
 
     def sync(self, relative: str) -> None:
-        """Makes a closed file, or the names in a folder, durable."""
+        """Make a closed file, or the names in a folder, durable."""
         if self.local:
             handle = os.open(self.path(relative), os.O_RDONLY)
             try:
@@ -62,7 +63,7 @@ class SinkFolder:
             self.system.rm_file(self.path(relative))
 
     def names(self, relative: str) -> list[str]:
-        """The names in a folder; none where there is no such folder."""
+        """Return the names in a folder; empty if it does not exist."""
         path = self.path(relative)
         self.system.invalidate_cache()
         try:
@@ -72,8 +73,8 @@ class SinkFolder:
         return sorted(posixpath.basename(name.rstrip("/")) for name in found)
 
     def published(self, depth: int, below: str = "") -> list[str]:
-        """Return the paths of visible files, in partition folders down to a depth. Readers pass over
-        names that begin with "." or "_"."""
+        """Return the paths of visible files, in partition folders down to a depth. Readers ignore names
+        that begin with "." or "_"."""
         found: list[str] = []
         for name in self.names(below):
             path = posixpath.join(below, name)
@@ -84,7 +85,7 @@ class SinkFolder:
         return found
 
     def remove_if_empty(self, relative: str) -> None:
-        """Removes the folder and its empty parents, up to the staging folder."""
+        """Remove the folder and its empty parents, up to the staging folder."""
         while relative:
             try:
                 if self.names(relative):
@@ -93,11 +94,11 @@ class SinkFolder:
             except FileNotFoundError:
                 pass
             except OSError:
-                return  # Another subtask has put a file there meanwhile.
+                return  # Another subtask has created a file there since.
             relative = posixpath.dirname(relative)
 
 
-# --- files that are there when a job begins -----------------------------------------------------------
+# --- files that exist when a job begins ---------------------------------------------------------------
 
 
 Mode: TypeAlias = Literal["error", "append", "overwrite"]
@@ -110,21 +111,20 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class EmptyFile:
-    """A file without rows. It is in the folder from the beginning, so that readers find columns."""
+    """File without rows. It exists from the beginning, so that readers know the columns."""
 
     name: str
     content: bytes
 
 
 def owner_mark(job: str, operator: str) -> str:
-    """Return the mark of a sink's files: 16 hexadecimal digits, of which the first half identifies the
-    job.
-    """
+    """Return the mark in the names of a sink's files: 16 hexadecimal digits. The first half identifies
+    the job."""
     return _digits(job) + _digits(f"{job}\0{operator}")
 
 
 def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str, depth: int = 0) -> None:
-    """Raise ConfigurationError if rows would be mixed with files that exist, down to a depth."""
+    """Raise ConfigurationError if rows would be mixed with existing files, down to a depth."""
     if mode == "append" or (mode == "overwrite" and not owner):
         return
     held = [name for name in folder.published(depth) if _EMPTY.fullmatch(name) is None]
@@ -150,7 +150,7 @@ def check_target(folder: SinkFolder, url: str, mode: Mode, owner: str, depth: in
 
 
 def remove_own(folder: SinkFolder, owner: str, depth: int = 0) -> None:
-    """Remove what this sink published in earlier runs, in folders down to a depth."""
+    """Remove the files that this sink published in earlier runs, down to a depth."""
     pattern = _parts(owner)
     for name in folder.published(depth):
         if pattern.fullmatch(posixpath.basename(name)):
@@ -159,7 +159,7 @@ def remove_own(folder: SinkFolder, owner: str, depth: int = 0) -> None:
 
 
 def put_empty(folder: SinkFolder, empty: EmptyFile) -> None:
-    """Writes the file, in one step, in place of one of an earlier run."""
+    """Create the file atomically, replacing that of an earlier run."""
     staged = f".{empty.name}.tmp"
     with folder.create(staged) as out:
         out.write(empty.content)

@@ -1,4 +1,5 @@
-"""Files of lines, each the payload of a format: JSON Lines, CSV, text; plain or compressed."""
+"""Files of lines, where each line is a payload of a format: JSON Lines, CSV, text; plain or
+compressed."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ _RETURN = b"\r"[0]
 
 
 class RecordEnds:
-    """Finds records by one kind of quote and delimiter."""
+    """Finds the records of a format with one quote character and one delimiter."""
 
     def __init__(self, quote: bytes, delimiter: bytes) -> None:
         self._quote = quote
@@ -41,10 +42,10 @@ class RecordEnds:
         self._open = re.compile(rb"(?:%s%s)*+%s(?:[^%s]++|%s%s)*+\Z" % (field, d, q, q, q, q))
 
     def starts(self, data: bytes, *, final: bool) -> tuple[npt.NDArray[np.int64], int]:
-        """Return where the records of the data begin, and where the last of them ends.
+        """Return where the records in the data begin, and where the last of them ends.
 
-        Unless the data is `final`, what follows the last line end is left out, and so is a record
-        whose quotes may be closed by what comes after the data.
+        Unless the data is `final`, the bytes after the last line end are left out. So is a record whose
+        quotes may be closed by later data.
         """
         raw = np.frombuffer(data, np.uint8)
         ends = np.flatnonzero(raw == NEWLINE)
@@ -63,7 +64,8 @@ class RecordEnds:
     def _outside(
         self, raw: npt.NDArray[np.uint8], ends: npt.NDArray[np.int64], final: bool
     ) -> npt.NDArray[np.int64] | None:
-        """Return the line ends outside of quotes; None unless all quotes are in their places."""
+        """Return the line ends outside of quotes; None if a quote is at a place where none is
+        allowed."""
         quotes = np.flatnonzero(raw == self._quote[0])
         if len(quotes) % 2:
             if final:
@@ -81,7 +83,7 @@ class RecordEnds:
         closes = (after == delimiter) | (after == NEWLINE) | (after == _RETURN) | (after == quote)
         if not opens.all() or not (closes | (closing == len(raw) - 1)).all():
             return None
-        # Two quotes that follow each other within a field are one that is written.
+        # Two adjacent quotes within a field are an escaped quote; they do not change the parity.
         outside: npt.NDArray[np.int64] = ends[np.searchsorted(quotes, ends) % 2 == 0]
         return outside
 
@@ -103,7 +105,7 @@ class RecordEnds:
 
 CHUNK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 26
-"""A longer line is a bad record, of which only the beginning is kept."""
+"""Maximum length of a line. A longer one is rejected, and only its beginning is kept."""
 
 _BOM = b"\xef\xbb\xbf"
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
@@ -115,7 +117,7 @@ class LineCursor(msgspec.Struct, frozen=True, array_like=True):
     """Position of the next line."""
 
     offset: int = 0
-    """In bytes; of a compressed file, in decompressed ones."""
+    """Byte offset in the file, or in the decompressed data."""
     line: int = 0
     """Number of lines before it."""
 
@@ -135,7 +137,8 @@ class LinesDecoder(ChunkDecoder):
         encoding: str | None = None,
         skip_bad: bool = False,
     ) -> None:
-        """`encoding` is the encoding of the file; None for UTF-8, which needs no conversion."""
+        """Create a decoder. `encoding` is the encoding of the file; None for UTF-8, which needs no
+        conversion."""
         assert format.in_lines is not None
         self._path = path
         self._format = format
@@ -149,7 +152,7 @@ class LinesDecoder(ChunkDecoder):
         self._skip_bad = skip_bad
         self._file: Any = None
         self._decoder: Decoder
-        """Made when the file is opened, whose first line it may need."""
+        """Decoder of lines, created when the file is opened: it may need the first line."""
         self._tail = b""
         self._lock = threading.Lock()
         self._closed = False
@@ -217,13 +220,13 @@ class LinesDecoder(ChunkDecoder):
         return header or None, LineCursor(mark + len(header) + len(end), 1), rest
 
     def _whole_records(self) -> tuple[bytes, bool]:
-        """Return about a chunk of bytes up to the end of a record, empty at the end of the file, and
-        True. If one record is too long, return its first bytes and False."""
+        """Return about one chunk of bytes up to the end of a record, and True. The bytes are empty at
+        the end of the file. If one record is too long, return its first bytes and False."""
         data, self._tail = self._tail, b""
         while True:
             end = self._end_of_records(data, final=False)
             if not end and len(data) > MAX_LINE_BYTES and self._ends is not None:
-                # A quote that nothing closes spoils its line alone.
+                # An unclosed quote damages its own line only.
                 end = data.find(b"\n") + 1
             if end or len(data) > MAX_LINE_BYTES:
                 self._tail = data[end:] if end else b""
@@ -239,7 +242,7 @@ class LinesDecoder(ChunkDecoder):
         return self._ends.starts(data, final=final)[1]
 
     def _too_long(self, begin: bytes) -> Chunk:
-        """Return a chunk that has only the one record that is too long, as a bad one."""
+        """Return a chunk that contains only the oversized record, as rejected."""
         what = f"the line exceeds {MAX_LINE_BYTES} bytes"
         line = self._cursor.line + 1
         if not self._skip_bad:
@@ -319,7 +322,7 @@ class LinesDecoder(ChunkDecoder):
 
 
 def _filled(payloads: Joined) -> npt.NDArray[np.int64] | None:
-    """Return the payloads with more than white space; None if all have."""
+    """Return the payloads that are more than white space; None if all are."""
     maybe = np.flatnonzero(np.isin(payloads.bytes()[payloads.starts[:-1]], _SPACES))
     blank = [i for i in maybe.tolist() if not payloads[i].strip()]
     return np.delete(np.arange(len(payloads)), blank) if blank else None

@@ -1,6 +1,5 @@
-"""Resolution of a path to files: a file, a folder, a glob, or a list of these; local or an
-fsspec URL.
-"""
+"""Resolution of paths to files: a file, a folder, a glob, or a list of these; local or an fsspec
+URL."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ OF_LINES: Mapping[str, Format] = {
     "csv": formats.csv(),
     "text": formats.text(),
 }
-"""The format that a word means, of those whose payloads are lines."""
+"""Formats of lines by the name that users write."""
 
 _EXTENSIONS: dict[str, Kind] = {
     ".parquet": "parquet",
@@ -42,14 +41,14 @@ _EXTENSIONS: dict[str, Kind] = {
 class FileToRead(msgspec.Struct, frozen=True):
     path: str
     format: str
-    """A `Kind`, or the name of the format that the user has given."""
+    """A `Kind`, or the name of the format object that the user passed."""
     gzip: bool = False
-    """Said in place of the codec by 0.1.0, whose checkpoints are read."""
+    """Written instead of `codec` by 0.1.0, whose checkpoints must stay readable."""
     codec: Codec = "none"
     size_bytes: int | None = None
-    """Size when the file was found, if its folder is watched."""
+    """Size when the file was discovered, in a watched folder; else None."""
     changed_ms: int | None = None
-    """Time of its last change, in ms since the epoch, if files are forgotten by that time."""
+    """Time of the last change, in ms since the epoch, if the source forgets files by their age."""
 
     @property
     def compression(self) -> Codec:
@@ -58,19 +57,19 @@ class FileToRead(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class ListedFile:
-    """A file as one listing has seen it."""
+    """File as found by one listing."""
 
     file: FileToRead
     changed_s: float | None
-    """Time of its last change, in seconds since the epoch; None if the storage does not report it."""
+    """Time of the last change, in seconds since the epoch; None if the storage does not report it."""
 
 
 def list_files(
     paths: Sequence[str], format: str | None, codec: Codec | None = None
 ) -> list[FileToRead]:
-    """All files that the paths mean, sorted, each once. Raises InputError.
+    """Return all files that the paths match, sorted, without duplicates. Raises InputError.
 
-    In folders, names that begin with "." or "_" are passed over at any depth, as Spark does.
+    In folders, names that begin with "." or "_" are ignored at any depth, as in Spark.
     """
     found: set[str] = set()
     for path in paths:
@@ -88,7 +87,7 @@ def list_files(
 def list_watched(
     paths: Sequence[str], format: str | None, codec: Codec | None = None
 ) -> list[ListedFile]:
-    """The same for folders and globs whose files come and go: there may be none. Sorted by name."""
+    """Return the files of watched folders and globs, sorted by name. There may be none."""
     found = {name: info for path in paths for name, info in _expand(path, format, grows=True).items()}
     return [
         ListedFile(
@@ -128,7 +127,7 @@ def _changed_s(info: Mapping[str, Any]) -> float | None:
 
 
 def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, Mapping[str, Any]]:
-    """The files that a path means, with what their file system says of each."""
+    """Return the files that a path matches, with what their file system reports about each."""
     try:
         system, inner = url_to_fs(path)
     except (ValueError, ImportError) as error:
@@ -136,7 +135,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
             f"{path} cannot be opened: {error}",
             hint="check that the package for this kind of storage is installed",
         ) from error
-    system.invalidate_cache()  # listings cached for an earlier job may be outdated
+    system.invalidate_cache()  # Listings that are cached for an earlier job may be outdated.
     found: dict[str, Mapping[str, Any]]
     try:
         if system.isfile(inner):
@@ -174,7 +173,7 @@ def _hidden(path: str) -> bool:
 
 
 def check_kind(format: Kind | Format | None) -> None:
-    """Raises ProgramError for what is no format of files."""
+    """Raise ProgramError if `format` is not a format of files."""
     if isinstance(format, Format):
         if format.in_lines is None:
             raise ProgramError(
@@ -189,7 +188,7 @@ def check_kind(format: Kind | Format | None) -> None:
 
 
 def lines_of(kind: str | Format | None) -> Format | None:
-    """The format of the lines, where the files are of lines."""
+    """Return the format of lines; None for Parquet."""
     return kind if isinstance(kind, Format) else OF_LINES.get(kind or "")
 
 

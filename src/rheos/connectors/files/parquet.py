@@ -23,7 +23,7 @@ from rheos.core.times import TimeColumn, epoch_us
 from rheos.formats.bad_rows import RowsError, sift
 from rheos.formats.conforming import conform
 
-# --- times that old versions of Spark wrote by another calendar ---------------------------------------
+# --- times that old versions of Spark wrote in another calendar ---------------------------------------
 
 
 _VERSION = b"org.apache.spark.version"
@@ -32,7 +32,7 @@ _SAME_OFFSETS = np.datetime64("1900-01-01", "D")
 
 
 def has_old_times(notes: Mapping[bytes, bytes] | None, *, int96: bool = False) -> bool:
-    """Returns whether the file's times may be by Spark's old calendar: those of type INT96, or others.
+    """Return whether the file's times may use Spark's old calendar: those of type INT96, or all others.
 
     Args:
         notes: the key-value metadata of the file's footer.
@@ -47,7 +47,7 @@ def has_old_times(notes: Mapping[bytes, bytes] | None, *, int96: bool = False) -
 
 
 def columns_with_old_times(file: pq.ParquetFile) -> frozenset[str]:
-    """Returns the columns of the file whose times may be by Spark's old calendar."""
+    """Return the columns of the file whose times may use Spark's old calendar."""
     notes = file.metadata.metadata
     old, old_int96 = has_old_times(notes), has_old_times(notes, int96=True)
     if not (old or old_int96):
@@ -58,7 +58,7 @@ def columns_with_old_times(file: pq.ParquetFile) -> frozenset[str]:
 
 
 def refuse_old_times(rows: Batch, columns: frozenset[str]) -> None:
-    """Raises RowsError where one of the columns holds a time from before the calendars agree."""
+    """Raise RowsError if one of the columns contains a time for which the calendars differ."""
     for name in columns.intersection(rows.schema.names):
         column = rows.column(name)
         if _has_old(column):
@@ -92,7 +92,7 @@ class RowCursor(msgspec.Struct, frozen=True, array_like=True):
 
     row_group: int = 0
     row: int = 0
-    """Within the row group."""
+    """Index of the row within its row group."""
 
 
 START = msgspec.msgpack.encode(RowCursor())
@@ -110,7 +110,7 @@ class ParquetDecoder(ChunkDecoder):
         skip_bad: bool = False,
         opened: Callable[[], pq.ParquetFile] | None = None,
     ) -> None:
-        """`opened` opens the file where `open_parquet` would not do."""
+        """Create a decoder. `opened` opens the file; by default `open_parquet` does."""
         self._path = path
         self._schema = schema
         self._cursor = msgspec.msgpack.decode(position, type=RowCursor)
@@ -119,7 +119,7 @@ class ParquetDecoder(ChunkDecoder):
         self._batches: Iterator[tuple[int, int, int, Batch]] | None = None
         self._file: pq.ParquetFile | None = None
         self._old: frozenset[str] = frozenset()
-        """The columns whose times may be by Spark's old calendar."""
+        """Columns whose times may use Spark's old calendar."""
         self._lock = threading.Lock()
         self._closed = False
 
@@ -151,7 +151,7 @@ class ParquetDecoder(ChunkDecoder):
                 self._file = None
 
     def _read_batches(self, file: pq.ParquetFile) -> Iterator[tuple[int, int, int, Batch]]:
-        """Row group, row within it, row within the file, and the rows there."""
+        """Yield row group, row within it, row within the file, and the rows from there on."""
         groups = file.metadata.num_row_groups
         before = sum(
             file.metadata.row_group(i).num_rows for i in range(min(self._cursor.row_group, groups))
@@ -202,7 +202,7 @@ def _as_record(batch: Batch, row: int, what: str) -> BadRecord:
 
 
 def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.ParquetFile:
-    """Opens a local or remote file, through `checked` where it is given. Raises InputError."""
+    """Open a local or remote file, wrapped by `checked` unless that is None. Raises InputError."""
     try:
         system, inner = url_to_fs(path)
         local = "file" in system.protocol
@@ -213,7 +213,7 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
             return pq.ParquetFile(
                 file if checked is None else checked(file),
                 pre_buffer=not local,
-                # In nanoseconds, which is the default, years outside 1677 to 2262 wrap around.
+                # The default unit, nanoseconds, overflows for years outside 1677 to 2262.
                 coerce_int96_timestamp_unit="us",
             )
         except BaseException:
@@ -234,9 +234,7 @@ def open_parquet(path: str, checked: Callable[[Any], Any] | None = None) -> pq.P
 
 
 def time_span_us(path: str, times: TimeColumn) -> int:
-    """Return the length of time that the column spans, from the file's statistics. Raises
-    InputError.
-    """
+    """Return the span of time of the column, from the file's statistics. Raises InputError."""
     file, on = open_parquet(path), times.name
     try:
         if on not in file.schema_arrow.names:
@@ -259,7 +257,7 @@ def time_span_us(path: str, times: TimeColumn) -> int:
 
 
 def check_schema(path: str, found: pa.Schema, wanted: pa.Schema) -> None:
-    """Raises InputError where a column is missing or of another kind than wanted."""
+    """Raise InputError if a column is missing, or of another kind than wanted."""
     for field in wanted:
         if field.name not in found.names:
             raise _no_column(path, field.name, found)

@@ -1,6 +1,6 @@
-"""Files in folders of partitions, in the layout of Hive: `day=2026-03-01/part-....parquet`.
+"""Files in partition folders, in Hive's layout: `day=2026-03-01/part-....parquet`.
 
-The values of the partition columns are in the names of the folders, and not in the files.
+The values of the partition columns are in the names of the folders, not in the files.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ MAX_OPEN_FILES = 32
 """Maximum number of files that a subtask writes at a time."""
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
-"""Name that Spark and Hive use for the folder of null and of the empty string."""
+"""Folder name that Spark and Hive use for null and for the empty string."""
 
 Partition = tuple[str | None, ...]
 """Values of the partition columns as strings."""
@@ -77,7 +77,7 @@ def _can_name_folders(kind: pa.DataType) -> bool:
 
 
 class PartitionedFiles:
-    """One subtask's files, of which each partition has one or more in each checkpoint."""
+    """Files of one subtask. Each partition has one or more of them in each checkpoint."""
 
     def __init__(
         self,
@@ -86,13 +86,13 @@ class PartitionedFiles:
         open_file: Callable[[SinkContext], SinkWriter],
         max_open: int = MAX_OPEN_FILES,
     ) -> None:
-        """Open no file yet.
+        """Create the files' owner; no file is opened yet.
 
         Args:
             ctx: The context of the sink's writer.
             columns: The partition columns.
             open_file: Returns the writer of the files of one partition.
-            max_open: Maximum number of open files. The least recently used one is closed for another.
+            max_open: Maximum number of open files. At the limit, the least recently used one is closed.
         """
         self._ctx = ctx
         self._columns = columns
@@ -104,7 +104,7 @@ class PartitionedFiles:
         self._closed: list[tuple[Partition, FileCommittable]] = []
 
     def write(self, rows: Batch) -> None:
-        """Write rows, which have the partition columns."""
+        """Write rows that contain the partition columns."""
         for partition, part in _by_partition(rows, self._columns):
             writer = self._open.pop(partition, None) or self._new_writer(part.schema)
             self._open[partition] = writer
@@ -118,7 +118,7 @@ class PartitionedFiles:
         return closed
 
     def close(self) -> None:
-        """Remove files that are open. Staged files are removed by the next attempt."""
+        """Remove files that are still open. The next attempt removes staged files."""
         for writer in self._open.values():
             writer.close()
         self._open = {}
@@ -127,7 +127,7 @@ class PartitionedFiles:
         if len(self._open) >= self._max_open:
             self._finish(next(iter(self._open)), CheckpointId(0))
             self._ctx.count("files_closed_early", 1)
-        # A name is never used twice: so each of them writes as an operator of its own.
+        # File names must be unique, so each writer uses an operator id of its own.
         operator = f"{self._ctx.operator}, part {self._opened}"
         self._opened += 1
         return self._open_file(replace(self._ctx, operator=operator, schema=schema))
@@ -138,7 +138,7 @@ class PartitionedFiles:
 
 
 class PartitionedWriter(SinkWriter):
-    """The writer of a file sink with partition columns."""
+    """Writer of a file sink with partition columns."""
 
     def __init__(self, columns: Sequence[str], files: PartitionedFiles) -> None:
         self._columns = columns
@@ -196,8 +196,7 @@ def _by_partition(
 
 
 def _texts(column: pa.Array) -> pa.Array:
-    """Return values as they appear in folder names. An empty string has no name, so Spark treats it as
-    null.
-    """
+    """Return values as they appear in folder names. A folder name cannot be empty, so Spark treats an
+    empty string as null."""
     texts = pc.cast(column, pa.string())
     return pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)

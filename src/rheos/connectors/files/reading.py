@@ -1,4 +1,4 @@
-"""`files.source(...)`: what users write to read files, checked, and made into a source."""
+"""`files.source(...)`: checks the arguments and creates the source."""
 
 from __future__ import annotations
 

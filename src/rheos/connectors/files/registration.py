@@ -1,4 +1,4 @@
-"""The registration of the connector `files`."""
+"""Registration of the connector `files`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

@@ -49,7 +49,7 @@ _BUFFER_ROWS = 65_536
 _BUFFER_BYTES = 8 << 20
 _PARQUET_CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
 _RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
-"""File systems whose rename is one step."""
+"""File systems with an atomic rename."""
 
 
 @located_at_call
@@ -126,7 +126,7 @@ def _word(format: Kind | Format) -> str:
 
 @dataclass(frozen=True)
 class FileSink(Sink):
-    """Made by `sink`."""
+    """Sink that `files.sink` creates."""
 
     path: str
     format: Kind | Format
@@ -134,11 +134,11 @@ class FileSink(Sink):
     compression: str
     mode: Mode = "append"
     owner: str = ""
-    """Marks the files of this sink, of a job of this name. Empty until it is prepared."""
+    """Mark of the files of this sink and job name. Empty until the sink is prepared."""
     schema: pa.Schema | None = None
-    """Schema of the rows, once prepared."""
+    """Schema of the rows; None until the sink is prepared."""
     partition_by: tuple[str, ...] = ()
-    """Columns that are in the names of folders, and not in the files."""
+    """Columns whose values are in the names of folders, not in the files."""
     max_open_files: int = MAX_OPEN_FILES
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> FileSink:
@@ -157,12 +157,12 @@ class FileSink(Sink):
 
     @property
     def lines(self) -> Format | None:
-        """The format of its lines; None for Parquet."""
+        """Return the format of lines; None for Parquet."""
         return lines_of(self.format)
 
     @property
     def end(self) -> str:
-        """Return the extension of a file's name."""
+        """Return the file extension."""
         if self.lines is None:
             return "parquet"
         assert self.lines.in_lines is not None
@@ -170,12 +170,12 @@ class FileSink(Sink):
 
     @property
     def codec(self) -> Codec:
-        """Return the codec of files of lines."""
+        """Return the codec for files of lines."""
         return cast("Codec", self.compression)
 
     def _empty(self) -> EmptyFile | None:
-        """A file without rows, by which readers know the columns before there are any."""
-        if self.schema is None or self.partition_by:  # Readers refuse files next to folders.
+        """Return a file without rows, from which readers learn the columns before there are rows."""
+        if self.schema is None or self.partition_by:  # Readers refuse a file next to partition folders.
             return None
         out = io.BytesIO()
         if self.lines is None:
@@ -218,7 +218,7 @@ class FileSink(Sink):
 
 
 class FileWriter(SinkWriter):
-    """Stages one subtask's rows. Rows are gathered, encoded together, and appended to the open file."""
+    """Stages one subtask's rows. Rows are buffered, encoded together, and appended to the open file."""
 
     def __init__(self, sink: FileSink, ctx: SinkContext) -> None:
         self._sink = sink
@@ -234,7 +234,7 @@ class FileWriter(SinkWriter):
         self._buffer_bytes = 0
         self._file: _OpenFile | None = None
         self._closed: list[FileCommittable] = []
-        """Closed since the last prepare."""
+        """Files closed since the last `prepare`."""
 
     def write(self, batch: Batch) -> None:
         self._buffer.append(batch)
@@ -251,7 +251,7 @@ class FileWriter(SinkWriter):
 
     def close(self) -> None:
         if self._file is not None:
-            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
+            with contextlib.suppress(OSError):  # The disk may be full; the file is removed in any case.
                 self._file.abandon()
             self._folder.remove(self._file.relative)
             self._file = None
@@ -309,7 +309,7 @@ class FileWriter(SinkWriter):
 
 
 class _OpenFile(ABC):
-    """A staged file that still grows."""
+    """Staged file that is still being written."""
 
     def __init__(self, relative: str, raw: Any) -> None:
         self.relative = relative
@@ -326,10 +326,10 @@ class _OpenFile(ABC):
 
     @abstractmethod
     def finish(self) -> None:
-        """Writes the end of the file and closes it."""
+        """Write the end of the file and close it."""
 
     def abandon(self) -> None:
-        """Closes the file as it is."""
+        """Close the file without completing it."""
         self._raw.close()
 
     def _close_raw(self) -> None:
@@ -347,7 +347,8 @@ class _ParquetFile(_OpenFile):
             self._writer.write_table(table)
         except pa.ArrowInvalid as error:
             for rows in table.to_batches():
-                refuse_times_outside(rows, MILLISECONDS, "Parquet")  # It has no unit of seconds.
+                # Parquet has no time unit of seconds.
+                refuse_times_outside(rows, MILLISECONDS, "Parquet")
             raise InputError(f"rows cannot be written as Parquet: {error}") from error
         self.rows += table.num_rows
 

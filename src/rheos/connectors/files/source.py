@@ -1,4 +1,4 @@
-"""Reads files of rows, Parquet or lines: one split per file, resumable at every row."""
+"""Source of files of rows, Parquet or lines: one split per file, resumable at every row."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.core.protocol.ports import Completion, Immediate
 
 @dataclass(frozen=True)
 class FileSource(Source):
-    """Made by `files.source`. A split is a file, and its id the file's path."""
+    """Source that `files.source` creates. A split is a file; its id is the file's path."""
 
     paths: tuple[str, ...]
     schema: pa.Schema
@@ -32,7 +32,7 @@ class FileSource(Source):
     replay: Replay | None = None
     compression: Codec | None = None
     encoding: str | None = None
-    """Encoding of line-based files; None for UTF-8."""
+    """Encoding of files of lines; None for UTF-8."""
     bounded: bool = field(default=True, init=False)
 
     def record_class(self) -> type | None:
@@ -43,12 +43,12 @@ class FileSource(Source):
 
     def reading(self, columns: frozenset[str]) -> FileSource | None:
         if self.on_error == "skip":
-            # A row is bad by what is in any of its columns.
+            # Any column can make a row bad, so all columns must be read.
             return None
         if isinstance(self.format, Format) and not self.format.finds_by_name:
             return None
         paced = set() if self.replay is None else {self.replay.on}
-        # A null where none may be is an error, whoever looks at the column.
+        # A null in a required column is an error, even if no operator reads the column.
         kept = [field for field in self.schema if not field.nullable or field.name in columns | paced]
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
 
@@ -57,7 +57,7 @@ class FileSource(Source):
 
     @property
     def _word(self) -> str | None:
-        """For the format, where the user has said one."""
+        """Return the name of the format that the user specified, if any."""
         return self.format.name if isinstance(self.format, Format) else self.format
 
     def _splits_of(self, files: Sequence[FileToRead]) -> list[Split]:
@@ -73,7 +73,7 @@ class FileSource(Source):
         return [Split(file.path, msgspec.msgpack.encode(file)) for file in files]
 
     def _lines_of(self, file: FileToRead) -> Format | None:
-        """The format of its lines; None for Parquet."""
+        """Return the format of lines; None for Parquet."""
         return self.format if isinstance(self.format, Format) else lines_of(file.format)
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

@@ -11,7 +11,7 @@ _PIECE_BYTES = 1 << 20
 
 
 def check_encoding(encoding: str) -> str | None:
-    """Return the encoding's name; None for UTF-8. Raises ProgramError for one that Python lacks."""
+    """Return the encoding's name; None for UTF-8. Raises ProgramError if Python does not know it."""
     try:
         found = codecs.lookup(encoding)
         "".encode(encoding)
@@ -24,9 +24,9 @@ def check_encoding(encoding: str) -> str | None:
 
 
 class Transcoded:
-    """Reads a file as UTF-8, without a byte order mark. Places in it are those of its UTF-8.
+    """Reads a file as UTF-8, without a byte order mark. Offsets refer to the UTF-8 bytes.
 
-    Raises UnicodeError, with the place in the file, where its bytes are not of the encoding.
+    Raises UnicodeError, with the offset in the file, if bytes are invalid in the encoding.
     """
 
     def __init__(self, file: Any, encoding: str) -> None:

@@ -1,9 +1,9 @@
-"""A folder that grows: files are discovered while the job runs, each once, when they are complete.
+"""Watched folders: files are discovered while the job runs, each once, when they are complete.
 
-A file is discovered when two consecutive listings show the same size and time of change; files that
-exist when the job begins are taken as they are. Names that begin with "." or "_", and unknown
-extensions, are ignored: so a file that is renamed into place is never read early. If a file has another
-length after reading than when it was discovered, that is an error, never a gap.
+A file is discovered when two consecutive listings show the same size and time of change. Files that
+exist when the job begins are read as they are. Names that begin with "." or "_", and unknown
+extensions, are ignored, so a file that is renamed into place is never read too early. If a file's
+length changes between discovery and the end of reading, that is an error, never a gap.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Order: TypeAlias = Literal["name", "time"]
 
 @dataclass(frozen=True)
 class WatchedFiles(FileSource):
-    """Made by `source(..., discover=...)`. Never ends; each of its files does."""
+    """Source that `files.source(..., discover=...)` creates. It never ends, but each file does."""
 
     order: Order = "name"
-    """In which the files that one listing finds are dealt out and opened: by their names, or by the
-    time at which they were changed last."""
+    """Order in which the files of one listing are assigned and opened: by name, or by time of their
+    last change."""
     bounded: bool = field(default=False, init=False)
     discovery_ms: int | None = 10_000
     forget_ms: int | None = None
@@ -50,7 +50,7 @@ class WatchedFiles(FileSource):
         return False
 
     def as_of_now(self) -> WatchedFiles:
-        """The files of the first listing."""
+        """Return a source of the files that the first listing finds."""
         return replace(self, discovery_ms=None)
 
     def made_ms(self, split: Split) -> int | None:
@@ -75,7 +75,7 @@ class WatchedFiles(FileSource):
 
     def _listed(self) -> list[ListedFile]:
         listed = list_watched(self.paths, self._word, self.compression)
-        # One without a byte has no rows, and may be about to have some.
+        # An empty file has no rows, and may be about to get some.
         found = [each for each in listed if each.file.size_bytes != 0]
         if self.order == "name":
             return found
@@ -91,7 +91,7 @@ class WatchedFiles(FileSource):
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         reader = super().open(split, position, ctx)
         file = msgspec.msgpack.decode(split.payload, type=FileToRead)
-        # One that was found before the folder was watched is taken as it is.
+        # A checkpoint from before the folder was watched contains no size to check.
         return reader if file.size_bytes is None else _CheckedReader(reader, file, ctx)
 
     def positions(self) -> str:
@@ -102,14 +102,13 @@ class WatchedFiles(FileSource):
 
 
 class Seen:
-    """The driver's memory of its listings. It does not change which files are discovered in the end: it
-    shows which files are stable, and which have changed since they were discovered.
-    """
+    """Listings that the driver remembers. They do not change which files are discovered in the end:
+    they show which files are stable, and which have changed since discovery."""
 
     def __init__(self) -> None:
         self._before: dict[str, ListedFile] = {}
         self._found: dict[str, int | None] = {}
-        """The sizes of the files that were given out."""
+        """Sizes of the discovered files."""
 
     def first(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
         """Return the files that exist when a job begins."""
@@ -118,9 +117,8 @@ class Seen:
         return [each.file for each in listed]
 
     def settled(self, listed: Sequence[ListedFile]) -> list[FileToRead]:
-        """Return the files that have not changed since the last listing. Raises InputError if the
-        length of a discovered file has changed.
-        """
+        """Return the files that have not changed since the last listing. Raises InputError if a
+        discovered file has another length now."""
         before, self._before = self._before, {each.file.path: each for each in listed}
         for each in listed:
             path, size = each.file.path, each.file.size_bytes
@@ -136,11 +134,11 @@ class Seen:
         self._found = {path: size for path, size in self._found.items() if path in there}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Seen, ()  # It is the driver's alone.
+        return Seen, ()  # Only the driver uses its content.
 
 
 class _CheckedReader(WrappedReader):
-    """Reads a file, and looks at its end whether that is all there is."""
+    """Reader that checks at the end of a file that its size is still the discovered one."""
 
     def __init__(self, reader: SplitReader, file: FileToRead, ctx: ReaderContext) -> None:
         super().__init__(reader)

@@ -1,4 +1,4 @@
-"""The payloads in the body of a request, by the format: one, an array of JSON, or lines."""
+"""Splits the body of a request into payloads: one payload, a JSON array of them, or lines."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ARRAY = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def payloads_of(body: bytes, format: Format) -> list[bytes]:
-    """May be empty. What is no payload of the format is for its decoder to say."""
+    """Return the payloads, possibly none. The format's decoder reports those that are invalid."""
     if isinstance(format, JsonFormat):
         return _of_json(body)
     lies = format.in_lines
@@ -23,10 +23,11 @@ def payloads_of(body: bytes, format: Format) -> list[bytes]:
 
 
 def _of_json(body: bytes) -> list[bytes]:
-    """One value, over as many lines as it likes; the values of an array; or a value in each line."""
+    """Return a single value, which may span lines; or the values of an array; or the value of each
+    line."""
     try:
         found = _ARRAY.decode(body) if body.lstrip()[:1] == b"[" else [_RAW.decode(body)]
-    # a value that is nested too deeply is not valid either
+    # A value that is nested too deeply is invalid, too.
     except (msgspec.DecodeError, RecursionError):
         return [line for line in body.splitlines() if line.strip()]
     return [_on_one_line(bytes(each)) for each in found]
@@ -34,5 +35,5 @@ def _of_json(body: bytes) -> list[bytes]:
 
 def _on_one_line(value: bytes) -> bytes:
     value = value.strip()
-    # A string in JSON contains no line end, so line ends are between its parts.
+    # JSON strings contain no line ends, so any line end is between tokens.
     return value.replace(b"\r", b" ").replace(b"\n", b" ") if b"\n" in value else value

@@ -1,8 +1,8 @@
 """Sends rows to browsers as server-sent events.
 
-The last rows are kept, and each reader has its own place among them. Nobody waits for a reader: one
-whose place is no longer kept goes on with what is, and hears how many rows it has missed; one that
-takes nothing for ten seconds is dropped.
+The last rows are kept, and each reader has its own place among them. Nothing waits for a reader. If a
+reader's next row is no longer kept, it continues with the oldest kept row and is told how many rows it
+missed. A reader that accepts nothing for ten seconds is dropped.
 
     id: 7f3a-12                    the run of the writer, and the row's number in it
     data: {"page":"a","n":3}
@@ -40,7 +40,7 @@ _PAGE_MAY = (
 
 
 class KeptRows:
-    """The last rows, encoded, with their numbers. Written by one thread, read by many."""
+    """Last rows, encoded, with their numbers. Written by one thread, read by many."""
 
     def __init__(self, keep: int) -> None:
         self._keep = keep
@@ -48,7 +48,7 @@ class KeptRows:
         self._size_bytes = 0
         self._lock = threading.Condition()
         self.end = 0
-        """The number of the row that comes next."""
+        """Number of the next row."""
         self.closed = False
 
     def add(self, rows: list[bytes], skipped: int = 0) -> None:
@@ -65,8 +65,9 @@ class KeptRows:
             self._lock.notify_all()
 
     def after(self, number: int, at_most: int, wait_s: float) -> tuple[int, list[bytes]]:
-        """Rows from the number on, or from the first that is kept; and that one's number. No rows
-        where none come within the time, or at all."""
+        """Return up to `at_most` rows from `number` on, and the number of the first. If older rows are
+        not kept any more, the first kept row is the first. Returns no rows if none arrive within
+        `wait_s`."""
         with self._lock:
             self._lock.wait_for(lambda: self.end > number or self.closed, wait_s)
             first = max(number, self.end - len(self._rows))
@@ -93,7 +94,7 @@ class EventWriter(SinkWriter):
         self._count = ctx.count
         self._listener = HttpEndpoint("events", at, self._serve, token_in_query=True)
         self._thread: threading.Thread | None = None
-        if ctx.subtask == 0:  # The others have no rows.
+        if ctx.subtask == 0:  # The other subtasks have no rows.
             self._thread = thread(self._start, "rheos-events")
             self._thread.start()
 
@@ -126,7 +127,7 @@ class EventWriter(SinkWriter):
         except Exception as error:
             self._failed = unexpected(error)
 
-    # --- the threads of readers ----------------------------------------------------------------------
+    # --- threads of readers --------------------------------------------------------------------------
 
     def _serve(self, exchange: HttpExchange) -> None:
         if exchange.path not in ("/", self._path):
@@ -147,7 +148,7 @@ class EventWriter(SinkWriter):
         self._send_rows(exchange, self._place(exchange.headers.get("Last-Event-ID", "")))
 
     def _place(self, last: str) -> int:
-        """Behind the event that the reader has seen last, if it is one of this run."""
+        """Return the number after the reader's last event; 0 if that event is of another run."""
         run, _, number = last.partition("-")
         known = run == self._run and number.isascii() and number.isdigit() and len(number) < 19
         return int(number) + 1 if known else 0
