@@ -1,8 +1,8 @@
-"""History first, then the live stream: several sources read one after the other, as one.
+"""Hybrid source: several sources read one after the other, such as files of history and then a topic.
 
-The splits of part *i* are of phase *i*, so the engine opens those of the next part when all splits of
-this one are read. Where the parts overlap, a switch for each seam says which part a row counts in, by
-its own time: what is handed over is decided by the data, not by when it was read.
+The splits of part *i* have phase *i*, so the engine opens the next part's splits when it has read all
+splits of this part. Parts may overlap. A *switch* between two parts is a time: each row counts in one
+of the parts, by its own time and not by when it was read.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from rheos.core.site import located_at_call
 from rheos.core.times import TimeColumn, Unit
 
 Switch: TypeAlias = datetime | int
-"""A moment: a datetime (one without a zone is UTC), or ms since the epoch."""
+"""Point in time: a datetime (UTC if it has no zone), or ms since the epoch."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNIT_US = {"s": 1_000_000, "ms": 1_000, "us": 1}
@@ -112,14 +112,14 @@ def hybrid(
 
 @dataclass(frozen=True)
 class HybridSource(Source):
-    """Made by `hybrid`. A split is one of a part's, and its position too."""
+    """Source that `hybrid` creates. Splits and positions are those of its parts."""
 
     parts: tuple[Source, ...]
     schema: pa.Schema
     record: type | None = None
     on: TimeColumn | None = None
     switches_us: tuple[int, ...] = ()
-    """One for each seam, or none."""
+    """Switch times between the parts; empty if there are none."""
     bounded: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:
@@ -193,7 +193,8 @@ class HybridSource(Source):
         for number, part in enumerate(self.parts):
             own = [of.split() for of in listed if of.number == number]
             of_part = {of.id: of.payload for of in before if of.number == number}
-            # Nothing is known of a part that had no splits then: it is read like one that is new.
+            # The checkpoint knows nothing about a part that had no splits then, so it is read as a new
+            # one.
             read = capabilities.resumed(part, own, of_part) if of_part else own
             kept += [_OfPart(number, split.id, split.payload).whole() for split in read]
         return kept
@@ -210,7 +211,7 @@ class HybridSource(Source):
         return _PartReader(reader, self.schema, _Span(self.on, begin_us, end_us), ctx)
 
     def _span_us(self, number: int) -> tuple[int | None, int | None]:
-        """From when on, and up to when, rows of the part count."""
+        """Return the bounds of the times for which rows of a part count: begin, and exclusive end."""
         seams = [None, *self.switches_us, None]
         return seams[number], seams[number + 1]
 
@@ -237,7 +238,7 @@ class HybridSource(Source):
 
 
 class _OfPart(msgspec.Struct, frozen=True, array_like=True):
-    """The payload of a split: of which part it is, and the part's own split."""
+    """Payload of a split: the number of its part, and the part's own split."""
 
     number: int
     id: str
@@ -247,7 +248,7 @@ class _OfPart(msgspec.Struct, frozen=True, array_like=True):
         return Split(self.id, self.payload)
 
     def whole(self) -> Split:
-        """As one of the hybrid's."""
+        """Return this as a split of the hybrid source."""
         return Split(f"{self.number}/{self.id}", msgspec.msgpack.encode(self), phase=self.number)
 
 
@@ -256,7 +257,7 @@ def _part_of(payload: bytes) -> _OfPart:
 
 
 class _Clients(SourceClient):
-    """Those of the parts. Each is made when the first reader of its part is opened."""
+    """Clients of the parts. Each is created when the first reader of its part is opened."""
 
     def __init__(self, parts: Sequence[Source], ctx: ReaderContext) -> None:
         self._parts = parts
@@ -264,7 +265,7 @@ class _Clients(SourceClient):
         self._contexts: dict[int, ReaderContext] = {}
 
     def context(self, number: int) -> ReaderContext:
-        """What the readers of a part are handed."""
+        """Return the context for the readers of a part."""
         known = self._contexts.get(number)
         if known is None:
             known = replace(self._ctx, client=None)
@@ -290,7 +291,7 @@ class _Clients(SourceClient):
 
 @dataclass(frozen=True)
 class _Span:
-    """When rows of a part count: at or after `begin_us`, and before `end_us`."""
+    """Times for which rows of a part count: from `begin_us` on, and before `end_us`."""
 
     on: TimeColumn
     begin_us: int | None
@@ -298,7 +299,7 @@ class _Span:
 
 
 class _PartReader(WrappedReader):
-    """A part's reader, less the rows that count in another part."""
+    """Reader of a part, without the rows that count in another part."""
 
     def __init__(
         self, reader: SplitReader, schema: pa.Schema, span: _Span | None, ctx: ReaderContext
@@ -308,7 +309,7 @@ class _PartReader(WrappedReader):
         self._span = span
         self._count = ctx.count
         self._counted: npt.NDArray[np.bool_] | None = None
-        """Which of the rows that the inner reader gave last count; None: all."""
+        """Mask of the rows last returned by the inner reader that count; None if all do."""
 
     def poll(self, max_rows: int) -> Polled:
         polled = self._reader.poll(max_rows)
@@ -364,7 +365,7 @@ class _PartReader(WrappedReader):
             self._count(name, rows)
 
 
-# --- times in the column's own unit, so that nothing is rounded and nothing overflows ---------------
+# --- times in the column's own unit, without rounding and overflow -----------------------------------
 
 
 def _numbers(times: pa.Array) -> npt.NDArray[np.int64]:
@@ -375,7 +376,7 @@ def _numbers(times: pa.Array) -> npt.NDArray[np.int64]:
 
 
 def _least(moment_us: int, kind: pa.DataType) -> int:
-    """The least number that a column of the type has at or after the moment."""
+    """Return the smallest value of the column's type that is at or after the moment."""
     if pa.types.is_timestamp(kind) and kind.unit == "ns":
         least = moment_us * 1000
     else:
@@ -386,7 +387,7 @@ def _least(moment_us: int, kind: pa.DataType) -> int:
     return min(max(least, _LEAST), _MOST)
 
 
-# --- what is checked when it is written -------------------------------------------------------------
+# --- checks when the program is built ----------------------------------------------------------------
 
 
 def _check_parts(parts: tuple[Source, ...]) -> None:
@@ -413,7 +414,7 @@ def _check_parts(parts: tuple[Source, ...]) -> None:
 
 
 def _common_schema(parts: tuple[Source, ...]) -> pa.Schema:
-    """The columns of the first; those may be null that are so in any."""
+    """Return the first part's columns, nullable if they are so in any part. Raises SchemaError."""
     first = parts[0].schema
     for number, part in enumerate(parts[1:], 2):
         unlike = sorted(set(first.names) ^ set(part.schema.names))

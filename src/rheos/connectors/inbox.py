@@ -1,8 +1,8 @@
-"""Payloads that come once and cannot be asked for again: the lines of a socket, the bodies of requests.
+"""Buffer for payloads that a sender sends only once: lines of a socket, bodies of requests.
 
-A position of such a source is what has come and was not given yet. So rows that wait when a checkpoint
-is taken are in it, and a job that goes on from it gives each of them once. What comes after the last
-checkpoint is lost with the process, unless whoever sent it sends it again.
+The position of such a source contains the payloads that were received but not returned yet. So a job
+that resumes from a checkpoint returns each of these rows once. Payloads received after the last
+checkpoint are lost with the process, unless their sender sends them again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class InboxPosition(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(slots=True)
 class _Piece:
-    """Payloads that came together, on their way out."""
+    """Payloads that were received together, with the number of rows already returned."""
 
     payloads: Sequence[bytes]
     decoded: Decoded
@@ -89,20 +89,21 @@ class Inbox:
         self._decoder = format.decoder(schema)
         self._decoding = threading.Lock()
         self.lock = threading.Condition()
-        """Held while what waits is changed or read. It may be taken again by who holds it."""
-        # Under the lock:
+        """Lock for the buffered payloads. It is reentrant."""
+        # Attributes guarded by the lock:
         self._restored = msgspec.msgpack.decode(position, type=InboxPosition) if position else None
-        """Until `begin` has decoded it."""
+        """Position to restore; None once `begin` has decoded it."""
         self._pieces: deque[_Piece] = deque()
         self._waiting_bytes = 0
         self._counts: Counter[str] = Counter()
         self._failed: RheosError | None = None
         self.closing = False
 
-    # --- for threads ---------------------------------------------------------------------------------
+    # --- calls from receiving threads
+    # --------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Takes up what the position held. Called once, before anything is put in; may block."""
+        """Decode the restored payloads. Called once, before any payload is added; may block."""
         restored = self._restored
         if restored is None:
             return
@@ -117,13 +118,13 @@ class Inbox:
         self._ctx.wake()
 
     def decode(self, payloads: Sequence[bytes]) -> Decoded:
-        """For any thread; may block. Raises what the decoder raises."""
+        """Decode payloads, in any thread; may block. Raises the decoder's errors."""
         with self._decoding:
             return self._decoder.decode(pa.array(payloads, pa.binary()))
 
     def put(self, payloads: Sequence[bytes], decoded: Decoded) -> None:
-        """Waits for room, and puts them in; not once the inbox is closed. Raises InputError where one
-        is bad, unless these are skipped."""
+        """Add payloads, once there is room; drop them if the inbox is closed. Raises InputError for a
+        bad payload, unless these are skipped."""
         piece = self._piece(payloads, decoded)
         with self.lock:
             while not self.has_room and not self.closing:
@@ -131,7 +132,7 @@ class Inbox:
             self._add(piece)
 
     def offer(self, payloads: Sequence[bytes], decoded: Decoded) -> bool:
-        """Puts them in if there is room."""
+        """Add payloads if there is room; return whether they were added."""
         piece = self._piece(payloads, decoded)
         with self.lock:
             if not self.has_room or self.closing:
@@ -149,7 +150,7 @@ class Inbox:
         self._ctx.wake()
 
     def fail(self, error: RheosError) -> None:
-        """The next `poll` raises it."""
+        """Let the next `poll` that finds no rows raise this error."""
         self._failed = error
         self._ctx.wake()
 
@@ -164,12 +165,12 @@ class Inbox:
             self._waiting_bytes += piece.size_bytes
             self._ctx.wake()
 
-    # --- for the mailbox -----------------------------------------------------------------------------
+    # --- calls from the mailbox
+    # --------------------------------------------------------------------------
 
     def poll(self, max_rows: int) -> Polled:
-        """Return rows, or `Pending`. After the rows before it, raises the error with which a thread has
-        failed.
-        """
+        """Return rows, or `Pending`. Once all rows are returned, raise the error of a thread that
+        failed."""
         if self._counts:
             with self.lock:
                 counted, self._counts = self._counts, Counter()
@@ -190,7 +191,7 @@ class Inbox:
         return piece.decoded.rows.slice(begin, piece.row - begin)
 
     def _reject(self, piece: _Piece) -> None:
-        """The bad records among the rows that were given."""
+        """Emit the bad records among the rows that were returned."""
         before, bad = piece.payload_of_next_row(), piece.decoded.bad
         end = piece.bad
         while end < len(bad) and bad[end].at < before:

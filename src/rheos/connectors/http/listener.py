@@ -1,7 +1,7 @@
-"""The addresses of the webhook source and the event sink, and their use of the shared listener.
+"""Addresses of the webhook source and the event sink, and their use of the shared listener.
 
-On loopback without a token, only requests that name this machine are answered, and those of a page of
-another site are not: a browser would send them for any page that its user visits.
+On loopback without a token, the listener refuses requests whose `Host` is not this machine, and those
+of pages of other sites: a browser would send such requests for any page that its user visits.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from rheos.connectors.urls import check_header_value
 from rheos.core.errors import ConfigurationError, ProgramError
 
 MOST_CONNECTIONS = 1024
-"""Requests that are served at a time. Each has a thread."""
+"""Maximum number of requests that are served at a time. Each has a thread."""
 _BIND_WITHIN_S = 30.0
-"""An attempt that was killed may still have the port for a while."""
+"""Seconds to wait for the port, which an attempt that was killed may keep for a while."""
 _BIND_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True)
 class ListenAt:
-    """Where to listen, and who may come."""
+    """Address to listen at, and the token that clients must send."""
 
     host: str
     port: int
@@ -54,7 +54,7 @@ class ListenAt:
 
 
 class HttpEndpoint:
-    """Listens from `start` to `close`; `handle` is called for each request that is let in."""
+    """Listens from `start` to `close`. Calls `handle` for each admitted request."""
 
     def __init__(
         self,
@@ -75,15 +75,16 @@ class HttpEndpoint:
 
     @property
     def address(self) -> str:
-        """host:port. Known once it listens."""
+        """Return `host:port`. Known once the endpoint listens."""
         assert self._server is not None
         return self._server.address
 
     def start(self) -> None:
-        """Return when it listens, or is closed meanwhile; waits for the port for a while.
+        """Start to listen. If the port is in use, wait for it for a while; return early if closed
+        meanwhile.
 
         Raises:
-            ConfigurationError: another program has the port, or there is no such address.
+            ConfigurationError: another program uses the port, or the address does not exist.
         """
         deadline_s = time.monotonic() + _BIND_WITHIN_S
         while not self._closing.is_set():
@@ -118,7 +119,7 @@ class HttpEndpoint:
         self._counted = dict(now)
 
     def close(self) -> None:
-        """End all connections; answers under way have a few seconds. May be called again."""
+        """Close all connections; responses in progress have a few seconds. May be called again."""
         self._closing.set()
         if self._server is not None:
             self._server.close()

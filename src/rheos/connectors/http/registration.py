@@ -1,4 +1,4 @@
-"""The registration of the connector `http`."""
+"""Registration of the connector `http`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

@@ -1,4 +1,4 @@
-"""Rows for browsers: server-sent events, for display only."""
+"""Sink that shows rows in browsers, as server-sent events. For display only."""
 
 from __future__ import annotations
 
@@ -30,9 +30,7 @@ def sink(
 ) -> EventSink:
     """Create a sink that shows rows in browsers: as server-sent events of JSON, and on a page.
 
-    ```python
-    counts.sink_to(rh.http.sink(port=8081))
-    ```
+    ```python counts.sink_to(rh.http.sink(port=8081)) ```
 
     The sink's only subtask listens on its machine: with a local master, this one. The logger
     `rheos.http` prints the address. `http://localhost:8081/` is a page that shows the rows. Use it for
@@ -71,7 +69,7 @@ def sink(
 
 @dataclass(frozen=True)
 class EventSink(Sink):
-    """Made by `sink`."""
+    """Sink that `http.sink` creates."""
 
     max_parallelism: ClassVar[int | None] = 1
 

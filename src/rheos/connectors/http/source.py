@@ -1,4 +1,4 @@
-"""Requests that others send (webhooks), as a source. It has one split: one subtask listens."""
+"""Source of requests that other systems send (webhooks). It has one split: one subtask listens."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def source(
 ) -> WebhookSource:
     """Create a source of the rows that clients POST to the job, as webhooks do.
 
-    ```python
-    orders = env.from_source(rh.http.source(port=8080, path="/orders", schema=Order))
-    ```
+    ```python orders = env.from_source(rh.http.source(port=8080, path="/orders", schema=Order)) ```
 
     The source's only subtask listens on its machine: with a local master, this one. The logger
     `rheos.http` prints the address. A body is one record, a JSON array of records, or one record per
@@ -92,7 +90,7 @@ def source(
 
 @dataclass(frozen=True)
 class WebhookSource(Source):
-    """Made by `source`."""
+    """Source that `http.source` creates."""
 
     at: ListenAt
     path: str
@@ -108,7 +106,7 @@ class WebhookSource(Source):
 
     def lost_by_failure(self) -> str | None:
         if self.acknowledge == "checkpoint":
-            return None  # Whoever has no answer sends again.
+            return None  # A sender without an answer sends again.
         return "rows received since the last checkpoint, because requests are answered earlier"
 
     def splits(self) -> Sequence[Split]:

@@ -1,13 +1,13 @@
-"""Takes the rows of requests, and answers when it may.
+"""Accepts rows of requests, and answers when their rows are in a checkpoint, or at once.
 
     a request's thread                                  mailbox
     decodes the body, refuses it if a record is bad
-    enters it in the inbox, with the next number ──>    gives its rows
-    waits                                               position(): all numbers so far, and what waits
+    puts it into the inbox, with the next number ──>    returns its rows
+    waits                                               position(): last number, and rows in the inbox
     answers  <── completed(position) ── once that position is in a complete checkpoint
 
-A request is *in* a checkpoint when its number is: its rows were given before the barrier, or wait in
-the position. So numbers, keys and the inbox are changed and read under one lock.
+A request is *in* a checkpoint if its number is: its rows were returned before the barrier, or are in
+the inbox, which is part of the position. So numbers, keys and the inbox share one lock.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ REMEMBERED_KEYS = 10_000
 _KEY_BYTES = 16
 _MAX_KEY_LENGTH = 256
 _HELD_BYTES = 1 << 22
-"""Of bodies that wait; a last one may go beyond."""
+"""Maximum bytes of buffered bodies; the last one may exceed it."""
 _ANSWER_WITHIN_S = 60.0
-"""A checkpoint should come by then; else the sender is to send again."""
+"""Seconds to wait for a checkpoint; after that, the sender is asked to send again."""
 _LOOK_EVERY_S = 1.0
-"""Whether senders that wait are still there."""
+"""Interval at which to check that waiting senders are still connected."""
 _END_WITHIN_S = 5.0
 
 
 class WebhookPosition(msgspec.Struct, frozen=True, array_like=True):
     taken: int
-    """How many requests."""
+    """Number of requests accepted so far."""
     keys: bytes
-    """Digests of the last keys, the oldest first."""
+    """Digests of the last idempotency keys, the oldest first."""
     waiting: bytes
-    """The inbox's own position."""
+    """Position of the inbox: rows that were accepted but not returned."""
 
 
 class Webhook(SourceClient):
-    """Made for the one subtask that has the split."""
+    """Endpoint of the one subtask that has the split."""
 
     def __init__(
         self,
@@ -73,17 +73,17 @@ class Webhook(SourceClient):
         self._ctx = ctx
         self._listener = HttpEndpoint("webhook", at, self._serve, max_body_bytes=max_body_bytes)
         self._inbox: Inbox
-        """Made when the split is opened."""
+        """Buffer of accepted rows, created when the split is opened."""
         self._thread: threading.Thread | None = None
-        # Under the inbox's lock:
+        # Attributes guarded by the inbox's lock:
         self._taken = 0
         self._completed = 0
-        """The number of the last request that is in a complete checkpoint."""
+        """Number of the last request that is in a complete checkpoint."""
         self._keys: dict[bytes, int] = {}
-        """The numbers of the last requests that had keys."""
+        """Numbers of the last requests that had keys, by digest of the key."""
 
     def open(self, position: bytes | None) -> SplitReader:
-        """The reader of the one split; starts to listen."""
+        """Return the reader of the only split, and start to listen."""
         at = self._listener.at
         waiting = None
         if position is not None:
@@ -108,7 +108,7 @@ class Webhook(SourceClient):
         except Exception as error:
             self._inbox.fail(unexpected(error))
 
-    # --- the mailbox and its notices -----------------------------------------------------------------
+    # --- the mailbox and its notifications -----------------------------------------------------------
 
     def poll(self, max_rows: int) -> Polled:
         self._listener.count(self._ctx.count)
@@ -128,12 +128,12 @@ class Webhook(SourceClient):
                 self._inbox.lock.notify_all()
 
     def close(self) -> None:
-        self._inbox.close()  # Those who wait are answered.
+        self._inbox.close()  # Waiting requests are answered now.
         self._listener.close()
         if self._thread is not None:
             self._thread.join(_END_WITHIN_S)
 
-    # --- the threads of requests ---------------------------------------------------------------------
+    # --- threads of requests -------------------------------------------------------------------------
 
     def _serve(self, exchange: HttpExchange) -> None:
         if exchange.path != self._path:
@@ -168,8 +168,7 @@ class Webhook(SourceClient):
         return decoded
 
     def _take(self, payloads: Sequence[bytes], decoded: Decoded, key: bytes | None) -> tuple[int, bool]:
-        """The number of the request, and whether it is a new one. Raises HttpError where there is no
-        room."""
+        """Return the request's number, and whether it is new. Raises HttpError if the inbox is full."""
         with self._inbox.lock:
             if key is not None and key in self._keys:
                 self._inbox.count("duplicates")
@@ -185,8 +184,8 @@ class Webhook(SourceClient):
             return self._taken, True
 
     def _is_in_checkpoint(self, number: int, exchange: HttpExchange) -> bool:
-        """Waits for it, as long as the sender does: one that has gone does not keep its connection from
-        others. Its rows were taken, and stay."""
+        """Wait until the request is in a checkpoint; return whether it is. If the sender disconnects,
+        its connection is freed for others, but its rows remain accepted."""
         deadline_s = time.monotonic() + _ANSWER_WITHIN_S
         with self._inbox.lock:
             while self._completed < number and not self._inbox.closing:

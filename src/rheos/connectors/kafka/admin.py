@@ -1,4 +1,4 @@
-"""Kafka's admin client: how it is made, and how its answers are waited for."""
+"""Kafka's admin client: its creation, and how to wait for its responses."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def admin_module() -> Any:
 
 
 def admin_client(options: ClientOptions, client_id: str, on_error: Callable[[Any], None]) -> Any:
-    """`on_error` is called with what the client says by itself, within its calls. Raises
-    KafkaException."""
+    """Create an admin client. During its calls, it passes errors of its own, such as a lost connection,
+    to `on_error`. Raises KafkaException."""
     config = options.config(client_id)
     return admin_module().AdminClient({**config, "error_cb": on_error})
 

@@ -24,11 +24,11 @@ from rheos.core.connectors.schemas import is_bytes
 from rheos.core.protocol.elements import Batch
 
 _KNOWN_SIZES = (136, 144, 176)
-"""In bytes, of a producer's object in versions 2.11 to 2.16 of the client, on machines of 64 bits. In
-all of them the handle comes first."""
+"""Sizes of a producer object in bytes, in versions 2.11 to 2.16 of the client, on 64-bit machines. In
+all of them the handle is the first field."""
 _COPY = 0x2
-"""A flag of rd_kafka_produce_batch. (With the one for partitions of the records' own, librdkafka 2.16
-spoils a transaction where it does not know the topic's partitions yet.)"""
+"""Flag of rd_kafka_produce_batch that copies the records. The flag for a partition per record is not
+used: librdkafka 2.16 breaks a transaction with it while it does not know the topic's partitions."""
 _NO_PARTITION = -1
 
 _MESSAGE = np.dtype(
@@ -45,11 +45,11 @@ _MESSAGE = np.dtype(
     ],
     align=True,
 )
-"""rd_kafka_message_t, of which the call reads payload and key, and writes err."""
+"""Layout of rd_kafka_message_t. The call reads payload and key, and writes err."""
 
 
 class ArrowProducing:
-    """Produces into one topic with a client's producer."""
+    """Sends Arrow batches to one topic through a client's producer."""
 
     def __init__(self, producer: Any, topic: str, library: ctypes.CDLL) -> None:
         self._producer = producer
@@ -58,21 +58,21 @@ class ArrowProducing:
 
     @classmethod
     def of(cls, producer: Any, topic: str) -> ArrowProducing | None:
-        """None where the client is not one that is known."""
+        """Create an instance; None if the client's objects do not have a known size."""
         if type(producer).__basicsize__ not in _KNOWN_SIZES or ctypes.sizeof(ctypes.c_void_p) != 8:
             return None
         library = _library()
         return None if library is None else cls(producer, topic, library)
 
     def takes(self, schema: pa.Schema) -> bool:
-        """Whether records of this schema may go this way: those of a value, or a value and a key."""
+        """Return whether records of this schema are supported: a value, or a value and a key."""
         return set(schema.names) <= {"value", "key"} and all(map(is_bytes, schema.types))
 
     def produce(self, records: Batch) -> int:
-        """Queues records, at least one, the first ones first. Returns how many there was room for.
-        Raises KafkaException of the first that is refused."""
+        """Queue as many of the first records as there is room for, and return their number. Raises
+        KafkaException for the first record that is refused."""
         messages = np.zeros(records.num_rows, _MESSAGE)
-        # The addresses are those of the batch's own buffers: it lives until they are copied.
+        # The addresses point into the batch's buffers, which exist until librdkafka has copied them.
         _place(messages, "payload", "len", records.column("value"))
         if "key" in records.schema.names:
             _place(messages, "key", "key_len", records.column("key"))
@@ -99,8 +99,8 @@ class ArrowProducing:
 
 @cache
 def _library() -> ctypes.CDLL | None:
-    """librdkafka, as the client has loaded it; None where the platform does not find its functions
-    through the client's module."""
+    """Return the librdkafka that the client has loaded; None if the platform does not find its
+    functions through the client's module."""
     from confluent_kafka import cimpl
 
     try:
@@ -124,7 +124,7 @@ def _place(messages: np.ndarray[Any, Any], address: str, length: str, column: pa
     width = np.int64 if is_large else np.int32
     _, offsets, data = column.buffers()
     ends = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-    # Empty texts need an address, too, and where all are empty there may be no data.
+    # Empty strings need an address, too; and if all are empty there may be no data buffer.
     begin = offsets.address if data is None else data.address
     messages[address] = ends[:-1].astype(np.uintp) + np.uintp(begin)
     messages[length] = np.diff(ends)

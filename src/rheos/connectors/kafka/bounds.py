@@ -21,7 +21,7 @@ from typing import Any, Protocol, TypeAlias, assert_never
 from rheos.core.errors import InputError, ProgramError
 
 Partition: TypeAlias = tuple[str, int]
-"""A topic, and the number of one of its partitions."""
+"""Topic, and number of one of its partitions."""
 Offsets: TypeAlias = dict[Partition, int]
 
 _MOMENTS = "a point in time is a datetime (UTC if it has no time zone), or an int of ms since the epoch"
@@ -42,7 +42,7 @@ class OfGroup:
 @dataclass(frozen=True)
 class Moment:
     ms: int
-    """Since the epoch."""
+    """Time in ms since the epoch."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Cluster(Protocol):
     def earliest(self, partitions: Sequence[Partition]) -> Offsets: ...
 
     def latest(self, partitions: Sequence[Partition]) -> Offsets:
-        """Behind the last record that a reader may be given now."""
+        """Return the offset after the last record that a reader may read now."""
         ...
 
     def at(self, partitions: Sequence[Partition], ms: int) -> Offsets:
@@ -83,7 +83,7 @@ def start_of(given: Any, group: str | None) -> Bound:
 
 
 def end_of(given: Any) -> Bound | None:
-    """None where there is no end."""
+    """Check the end that a user has configured; None if there is none. Raises ProgramError."""
     if given is None:
         return None
     if given == "earliest":
@@ -112,7 +112,7 @@ def _bound(name: str, given: Any, hint: str) -> Bound:
 
 
 def check_order(start: Bound, end: Bound) -> None:
-    """Raises ProgramError where the end is before the start, whatever the topic holds."""
+    """Raise ProgramError if the end is before the start, whatever the topic contains."""
     before = ""
     if isinstance(start, Moment) and isinstance(end, Moment) and end.ms < start.ms:
         before = f"{end.ms} ms since the epoch is less than {start.ms}"
@@ -195,5 +195,5 @@ def _resolved(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -
 
 
 def named(partition: Partition) -> str:
-    """As Kafka's tools and errors of this package write it: `orders[3]`."""
+    """Return the name of a partition as Kafka's tools and our errors write it: `orders[3]`."""
     return f"{partition[0]}[{partition[1]}]"

@@ -62,7 +62,7 @@ class ClientOptions:
 
     brokers: str
     options: tuple[tuple[str, Value], ...] = ()
-    """By their names; those of Rheos are not among them."""
+    """Options by name, without those that Rheos sets."""
 
     @classmethod
     def of(
@@ -102,8 +102,8 @@ class ClientOptions:
         return cls(",".join(each.strip() for each in addresses), tuple(sorted((options or {}).items())))
 
     def config(self, client_id: str, **own: Value) -> dict[str, Any]:
-        """For a producer, a consumer or an admin client. `own` are Rheos's, with `_` for each dot; they
-        come last, so no option of the user's changes them."""
+        """Return the configuration for a producer, a consumer or an admin client. `own` are options of
+        Rheos, with `_` for each dot. They come last, so the user's options cannot change them."""
         return {
             "client.id": client_id,
             "logger": self._logger(),
@@ -115,7 +115,7 @@ class ClientOptions:
         }
 
     def redact(self, text: str) -> str:
-        """The text, with `***` for the values of options that are secrets."""
+        """Return the string with `***` in place of the values of secret options."""
         return without(text, self._secrets())
 
     def _secrets(self) -> set[str]:
@@ -138,7 +138,7 @@ class ClientOptions:
 
     def _redact_record(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = self.redact(record.getMessage()), ()
-        # Options are given once for producers, consumers and admin clients.
+        # The user's options are shared by producers, consumers and admin clients.
         return _OF_ANOTHER_KIND not in str(record.msg)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""The driver's look at a cluster: which topics there are, with which partitions and offsets."""
+"""Requests of the driver to a cluster: topics, partitions and offsets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rheos.core.errors import ConfigurationError, InputError, RheosError, Unavai
 T = TypeVar("T")
 
 Topics: TypeAlias = tuple[str, ...] | re.Pattern[str]
-"""Names, or a pattern that a whole name is to match."""
+"""Names, or a pattern that must match a whole name."""
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 QUESTION = OutsideCall(
@@ -43,14 +43,14 @@ only time out.
 """
 _NO_COORDINATOR = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_PROGRESS")
 _INTERNAL = "__"
-"""Topics of the brokers themselves begin so: no pattern matches them."""
+"""Prefix of the brokers' internal topics, which no pattern matches."""
 
 
 @dataclass(frozen=True)
 class FoundTopic:
     name: str
     id: str
-    """Another one once the topic was deleted and made again; empty where the broker does not say."""
+    """Id that changes if the topic is deleted and created again; empty if the broker sends none."""
     partitions: tuple[int, ...]
 
 
@@ -60,13 +60,13 @@ def is_topic_name(given: Any) -> bool:
 
 
 class _NoTopicError(InputError):
-    """There is no such topic, or not any more."""
+    """Raised if a topic does not exist, or not any more."""
 
 
 class KafkaCluster:
-    """Asks the brokers. Every method may wait, until `given_up` says that nobody waits for it, and
-    raises RheosError, without secrets. A question that the client does not return from within our limit
-    is abandoned with its client."""
+    """Requests to the brokers. Every method may wait until `given_up` returns True, and raises
+    RheosError without secrets. If the client does not return from a request within our limit, the
+    request is abandoned together with the client."""
 
     def __init__(
         self,
@@ -76,7 +76,8 @@ class KafkaCluster:
         given_up: Callable[[], bool] = lambda: False,
         within_s: float | None = None,
     ) -> None:
-        """`within_s`: how long the cluster may take to answer; by default `REACHED_WITHIN_S`."""
+        """Create the cluster's client. `within_s`: time it may take to answer, by default
+        `REACHED_WITHIN_S`."""
         self._options = options
         self._calls = BoundedCalls()
         within_s = REACHED_WITHIN_S if within_s is None else within_s
@@ -90,7 +91,7 @@ class KafkaCluster:
         return self._asked(lambda brokers: brokers.find(topics))
 
     def described(self, names: Sequence[str]) -> list[FoundTopic]:
-        """Return those of the topics that exist."""
+        """Return those of the named topics that exist."""
         return self._asked(lambda brokers: brokers.described(names))
 
     def max_message_bytes(self, topic: str) -> int | None:
@@ -122,12 +123,12 @@ class KafkaCluster:
                 lambda progressed: ask(brokers),
             )
         except AbandonedCallError:
-            self._brokers = self._made()  # The abandoned call has the other client.
+            self._brokers = self._made()  # The abandoned call still uses the old client.
             raise
 
 
 class _Brokers:
-    """The client of a cluster. Its calls may block for longer than the client's own limits."""
+    """Client of a cluster. Its calls may block for longer than the client's own limits."""
 
     def __init__(
         self,
@@ -163,7 +164,7 @@ class _Brokers:
         return self.described(wanted)
 
     def described(self, names: Sequence[str]) -> list[FoundTopic]:
-        """Describe those of the topics that exist."""
+        """Return those of the named topics that exist."""
         if not names:
             return []
         asked = client().TopicCollection(list(names))
@@ -179,7 +180,7 @@ class _Brokers:
         return found
 
     def max_message_bytes(self, topic: str) -> int | None:
-        """The setting of the topic; None where this client may not see it."""
+        """Return the setting of the topic; None if this client may not see it."""
         admin = admin_module()
         resource = admin.ConfigResource(admin.ConfigResource.Type.TOPIC, topic)
         try:
@@ -197,7 +198,7 @@ class _Brokers:
             try:
                 return sorted(self._admin.list_topics(timeout=_ASKED_AGAIN_S).topics)
             except client().KafkaException as error:
-                self._admin.poll(0)  # this runs the error callback, which has the reason
+                self._admin.poll(0)  # runs the error callback, which knows the reason
                 if self._refused is not None or time.monotonic() > deadline:
                     why = self._refused or self._unreached or error
                     raise self._error(why, "the cluster does not answer") from None
@@ -224,8 +225,8 @@ class _Brokers:
         return {partition: offset for partition, offset in found.items() if offset >= 0}
 
     def committed(self, partitions: Sequence[Partition], group: str) -> Offsets:
-        """By a consumer that takes no part in the group: the admin client's own call ends the process
-        where the broker has had no group before."""
+        """Return committed offsets, read by a consumer that does not join the group. The admin client's
+        own call crashes the process if the broker has never had a group."""
         module = client()
         doing = f"the offsets of the group {group!r} cannot be read"
         asked = [module.TopicPartition(*partition) for partition in partitions]

@@ -1,13 +1,13 @@
-"""One consumer for all partitions of a subtask, in a thread that reads ahead and decodes.
+"""Consumer for all partitions of a subtask: a thread that reads ahead and decodes.
 
     mailbox                                    thread
-    open a reader  ── new feeds ──────────>    looks whether the topic is still the same, and assigns it
+    open a reader  ── new feeds ──────────>    checks that the topic is still the same, and assigns it
     poll a reader  <── chunks of the feed ──   consumes, decodes, cuts by partition, wakes the mailbox
-    a chunk taken  ── its bytes ──────────>    goes on where it had read far enough ahead
+    a chunk taken  ── its bytes ──────────>    continues if it had stopped at the limit
 
-What is read ahead is bounded over all partitions. Where one of them is not polled and fills it up, it
-is paused, and the others are read on. Messages come from librdkafka's own queue, which is bounded, too
-(`queued.max.messages.kbytes`).
+A limit over all partitions bounds what is read ahead. If a partition is not polled and fills the
+buffer, it is paused, and the others are read. Messages come from librdkafka's own queue, which is
+bounded, too (`queued.max.messages.kbytes`).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ AHEAD_BYTES = 1 << 25
 MESSAGES = 16_384
 """Maximum number of messages that are decoded together."""
 AWAY = "brokers_away"
-"""The counter of times that no broker could be reached, or one refused to answer for a while."""
+"""Counter of the times when no broker was reachable, or one refused requests temporarily."""
 _WAIT_S = 0.1
 _STALLED_S = 1.0
 """Time without any read after which full partitions are paused, even if no other partition is known to
@@ -80,8 +80,8 @@ _FETCHING: Mapping[str, Any] = {
 }
 """Defaults for options that the user does not set."""
 _LOOKED_WITHIN_S = 5.0
-"""Seconds that a look at the topics may take while they are read: nothing is polled meanwhile. Where an
-answer is lost with a link that is cut, rows flow again as soon after its return."""
+"""Seconds that a check of the topics may take while they are read; nothing is polled meanwhile. If an
+answer is lost with a connection, reading resumes this long after the connection is restored."""
 _NO_GROUP = "rheos"
 """Value of `group.id` if the user sets none. The client requires one, but uses it only to commit. So a
 missing permission for this group is not an error."""
@@ -101,7 +101,7 @@ class TopicConsumer(SourceClient):
         now: Offsets | None,
         ctx: ReaderContext,
     ) -> None:
-        """`now` is where a run as of now stops in each partition."""
+        """Create the consumer. `now` is the offset per partition at which a run as of now stops."""
         self._options = options
         self._decoding = decoding
         self._group = group
@@ -111,7 +111,7 @@ class TopicConsumer(SourceClient):
         self._ctx = ctx
         self._failed: RheosError | None = None
         self._lock = threading.Condition()
-        # Under the lock:
+        # Attributes guarded by the lock:
         self._closing = False
         self._ahead_bytes = 0
         self._taken_at_s = 0.0
@@ -121,7 +121,7 @@ class TopicConsumer(SourceClient):
         self._left: deque[PartitionFeed] = deque()
         self._counts: Counter[str] = Counter()
         self._to_commit: list[Any] = []
-        # The thread's alone:
+        # Attributes that only the thread uses:
         self._feeds: dict[Partition, PartitionFeed] = {}
         self._assigned_again_at_s = 0.0
         self._ends_at_s = 0.0
@@ -130,12 +130,13 @@ class TopicConsumer(SourceClient):
         self._watch: TopicWatch | None = None
         self._thread: threading.Thread | None = None
 
-    # --- for readers, in the mailbox -----------------------------------------------------------------
+    # --- calls from readers, in the mailbox
+    # ---------------------------------------------------------------
 
     def open(self, split: PartitionSplit, position: bytes | None) -> PartitionReader:
-        """A reader of one partition."""
+        """Return a reader of one partition."""
         begin = Position(split.start) if position is None else Position.decode(position)
-        # A partition that has come since then is read by the next run.
+        # The next run reads partitions that were created since then.
         now = None if self._now is None else self._now.get((split.topic, split.partition), 0)
         feed = PartitionFeed(split, begin.offset, now)
         with self._lock:
@@ -147,7 +148,7 @@ class TopicConsumer(SourceClient):
         return PartitionReader(feed, begin, self._ctx, self)
 
     def report(self) -> None:
-        """Counts what the thread has counted, and raises what it has ended with."""
+        """Add the thread's counts to the operator's counters, and raise the thread's error."""
         if self._counts:
             with self._lock:
                 counted, self._counts = self._counts, Counter()
@@ -162,18 +163,19 @@ class TopicConsumer(SourceClient):
             )
 
     def leave(self, feed: PartitionFeed) -> None:
-        """Its reader is closed."""
+        """Stop reading a partition whose reader is closed."""
         with self._lock:
             self._left.append(feed)
 
     def taken(self, chunk: RecordChunk) -> None:
-        """The chunk is handed out."""
+        """Release the buffer space of a chunk that a reader has returned."""
         with self._lock:
             self._ahead_bytes -= chunk.size_bytes
             self._taken_at_s = time.monotonic()
             self._lock.notify()
 
-    # --- for the subtask -----------------------------------------------------------------------------
+    # --- calls from the subtask
+    # ---------------------------------------------------------------------------
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
         """Let the thread commit the offsets to the group, for monitoring. A commit from the calling
@@ -226,7 +228,8 @@ class TopicConsumer(SourceClient):
     def _made(self) -> Any:
         own: dict[str, Any] = {
             "group_id": self._group or _NO_GROUP,
-            "auto_offset_reset": "error",  # Nothing is left out in silence.
+            # the client reports an invalid offset, and never skips records
+            "auto_offset_reset": "error",
             "enable_auto_commit": False,
             "enable_auto_offset_store": False,
             "enable_partition_eof": self._stops,
@@ -248,7 +251,7 @@ class TopicConsumer(SourceClient):
                 self._gather()
                 messages = self._consumed()
                 self._note_ends()
-                if not self._closing:  # `close` waits for this thread, and decoding takes a while.
+                if not self._closing:  # `close` waits for this thread, and decoding is slow.
                     self._take(messages)
             else:
                 with self._lock:
@@ -259,8 +262,8 @@ class TopicConsumer(SourceClient):
         self._commit_to_the_group()
 
     def _gather(self) -> None:
-        """A chunk costs what hundreds of rows do. So while a small one waits for the mailbox, which is
-        at work then, what comes meanwhile becomes the next."""
+        """Wait while a small chunk is buffered, so that the next chunk becomes larger: the mailbox is
+        busy, and a chunk costs as much as hundreds of rows."""
         with self._lock:
             if 0 < self._ahead_bytes < _FEW_BYTES and not self._closing:
                 self._lock.wait(_GATHER_S)
@@ -313,7 +316,7 @@ class TopicConsumer(SourceClient):
         return client().TopicPartition(*feed.partition, feed.next)
 
     def _reads_on(self) -> bool:
-        """Whether to consume; and which partitions from."""
+        """Return whether to consume. Pauses partitions with full buffers, and resumes empty ones."""
         for feed in self._feeds.values():
             if feed.paused and not feed.chunks:
                 feed.paused = False
@@ -332,7 +335,7 @@ class TopicConsumer(SourceClient):
         return True
 
     def _has_more(self, feed: PartitionFeed) -> bool:
-        """Whether the broker had records of it that are not read, as far as was heard of it."""
+        """Return whether the broker has unread records of the partition, as far as the client knows."""
         high = self._heard_end(feed)
         return bool(high < 0 or high > feed.next)
 
@@ -342,7 +345,7 @@ class TopicConsumer(SourceClient):
         return int(high)
 
     def _note_ends(self) -> None:
-        """For the metrics, now and then."""
+        """Record the ends of partitions for the metrics, at intervals."""
         if time.monotonic() < self._ends_at_s:
             return
         self._ends_at_s = time.monotonic() + _ENDS_EVERY_S
@@ -370,7 +373,7 @@ class TopicConsumer(SourceClient):
         kept_offsets, runs, ended = [], [], []
         for feed, own in self._by_partition(messages):
             offsets = numbers(client().Message.offset, own)
-            # One that was paused may give records again that it gave before.
+            # A partition that was paused may deliver records again.
             begin, end = int(np.searchsorted(offsets, feed.next)), len(own)
             if feed.end is not None and offsets[-1] + 1 >= feed.end:
                 end = int(np.searchsorted(offsets, feed.end))
@@ -390,7 +393,7 @@ class TopicConsumer(SourceClient):
             self._finish(feed)
 
     def _by_partition(self, messages: Sequence[Any]) -> list[tuple[PartitionFeed, list[Any]]]:
-        """The messages of each feed, in their order."""
+        """Return the messages of each feed, in their order."""
         changes = np.diff(numbers(client().Message.partition, messages)) != 0
         if len({topic for topic, _ in self._feeds}) > 1:
             names = [message.topic() for message in messages]
@@ -402,7 +405,7 @@ class TopicConsumer(SourceClient):
             found.setdefault((first.topic(), first.partition()), []).extend(messages[begin:end])
         return [(self._feeds[of], own) for of, own in found.items() if of in self._feeds]
 
-    # --- what is no record ---------------------------------------------------------------------------
+    # --- events that are not records ------------------------------------------------------------------
 
     def _on_event(self, event: Any) -> None:
         assert self._watch is not None
@@ -428,8 +431,7 @@ class TopicConsumer(SourceClient):
 
     def _on_error(self, error: Any) -> None:
         """Handle an error that the client reports by itself, such as that a broker is down. The client
-        retries for ever.
-        """
+        retries forever."""
         if is_refusal(error):
             self._refused = error
         elif error.code() == client().KafkaError._ALL_BROKERS_DOWN:
@@ -440,7 +442,7 @@ class TopicConsumer(SourceClient):
             self._count("commits_failed")
 
     def _note(self, error: Any) -> None:
-        """Counts what may pass, and raises what does not."""
+        """Count an error that may be temporary; raise any other."""
         found = self._error(error)
         if not may_pass(found):
             raise found
@@ -450,7 +452,7 @@ class TopicConsumer(SourceClient):
         self._count(AWAY)
         SERVERS_AWAY.failed(self, self._error(error).what)
         if self._watch is not None:
-            self._watch.look_soon()  # Its answer tells that the brokers are back.
+            self._watch.look_soon()  # The answer shows that the brokers are back.
 
     def _watch_topics(self) -> None:
         assert self._watch is not None
@@ -458,7 +460,7 @@ class TopicConsumer(SourceClient):
             self._are_there(list(self._feeds.values()))
 
     def _are_there(self, feeds: Sequence[PartitionFeed]) -> bool:
-        """Whether the topics are those that they were; False where that is not known just now."""
+        """Return whether the topics are still the same; False if that is unknown at the moment."""
         assert self._watch is not None
         try:
             there = self._watch.are_there([feed.split for feed in feeds])
@@ -470,7 +472,8 @@ class TopicConsumer(SourceClient):
         SERVERS_AWAY.answered(self)
         return there
 
-    # --- small things --------------------------------------------------------------------------------
+    # --- helpers
+    # -----------------------------------------------------------------------------------------
 
     def _count(self, name: str) -> None:
         with self._lock:

@@ -1,5 +1,5 @@
-"""Messages of Kafka's client into chunks of rows, each of a partition. They are decoded in columns, and
-those of all partitions together, as each call of a format's decoder has a price."""
+"""Decoding of the client's messages to chunks of rows, one per partition. Messages of all partitions
+are decoded together, because each call of a format's decoder is expensive."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class Decoding:
 
     format: Format
     schema: pa.Schema
-    """The rows that are given."""
+    """Schema of the rows that are returned."""
     payload: pa.Schema
-    """Columns that the payload fills."""
+    """Columns that are decoded from the payload."""
     metadata: tuple[tuple[str, str], ...]
-    """Fields of a message, and the columns that they fill."""
+    """Fields of a message, and the columns that contain them."""
     on_error: OnError
 
     @classmethod
@@ -50,7 +50,7 @@ class Run:
 
 
 class MessageDecoder:
-    """Runs in the thread that reads ahead."""
+    """Decoder that runs in the thread that reads ahead."""
 
     def __init__(self, decoding: Decoding) -> None:
         self._decoding = decoding
@@ -59,7 +59,7 @@ class MessageDecoder:
     def chunks(
         self, messages: Sequence[Any], offsets: npt.NDArray[np.int64], runs: Sequence[Run]
     ) -> list[RecordChunk]:
-        """A chunk for each run. Raises InputError for a bad record, unless these are skipped."""
+        """Return a chunk for each run. Raises InputError for a bad record, unless these are skipped."""
         payloads = pa.array(list(map(client().Message.value, messages)), pa.binary())
         decoded = self._decoder.decode(payloads)
         beside, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
@@ -98,7 +98,7 @@ class MessageDecoder:
 
 
 def _without(decoded: Decoded, unfit: Unfit, payloads: pa.Array) -> Decoded:
-    """The same, with further payloads that are bad."""
+    """Return the rows without those of further bad payloads."""
     origin = np.arange(len(payloads)) if decoded.origin is None else decoded.origin
     kept = ~np.isin(origin, list(unfit))
     bad = [each for each in decoded.bad if each.at not in unfit]

@@ -23,13 +23,13 @@ IfUnknown: TypeAlias = Literal["fail", "write", "skip"]
 """Policy for an epoch if neither mark nor note shows whether it was committed."""
 
 PAUSES_MS = (200, 1000, 3000)
-"""Before it is tried again. Kafka's client has tried for long by itself then."""
+"""Pauses before retries. Kafka's client has already retried for long by then."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """Become the only producer of the writer's name. Answered when every transaction that others began
-    under it is committed or aborted, and they can commit none any more."""
+    """Become the only producer with the writer's name. Answered when all transactions of other
+    producers with this name are committed or aborted, and these producers can commit no others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class ReadMark:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """Begin a transaction, and write all records of the epoch in it, and its number as the mark."""
+    """Begin a transaction, and write the epoch's records and, as the mark, its number."""
 
     epoch: int
 
@@ -53,14 +53,14 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The epoch is committed: note it down, then remove what was staged."""
+    """The epoch is committed: record that in the note, then remove the staged records."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Discard:
-    """Let go of the producer: nothing is known of what it has under way."""
+    """Close the producer: the outcome of its open transaction is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,23 +81,23 @@ class TransientError(Exception):
 
 
 class EpochCommits:
-    """One committer of one writer's epochs. There may be others: the writer's own task, a driver that
-    recovers, and such as were replaced and do not know it yet."""
+    """A committer of one writer's epochs. There may be others at the same time: the writer's task, a
+    driver that recovers, and replaced ones that do not know it yet."""
 
     def __init__(self, name: str, if_unknown: IfUnknown = "fail") -> None:
         self._name = name
         self._if_unknown = if_unknown
         self._mark: int | None = None
-        """As it is while the producer is this committer's: nobody else has changed it since."""
+        """The mark, while this committer owns the producer: no other committer can change it then."""
         self.retries = 0
 
     def steps(self, epochs: Sequence[int], noted: int) -> Steps:
-        """The actions that commit `epochs`, in their order; `noted` is the highest that the note says.
+        """Yield the actions that commit `epochs` in their order. `noted` is the number in the note.
 
-        The shell carries each action out before it asks for the next. It sends the answer of
-        `ReadMark`, and throws what an action raised. At most one of these runs at a time. Raises
-        UnrestorableError where it cannot be known whether an epoch was committed, and what the shell
-        threw where another try would not help.
+        The shell executes each action before it requests the next one. It sends the answer of
+        `ReadMark`, and throws the errors of actions. At most one of these generators runs at a time.
+        Raises UnrestorableError if it is unknown whether an epoch was committed, and errors of the
+        shell for which a retry is pointless.
         """
         assert list(epochs) == sorted(set(epochs)), "KS5: epochs are committed in their order"
         for pause_ms in (*PAUSES_MS, None):
@@ -118,7 +118,7 @@ class EpochCommits:
         for epoch in epochs:
             if epoch > noted:
                 if self._mark is None:
-                    yield Fence()  # KS4: read after it, and by who fenced the others.
+                    yield Fence()  # KS4: the mark is read after fencing, by the same committer.
                     self._mark = self._resolved((yield ReadMark()), epochs, noted)
                 if epoch > self._mark:
                     yield Write(epoch)
@@ -127,7 +127,7 @@ class EpochCommits:
             yield Settle(epoch)
 
     def _resolved(self, mark: int | None, epochs: Sequence[int], noted: int) -> int:
-        """KS7: where there is no mark, it was lost, as there was one before the first epoch."""
+        """Return the mark. KS7: a missing mark was lost, as it is created before the first epoch."""
         if mark is not None:
             return mark
         if self._if_unknown == "write":
@@ -145,7 +145,7 @@ class EpochCommits:
         )
 
     def _let_go(self) -> Steps:
-        """KS6: after a failure nothing is known, not even whether it was one."""
+        """KS6: after a failure the outcome is unknown; it may have succeeded."""
         self._mark = None
         yield Discard()
 

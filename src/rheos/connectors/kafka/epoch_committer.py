@@ -1,5 +1,5 @@
-"""The committer of staged epochs: of a task for what its own writer stages, and of a driver that
-recovers for what any writer has."""
+"""Committer of staged epochs: in a task, of those of its own writer; in a driver that recovers, of
+those of all writers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class EpochCommitter(Committer):
             for epochs in by_writer.values():
                 self._commit(epochs)
             return
-        # A driver that recovers has a writer for each subtask: each takes some round trips.
+        # A driver that recovers has one writer per subtask, and each takes several round trips.
         with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="rheos-kafka") as threads:
             commits = [carried(partial(self._commit, epochs)) for epochs in by_writer.values()]
             for commit in [threads.submit(each) for each in commits]:

@@ -107,7 +107,7 @@ def kafka_error(
 
 
 def as_kafka_error(error: Any) -> Any:
-    """The KafkaError that it is or holds, or None."""
+    """Return the KafkaError that this is or contains; otherwise None."""
     if hasattr(error, "code") and hasattr(error, "name"):
         return error
     args = getattr(error, "args", ())
@@ -115,11 +115,11 @@ def as_kafka_error(error: Any) -> Any:
 
 
 def is_refusal(error: Any) -> bool:
-    """Whether the brokers do not let the client in. Its calls then time out, and only its error
-    callback says why."""
+    """Return whether the brokers refuse the client. Its calls then time out, and only its error
+    callback knows the reason."""
     return error.name() in ("_AUTHENTICATION", "SASL_AUTHENTICATION_FAILED", "_SSL")
 
 
 def may_pass(error: RheosError) -> bool:
-    """Whether another try may go well."""
+    """Return whether a retry may succeed."""
     return isinstance(error, UnavailableError)

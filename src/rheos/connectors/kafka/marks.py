@@ -1,6 +1,6 @@
-"""The mark of a writer: the offset that its group has for partition 0 of the topic.
+"""The mark of a writer: the offset that its group has committed for partition 0 of the topic.
 
-Nobody joins the group. A client is made to create the mark or to look at it, and let go again. Every
+No consumer joins the group. A client is created for each access to the mark, and closed again. Every
 call is bounded in time, and raises RheosError.
 """
 
@@ -32,8 +32,8 @@ class Mark:
         return client().TopicPartition(self._topic, 0, epoch)
 
     def create(self) -> None:
-        """Sets it to 0. Only who drew the name does, before anybody else knows it."""
-        # A consumer's commit, and its end after one, wait for brokers without a limit.
+        """Set the mark to 0. Only the task that chose the name calls this, before others know it."""
+        # A consumer's commit, and its close after a commit, wait for brokers without a limit.
         kafka = client()
         asked = kafka.ConsumerGroupTopicPartitions(self._name, [self.place(0)])
         deadline = time.monotonic() + CREATED_WITHIN_S
@@ -91,7 +91,8 @@ class Mark:
         return places
 
     def _error(self, error: Any) -> RheosError:
-        """Why a call timed out comes with the callback, where the brokers refuse the client."""
+        """Return the error of a call. If the brokers refuse the client, calls only time out; the reason
+        is known from the callback."""
         doing = f"the topic {self._topic!r} cannot be written exactly once"
         return kafka_error(self._refused or error, doing, self._options)
 

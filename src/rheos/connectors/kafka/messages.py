@@ -1,7 +1,7 @@
-"""Messages of Kafka's client as columns: their metadata.
+"""Metadata of Kafka's messages as columns.
 
-A metadata field becomes a column if the user names one for it. A column in the schema has the type
-declared there; any other has the first type of its field.
+A metadata field becomes a column if the user names it. If the schema declares the column, it has the
+declared type; otherwise the first type of its field.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from rheos.core.errors import ProgramError, SchemaError
 
 Columns: TypeAlias = dict[str, pa.Array]
 Unfit: TypeAlias = dict[int, str]
-"""Messages by their places, and what is wrong with them."""
+"""Error by index of the message."""
 _MISFITS = (pa.ArrowInvalid, UnicodeDecodeError)
-"""Text that is no UTF-8: a key's, or the name of a header."""
+"""Errors for strings that are not valid UTF-8: a key, or the name of a header."""
 _HEADER = pa.struct([pa.field("name", pa.string(), nullable=False), pa.field("value", pa.binary())])
 
 
 def numbers(of: Callable[[Any], int], messages: Sequence[Any]) -> npt.NDArray[np.int64]:
-    """A method of Message called on each."""
+    """Call a method of Message on each message."""
     return np.fromiter(map(of, messages), np.int64, len(messages))
 
 
@@ -100,8 +100,8 @@ def named_fields(metadata: Any) -> tuple[tuple[str, str], ...]:
 
 
 def with_metadata(schema: pa.Schema, wanted: Sequence[tuple[str, str]]) -> tuple[pa.Schema, pa.Schema]:
-    """The rows that a source gives, and those of them that the payload is to fill. Raises SchemaError
-    where a column cannot be of its type."""
+    """Return the schema of the source's rows, and that of the columns which the payload fills. Raises
+    SchemaError if a column has a type that its field does not support."""
     whole = schema
     for name, column in wanted:
         field = FIELDS[name]
@@ -121,7 +121,7 @@ def with_metadata(schema: pa.Schema, wanted: Sequence[tuple[str, str]]) -> tuple
 def metadata_columns(
     messages: Sequence[Any], wanted: Sequence[tuple[str, str]], schema: pa.Schema
 ) -> tuple[Columns, Unfit]:
-    """For each message a value, null where what it has does not fit the column."""
+    """Return columns with a value per message, null where it does not fit; and the misfits."""
     made: Columns = {}
     unfit: Unfit = {}
     for name, column in wanted:
@@ -142,7 +142,7 @@ def _of_type(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _one_by_one(messages: Sequence[Any], name: str, kind: pa.DataType, unfit: Unfit) -> pa.Array:
-    """The same where one at least does not fit: which, and why."""
+    """Return a column, converted value by value; values that do not fit are added to `unfit`."""
     values = []
     for at, message in enumerate(messages):
         try:

@@ -1,10 +1,10 @@
 """State of one partition: its buffered rows, and the reader that emits them. A queue of chunks connects
 the thread that reads ahead to the mailbox.
 
-A position is the offset of the next record and the number of its rows that were already returned: a
+A position is the offset of the next record, and the number of its rows that were already returned: a
 payload may contain several rows (Arrow), and a batch may end between them. Offsets have gaps where
-records were compacted and where transactions have their markers. So no position is ever computed by
-counting; each is an offset from the broker.
+records were compacted, and at transaction markers. So positions are never computed by counting; each is
+an offset from the broker.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ROW_BYTES = 64
 
 
 class PartitionSplit(msgspec.Struct, frozen=True, array_like=True):
-    """The payload of a split."""
+    """Payload of a split."""
 
     topic: str
     partition: int
@@ -53,7 +53,7 @@ class PartitionSplit(msgspec.Struct, frozen=True, array_like=True):
     """Offset of the first record available when the partition was discovered."""
     start: int
     end: int | None = None
-    """Exclusive."""
+    """Exclusive end offset."""
 
     @property
     def id(self) -> str:
@@ -75,13 +75,13 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True, slots=True)
 class RecordChunk:
-    """Decoded records of one partition, one after the other."""
+    """Consecutive decoded records of one partition."""
 
     rows: Batch
     offsets: npt.NDArray[np.int64]
     """Offset of the record of each row."""
     bad: Sequence[tuple[int, BadRecord]]
-    """With their offsets."""
+    """Rejected records with their offsets."""
     after: int
     """Offset after the last record."""
     size_bytes: int
@@ -99,7 +99,7 @@ class RecordChunk:
 
     @classmethod
     def joined(cls, chunks: Sequence[RecordChunk]) -> RecordChunk:
-        """One chunk of those that follow one another."""
+        """Concatenate consecutive chunks."""
         if len(chunks) == 1:
             return chunks[0]
         return cls(
@@ -115,24 +115,23 @@ class PartitionFeed:
     """State of a partition that the reading thread and the mailbox share."""
 
     def __init__(self, split: PartitionSplit, start: int, now: int | None = None) -> None:
-        """`now` is where a run as of now stops, though the partition goes on."""
+        """Create the state. `now` is the offset at which a run as of now stops."""
         self.split = split
         self.end = min((end for end in (split.end, now) if end is not None), default=None)
-        """Nothing from here on is read."""
+        """Exclusive end offset; None if the partition is read without end."""
         self.next = start
-        """The least offset that was not read yet. The thread's alone."""
+        """Smallest offset that was not read yet. Only the thread uses it."""
         self.finished = self.end is not None and start >= self.end
-        """Nothing will be added to the chunks."""
+        """Whether no chunk will be added any more."""
         self.high: int | None = None
-        """Offset after the partition's last record, as far as the broker has reported. Set by the
-        thread.
-        """
+        """Offset after the partition's last record, as last reported by the broker. Set by the
+        thread."""
         self.paused = False
         self.chunks: deque[RecordChunk] = deque()
 
     @property
     def goes_on(self) -> bool:
-        """Whether a later run has something to read of it."""
+        """Return whether a later run has to read more of this partition."""
         return self.split.end != self.end
 
     @property
@@ -141,7 +140,7 @@ class PartitionFeed:
 
 
 class PartitionReader(SplitReader):
-    """Hands out the chunks of one partition."""
+    """Reader that returns the chunks of one partition."""
 
     def __init__(
         self,
@@ -158,13 +157,13 @@ class PartitionReader(SplitReader):
         self._row = 0
         self._bad = 0
         self._given = np.empty(0, np.int64)
-        """The offsets of the rows that were given last."""
+        """Offsets of the rows that `poll` returned last."""
 
     def poll(self, max_rows: int) -> Polled:
         self._consumer.report()
         chunk = self._chunk
         if chunk is None:
-            # Looked at first: what is finished gets no more chunks.
+            # Must be read before the chunks: a finished partition gets no more of them.
             finished = self._feed.finished
             if not self._feed.chunks:
                 return EndOfSplit() if finished and not self._feed.goes_on else Pending()
@@ -202,9 +201,8 @@ class PartitionReader(SplitReader):
         return min(rows, int(np.searchsorted(chunk.offsets, self._position.offset, side="right")))
 
     def _reject(self, chunk: RecordChunk, before: int) -> None:
-        """Reject the bad records before the offset that were not rejected yet, along with the rows
-        around them, so that positions cover both.
-        """
+        """Reject the bad records before the offset that were not rejected yet. They are rejected
+        together with the rows around them, so that positions cover both."""
         bad = []
         while self._bad < len(chunk.bad) and chunk.bad[self._bad][0] < before:
             bad.append(chunk.bad[self._bad])
@@ -230,7 +228,7 @@ class PartitionReader(SplitReader):
         return self._feed.finished and not self._feed.chunks and self._chunk is None
 
     def lag_rows(self) -> int | None:
-        """Offsets, of which some may have no record."""
+        """Return the lag in offsets, some of which may have no record."""
         high, end = self._feed.high, self._feed.split.end
         if high is None:
             return None

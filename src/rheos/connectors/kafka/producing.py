@@ -52,11 +52,11 @@ CLOSED_WITHIN_S = 5.0
 """Limit of the client for aborting an open transaction, in seconds."""
 _REPORTED_S = 0.5
 _SLICE_S = 1.0
-"""A call that times out is continued by the next."""
+"""Limit of a single client call, in seconds. A call that times out is continued by the next."""
 
 
 class Producing:
-    """One producer for one topic. Raises RheosError where it cannot be made."""
+    """Producer for one topic. Raises RheosError if the client cannot be created."""
 
     def __init__(
         self,
@@ -65,13 +65,13 @@ class Producing:
         transactional_id: str = "",
         stalled_s: float = ANSWER_S,
     ) -> None:
-        """`stalled_s` is how long the brokers may take no record while some wait, in seconds."""
+        """Create a producer. `stalled_s`: seconds after which brokers that accept nothing are away."""
         self._stalled_s = stalled_s
         self._options = options
         self._topic = topic
         self._transactional = bool(transactional_id)
         self.refused: RheosError | None = None
-        """The first record that was not delivered, and why; or that the brokers refuse the client."""
+        """Error of the first record that was not delivered, or of brokers that refuse the client."""
         self.brokers_away = 0
         """Number of times a broker was down or did not answer."""
         own: dict[str, Value] = {"enable_idempotence": True, "delivery_report_only_error": True}
@@ -80,7 +80,7 @@ class Producing:
             own["transactional_id"] = transactional_id
             defaults["transaction.timeout.ms"] = _TRANSACTION_TIMEOUT_MS
         config = {**defaults, **options.config(transactional_id or f"rheos-{topic}", **own)}
-        if transactional_id:  # The client refuses a socket.timeout.ms above it.
+        if transactional_id:  # the client refuses a socket.timeout.ms larger than it
             config["socket.timeout.ms"] = min(
                 int(config["socket.timeout.ms"]), int(config["transaction.timeout.ms"])
             )
@@ -93,8 +93,8 @@ class Producing:
         self._unreported = ArrowProducing.of(self.client, topic) if transactional_id else None
 
     def produce_unreported(self, batch: Batch) -> None:
-        """As `produce`, much faster where the client allows it; but of a record that is not delivered
-        nothing is heard. For a transaction, whose commit fails then."""
+        """Queue records like `produce`, much faster if the client supports it, but without delivery
+        reports. It is for transactions, whose commit fails if a record was not delivered."""
         if self._unreported is None or not self._unreported.takes(batch.schema):
             self.produce(batch)
             return
@@ -106,7 +106,7 @@ class Producing:
             stall.check(queued > 0)
 
     def produce(self, batch: Batch) -> None:
-        """Queues the records, which waits where the queue is full. Raises what the client raises."""
+        """Queue records; waits if the queue is full. Raises the client's errors."""
         for start in range(0, batch.num_rows, _AT_ONCE):
             self._produce(batch.slice(start, _AT_ONCE))
             self.client.poll(0)
@@ -140,7 +140,7 @@ class Producing:
                 self.client.init_transactions(_SLICE_S)
                 return
             except client().KafkaException as error:
-                self.client.poll(0)  # Why it has no answer comes here.
+                self.client.poll(0)  # Runs the callback that knows why the call timed out.
                 if self.refused is not None:
                     raise self.refused from None
                 timed_out = error.args[0].code() == client().KafkaError._TIMED_OUT
@@ -166,8 +166,8 @@ class Producing:
         return _Stall(self, self._stalled_s, f"the topic {self._topic!r} cannot be written")
 
     def hear_reports(self) -> None:
-        """To be called once the client has raised: which record it was for may be reported a little
-        later than that."""
+        """Wait briefly for delivery reports after the client has raised: they may name the record
+        later."""
         with contextlib.suppress(Exception):  # a fenced producer fails again here
             self.client.flush(_REPORTED_S)
 

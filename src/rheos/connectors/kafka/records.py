@@ -1,8 +1,8 @@
-"""Rows as records of a topic: value, key, headers, partition and timestamp, in columns.
+"""Conversion of rows to records of a topic: value, key, headers, partition and timestamp, in columns.
 
 Columns of encoded records; all except the value exist only if the user names them:
 
-    value: binary    key: binary    partition: int32    timestamp: int64 (ms)    header <name>: binary
+value: binary    key: binary    partition: int32    timestamp: int64 (ms)    header <name>: binary
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rheos.core.protocol.elements import Batch
 _HEADER = "header "
 
 Row = tuple[bytes | None, bytes | None, int, int, list[tuple[str, bytes]] | None]
-"""Value, key, partition (-1: of the partitioner's choice), timestamp (0: now), headers."""
+"""Value, key, partition (-1: the partitioner chooses), timestamp (0: now), headers."""
 
 
 @dataclass(frozen=True)
@@ -34,13 +34,13 @@ class RecordLayout:
     format: Format
     key: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
-    """The names of headers, and their columns."""
+    """Names of headers, with their columns."""
     partition: str | None = None
     timestamp: str | None = None
     tombstone: str | None = None
-    """Column of booleans; the record's value is null for true."""
+    """Boolean column; where it is true, the record's value is null."""
     value: tuple[str, ...] | None = None
-    """The columns that the format encodes. None: all but those of headers, partition and tombstone."""
+    """Columns that the format encodes. None: all except those of headers, partition and tombstone."""
 
     def value_columns(self, schema: pa.Schema) -> list[str]:
         if self.value is not None:
@@ -49,7 +49,7 @@ class RecordLayout:
         return [name for name in schema.names if name not in apart]
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises SchemaError where rows of the schema cannot be written so."""
+        """Raise SchemaError if rows of the schema cannot be converted to records."""
         for what, column, fits, types in (
             ("key", self.key, _is_key, "a string, bytes or an integer"),
             ("partition", self.partition, pa.types.is_integer, "an integer"),
@@ -96,8 +96,8 @@ class RecordLayout:
 
 
 class RecordEncoder:
-    """Encodes rows of one schema. `limits`: the partitions that there are, and the most bytes of a
-    record, both by what the topic was when the job was submitted."""
+    """Encodes rows of one schema. `partitions` and `max_bytes` are the topic's number of partitions and
+    maximum record size when the job was submitted."""
 
     def __init__(
         self, layout: RecordLayout, schema: pa.Schema, *, partitions: int, max_bytes: int
@@ -109,7 +109,7 @@ class RecordEncoder:
         self._max_bytes = max_bytes
 
     def encode(self, rows: Batch) -> Batch:
-        """The records. Raises InputError, with the row, where one cannot be written."""
+        """Return the encoded records. Raises InputError, with the row, if one cannot be written."""
         layout = self._layout
         values = self._values.encode(rows.select(self._names))
         if layout.tombstone is None:
@@ -145,7 +145,7 @@ class RecordEncoder:
 
     def _check_sizes(self, rows: Batch, encoded: Batch) -> None:
         names = sum(len(name) for name, _ in self._layout.headers)
-        # No record is larger than all of them: that is known without a look at each.
+        # If all records together are below the limit, so is each: a cheap check.
         if not self._max_bytes or encoded.nbytes + names <= self._max_bytes:
             return
         texts = [column for column in encoded.columns if pa.types.is_binary(column.type)]
@@ -171,7 +171,7 @@ class RecordEncoder:
 
 
 def records(batch: Batch) -> Iterator[Row]:
-    """The encoded records one by one, as the client takes them."""
+    """Yield the encoded records one by one, as the client expects them."""
     parts = {name: batch.column(name).to_pylist() for name in batch.schema.names}
     values = parts["value"]
     keys = parts.get("key") or repeat(None)

@@ -1,4 +1,4 @@
-"""The registration of the connector `kafka`."""
+"""Registration of the connector `kafka`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

@@ -1,4 +1,4 @@
-"""Writes a topic of Kafka: exactly once by staged epochs, or at least once at once."""
+"""Sink that writes to a topic of Kafka: exactly once by staged epochs, or at least once immediately."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from rheos.formats import json as json_format
 Guarantee = Literal["exactly_once", "at_least_once"]
 
 _CLIENT_MAX_BYTES = 1_000_000
-"""message.max.bytes of the client, where the user sets none."""
+"""Default of the client's message.max.bytes."""
 _OVERHEAD_BYTES = 256
 """Maximum size that a batch of one record adds to the record, without its headers."""
 _PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
@@ -136,7 +136,7 @@ def sink(
 
 @dataclass(frozen=True)
 class KafkaSink(Sink):
-    """Made by `sink`."""
+    """Sink that `kafka.sink` creates."""
 
     target: Target
     guarantee: Guarantee
@@ -172,7 +172,8 @@ class KafkaSink(Sink):
         target = self.target
         if target.folder is None:
             return None
-        # At least once, too: the job's last checkpoint may be of a program that staged.
+        # Also if the guarantee is at least once: the last checkpoint may be of a program that staged
+        # epochs.
         return EpochCommitter(target.options, target.folder, target.if_unknown)
 
     def describe(self) -> str:

@@ -1,4 +1,4 @@
-"""Reads topics of Kafka: a split is a partition, and a position an offset."""
+"""Source of Kafka topics: a split is a partition, and a position an offset."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _topics(given: Any) -> Topics:
 
 @dataclass(frozen=True)
 class KafkaSource(Source):
-    """Made by `source`."""
+    """Source that `kafka.source` creates."""
 
     topics: Topics
     options: ClientOptions
@@ -207,7 +207,7 @@ class KafkaSource(Source):
         earliest = cluster.earliest(partitions)
         starts = resolved_starts(self.start, partitions, cluster, earliest)
         if isinstance(self.start, Given):
-            # Records of a transaction that is open are there, though nobody is given them yet.
+            # Records of open transactions exist already, although no reader receives them yet.
             there = KafkaCluster(self.options, read_committed=False).latest(partitions)
             check_given_starts(self.start, there)
         ends = {} if self.end is None else resolved_ends(self.end, partitions, cluster)
@@ -219,7 +219,7 @@ class KafkaSource(Source):
             found = cluster.find(self.topics)
             earliest = cluster.earliest(_partitions(found))
         except UnavailableError:
-            return ()  # They are waited for where they are read, and counted there.
+            return ()  # Readers wait for these partitions, and count that.
         return _splits(found, earliest, earliest, {})
 
     def nothing_found(self) -> RheosError:
@@ -233,9 +233,8 @@ class KafkaSource(Source):
         )
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """Known splits keep their ends. Partitions that are new since then are read from their first
-        record; in a source with an end they are left out.
-        """
+        """Return known splits, which keep their ends, and new partitions, which are read from their
+        first record. In a source with an end, new partitions are left out."""
         if self.bounded:
             return [Split(split.id, known[split.id]) for split in splits if split.id in known]
         return [Split(split.id, known.get(split.id) or _from_first(split)) for split in splits]
