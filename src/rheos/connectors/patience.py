@@ -23,12 +23,12 @@ class Patience:
         self._began_us: int | None = None
 
     def begin(self) -> None:
-        """Count the time from now on. Without this call, it counts from the first failure."""
+        """Start the budget now. Without this call, it starts at the first failure."""
         self._began_us = monotonic_ns() // 1000
 
     def spend(self, error: RheosError) -> None:
-        """Waits before the next try; raises the error where it does not pass (only UnavailableError
-        may), or has lasted for too long."""
+        """Wait before the next retry. Raises the error if it is not an UnavailableError, or if the
+        budget is spent."""
         if not isinstance(error, UnavailableError):
             raise error from None
         if not self._back_off.failing:
@@ -42,7 +42,7 @@ class Patience:
         sleep(wait_us / 1e6)
 
     def restore(self) -> None:
-        """It went well."""
+        """Reset the budget after a success."""
         if self._back_off.failing:
             SERVERS_AWAY.answered(self)
         self._back_off.restore()

@@ -65,7 +65,8 @@ class Producing:
         transactional_id: str = "",
         stalled_s: float = ANSWER_S,
     ) -> None:
-        """Create a producer. `stalled_s`: seconds after which brokers that accept nothing are away."""
+        """Create a producer. `stalled_s`: time after which brokers that accept no record are
+        unavailable."""
         self._stalled_s = stalled_s
         self._options = options
         self._topic = topic

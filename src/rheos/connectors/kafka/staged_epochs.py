@@ -2,8 +2,8 @@
 
 The staging folder of a sink contains
 
-    <attempt>/<writer>-<number>.arrow      an epoch's records: an Arrow stream, with a checksum for each
-                                           block in the committable
+    <attempt>/<writer>-<number>.arrow      an epoch's records: an Arrow stream; the committable
+                                           contains a checksum per block
     <attempt>/<writer>-<checkpoint>.done   the note: the writer's epochs up to this are committed
 
 A writer's name is never used twice. A file of records is deleted when its epoch is noted (KS8).
@@ -30,27 +30,27 @@ _NOTE = re.compile(r"(.+)-(\d+)\.done")
 
 
 class MissingRecordsError(UnrestorableError):
-    """The file of an epoch is not there. It may have been committed and removed just now."""
+    """Raised if an epoch's file is missing: another committer may have committed and removed it."""
 
 
 class StagedEpoch(msgspec.Struct, frozen=True):
-    """The committable: the records that one writer staged at the barrier of one checkpoint."""
+    """Committable: the records that one writer staged at the barrier of one checkpoint."""
 
     writer: str
-    """Its transactional id, and its group."""
+    """Transactional id and group of the writer."""
     topic: str
     attempt: int
     checkpoint: int
     number: int
     """Number of the writer's file."""
     records: int
-    """With none there is no file."""
+    """Number of records. Without records there is no file."""
     size_bytes: int
     checksums: bytes
 
     @property
     def path(self) -> str:
-        """Relative to the staging folder."""
+        """Return the file's path, relative to the staging folder."""
         return f"{self.attempt}/{self.writer}-{self.number}.arrow"
 
     def encoded(self) -> bytes:
@@ -61,9 +61,8 @@ _decoder = msgspec.msgpack.Decoder(StagedEpoch)
 
 
 def decode_epoch(committable: bytes) -> StagedEpoch:
-    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file or topic that
-    Rheos would not (KS9).
-    """
+    """Decode a committable. Raises UnrestorableError if it is damaged, or contains a path or topic that
+    Rheos would not write (KS9)."""
     try:
         epoch = _decoder.decode(committable)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -83,18 +82,18 @@ def _damaged(why: str) -> UnrestorableError:
 
 
 class EpochStaging:
-    """Writes one writer's epochs, a file each."""
+    """Writes the epochs of one writer, each to a file."""
 
     def __init__(self, url: str, writer: str, topic: str, attempt: Attempt) -> None:
         self._file = StagedFileWriter(SinkFolder(url))
         self._begin = StagedEpoch(writer, topic, attempt, 0, 0, 0, 0, b"")
 
     def write(self, batch: Batch) -> None:
-        """Raises OSError where the folder cannot be written."""
+        """Append records. Raises OSError if the folder is not writable."""
         self._file.write(self._begin.path, batch)
 
     def finish(self, checkpoint: int) -> StagedEpoch:
-        """Makes what was written durable, as the epoch of the checkpoint. Raises OSError."""
+        """Make the written records durable as the checkpoint's epoch. Raises OSError."""
         epoch = msgspec.structs.replace(self._begin, checkpoint=checkpoint)
         if not self._file.is_open:
             return epoch
@@ -105,19 +104,19 @@ class EpochStaging:
         )
 
     def abandon(self) -> None:
-        """Removes what is not finished."""
+        """Remove the file that is not finished."""
         self._file.abandon()
 
 
 class StagedEpochs:
-    """The staging folder of a sink, for who commits."""
+    """The staging folder of a sink, for committers."""
 
     def __init__(self, url: str) -> None:
         self._folder = SinkFolder(url)
 
     def batches(self, epoch: StagedEpoch) -> Iterator[Batch]:
-        """The records, checked block by block before they are decoded. Raises UnrestorableError where
-        they are not what was staged, MissingRecordsError where they are not there."""
+        """Yield the records; each block is checked before it is decoded. Raises UnrestorableError if
+        they are damaged, and MissingRecordsError if the file does not exist."""
         if not epoch.records:
             return
         file = StagedRowsFile(epoch.path, epoch.records, epoch.size_bytes, epoch.checksums)
@@ -139,7 +138,7 @@ class StagedEpochs:
         )
 
     def noted(self, of: StagedEpoch) -> int:
-        """The newest epoch that the writer's note says is committed; 0 without one."""
+        """Return the newest committed epoch according to the writer's note; 0 without a note."""
         notes = map(_NOTE.fullmatch, self._folder.names(str(of.attempt)))
         return max((int(note[2]) for note in notes if note and note[1] == of.writer), default=0)
 
@@ -155,8 +154,8 @@ class StagedEpochs:
             self._folder.remove(epoch.path)
 
     def clear(self, before: Attempt, keep: Sequence[StagedEpoch]) -> None:
-        """Removes what attempts before `before` left, but for what is of the writers of `keep`: their
-        notes say that those epochs are committed."""
+        """Remove what attempts before `before` have staged, except for the writers of `keep`, whose
+        notes tell which epochs are committed."""
         writers = {epoch.writer for epoch in keep}
         for attempt in self._folder.names(""):
             if not attempt.isdigit() or int(attempt) >= before:

@@ -1,5 +1,5 @@
-"""Whether topics are still those that are read. A topic that was deleted, truncated or made again would
-be a silent gap: of the last one, other records have the same offsets under the same name."""
+"""Detection of topics that were deleted, truncated or recreated while the job reads them. A recreated
+topic would be a silent gap: under the same name, other records have the same offsets."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ class Topics(Protocol):
 
 
 class TopicWatch:
-    """Looks at the topics of one consumer."""
+    """Checks the topics of one consumer."""
 
     def __init__(self, topics: Topics, now_s: Callable[[], float]) -> None:
         self._topics = topics
         self._now_s = now_s
         self._looked_at_s = now_s()
         self._missing: dict[str, float] = {}
-        """Missing topics, and the time since which they are missing."""
+        """Missing topics, and the time since which each is missing."""
 
     def is_due(self) -> bool:
-        """Whether it is time to look again at all that is read."""
+        """Return whether the next check of all topics is due."""
         every_s = AGAIN_S if self._missing else EVERY_S
         return self._now_s() >= self._looked_at_s + every_s
 
     def look_soon(self) -> None:
-        """There is reason to: a broker says that it does not know a topic."""
+        """Check again soon, because a broker reported that it does not know a topic."""
         self._looked_at_s = self._now_s() + AGAIN_S - EVERY_S
 
     def are_there(self, splits: Sequence[PartitionSplit]) -> bool:
-        """Whether their topics are there; False where that is not certain yet.
+        """Return whether all topics of the splits exist; False if that is not certain yet.
 
-        Raises InputError where one is gone, or is another one; UnavailableError where nobody says.
+        Raises InputError if a topic was deleted or recreated; UnavailableError if no broker answers.
         """
         self._looked_at_s = now_s = self._now_s()
         names = sorted({split.topic for split in splits})

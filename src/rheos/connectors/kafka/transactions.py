@@ -1,10 +1,10 @@
-"""Carries out at a real broker what `EpochCommits` decides, for one writer's name.
+"""Executes the actions of `EpochCommits` on real brokers, for one writer's name.
 
-The name is the transactional id of a producer, and a group of which nobody is a member: the offset that
-it has for partition 0 of the topic is the mark. Calls block, and come one at a time. Each call to the
-brokers runs under a limit of our own: the client's `send_offsets_to_transaction` and
-`abort_transaction` do not keep theirs. An abandoned producer is fenced by the next one, as after any
-failure (KS6).
+The name is a producer's transactional id, and also a group without members: the offset that it has
+committed for partition 0 of the topic is the mark. Calls block, and run one at a time. Each call to the
+brokers has a limit of our own, because the client's `send_offsets_to_transaction` and
+`abort_transaction` exceed theirs. An abandoned producer is fenced by the next one, as after any failure
+(KS6).
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ limit the writer accepts no more rows, and they wait."""
 
 
 class Transactions:
-    """The transactions of one writer. Raises RheosError."""
+    """Transactions of one writer. Calls raise RheosError."""
 
     def __init__(
         self, name: str, topic: str, options: ClientOptions, if_unknown: IfUnknown = "fail"
@@ -81,13 +81,13 @@ class Transactions:
         self._calls = BoundedCalls()
         self._producing: Producing | None = None
         self._group: Any = None
-        """The group, as the client wants it within a transaction."""
+        """The group in the client's form for a transaction."""
         self._noted: int | None = None
         """Number in the note; None if the note has not been read."""
         self._room = StagingRoom(AHEAD_BYTES)
         self._away = 0
         self._by_record = False
-        """Whether records are produced one by one: what is refused is named then."""
+        """Whether records are produced one by one, so that errors name the refused record."""
 
     @property
     def retries(self) -> int:
@@ -101,16 +101,16 @@ class Transactions:
         return self._away + (producing.brokers_away if producing is not None else 0)
 
     def create_mark(self) -> None:
-        """KS2: before the writer stages anything, the broker has a mark of it."""
+        """KS2: create the mark at the broker, before the writer stages its first epoch."""
         self._calls.run(self._doing, MARK.limit_s, lambda progressed: self._mark.create())
 
     def has_room(self, staged_bytes: int) -> bool:
-        """Return whether the writer may stage more now, where it has staged `staged_bytes` in all. For
-        the thread that stages."""
+        """Return whether the writer may stage more, after `staged_bytes` in total. Called by the
+        staging thread."""
         return self._room.has_room(staged_bytes)
 
     def commit(self, epochs: Sequence[StagedEpoch], staged: StagedEpochs) -> None:
-        """Commits the epochs of the writer, the oldest first, those that are not committed yet."""
+        """Commit the epochs of the writer that are not committed yet, the oldest first."""
         sizes = {epoch.checkpoint: epoch.size_bytes for epoch in epochs}
         self._room.begin(sizes)
         self._commit(epochs, staged)
@@ -132,7 +132,8 @@ class Transactions:
             try:
                 answer = self._carry_out(action, by_number, staged)
             except RheosError as error:
-                # KS8: records that are gone may have been committed by another since the mark was read.
+                # KS8: another committer may have committed and removed the records since the mark was
+                # read.
                 again = may_pass(error) or isinstance(error, MissingRecordsError)
                 if isinstance(error, InputError) and not self._by_record:
                     again = self._by_record = True
@@ -141,7 +142,7 @@ class Transactions:
                 failure = error
 
     def close(self) -> None:
-        """Lets go of the connection. A transaction that is open is aborted."""
+        """Close the producer. An open transaction is aborted."""
         self._discard()
         self._calls.close()
 
@@ -227,7 +228,7 @@ class Transactions:
         except AbandonedCallError:
             if producing is not None:
                 self._away += producing.brokers_away
-            self._producing = None  # The abandoned call has it.
+            self._producing = None  # The abandoned call still uses it.
             raise
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""The two writers of a topic: one stages epochs, the other sends what comes."""
+"""The two writers of a topic: one stages epochs, the other sends records immediately."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.core.redaction import redacted_repr
 
 _ENCODED_ROWS = 8_192
-"""At once, at the most."""
+"""Maximum number of rows that are encoded at once."""
 _GATHER_BYTES = 4 << 20
 _REFRESH_US = 24 * 3_600_000_000
-"""A mark is written again long before brokers forget it."""
+"""Age at which a mark is written again, long before brokers delete it."""
 DELIVERY = OutsideCall(
     server="Kafka",
     call="sink, at least once: delivery of records",
@@ -50,7 +50,7 @@ class Target:
     partitions: int = 0
     """Number of partitions of the topic when the job was submitted."""
     max_bytes: int = 0
-    """Maximum size of a record, as far as it was known at that time."""
+    """Maximum size of a record, if it was known at that time."""
     folder: str | None = None
     """Folder in which epochs are staged."""
 
@@ -58,7 +58,7 @@ class Target:
 
 
 class _Gathering:
-    """Rows, gathered so that they are encoded some thousands at a time."""
+    """Buffer of rows, which are encoded some thousands at a time."""
 
     def __init__(self, target: Target, schema: pa.Schema) -> None:
         self._schema = schema
@@ -68,14 +68,14 @@ class _Gathering:
         self._size_bytes = 0
 
     def add(self, batch: Batch) -> bool:
-        """Whether it is time to take them."""
+        """Add rows; return whether the buffer is full."""
         self._rows.append(batch)
         self._count += batch.num_rows
         self._size_bytes += batch.nbytes
         return self._count >= _ENCODED_ROWS or self._size_bytes >= _GATHER_BYTES
 
     def take(self) -> list[Batch]:
-        """Their records, in their order. Raises InputError."""
+        """Return the buffered rows as records, and empty the buffer. Raises InputError."""
         rows, self._rows, self._count, self._size_bytes = self._rows, [], 0, 0
         if not rows:
             return []
@@ -90,7 +90,7 @@ def _encoder(target: Target, schema: pa.Schema) -> RecordEncoder:
 
 
 class ExactlyOnceWriter(SinkWriter):
-    """Stages each epoch in a file. It has a name of its own, drawn when it is opened (KS1)."""
+    """Writer that stages each epoch in a file. Its name is generated when it is opened (KS1)."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         assert target.folder is not None, "a runtime passes a folder to a sink that stages"
@@ -108,7 +108,7 @@ class ExactlyOnceWriter(SinkWriter):
         self._marked_us = ctx.clock.monotonic_us()
         self._counted = {"retries": 0, "brokers_away": 0}
         self._staged_bytes = 0
-        """By this writer, in all."""
+        """Total bytes staged by this writer."""
         self._finished_bytes = 0
 
     def committer(self) -> Committer:
@@ -132,7 +132,7 @@ class ExactlyOnceWriter(SinkWriter):
         if not epoch.records and now_us - self._marked_us < _REFRESH_US:
             return []
         self._marked_us = now_us
-        # As the file counts: what commits take is subtracted from it.
+        # Sizes as in committables, since commits subtract those.
         self._finished_bytes += epoch.size_bytes
         self._staged_bytes = self._finished_bytes
         return [epoch.encoded()]
@@ -142,7 +142,7 @@ class ExactlyOnceWriter(SinkWriter):
         self._transactions.close()
 
     def _count(self) -> None:
-        """The commits' metrics, in the thread whose counters these are."""
+        """Count retries and outages of commits. Called in the operator's thread."""
         found = {"retries": self._transactions.retries, "brokers_away": self._transactions.brokers_away}
         for name, count in found.items():
             self._ctx.count(name, count - self._counted[name])
@@ -166,8 +166,9 @@ class ExactlyOnceWriter(SinkWriter):
 
 
 class AtLeastOnceWriter(SinkWriter):
-    """Sends what comes, and waits at each barrier until all of it is delivered. Nothing is gathered: a
-    writer is not called while its stream pauses, so the last rows would wait for the barrier."""
+    """Writer that sends rows immediately, and waits at each barrier until all are delivered. It does
+    not buffer rows: it is not called while its stream pauses, so the last rows would wait for the
+    barrier."""
 
     def __init__(self, target: Target, ctx: SinkContext) -> None:
         self._target = target
@@ -200,5 +201,5 @@ class AtLeastOnceWriter(SinkWriter):
 
 
 def _safe(text: str) -> str:
-    """For people to recognise it; the name does not rely on it."""
+    """Return a part of the name that people recognise; uniqueness does not depend on it."""
     return re.sub(r"[^A-Za-z0-9_]", "_", text)[:50]

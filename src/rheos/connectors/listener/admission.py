@@ -1,13 +1,13 @@
 """Admission of connections. Pure: it counts connections and returns those to close.
 
     enter ──> waiting ──admit──> admitted ──> leave
-                 │  <──settle──────┘
-                 └──exempt──> exempt ──> leave
+      │  <──settle──────┘
+      └──exempt──> exempt ──> leave
 
-A connection *waits* until it has shown a valid token, or, where no tokens are in use, until its request
-is complete. The number of waiting connections is small; beyond it, a new one closes the oldest. An
-*admitted* one keeps its place; if too many are admitted, another one is refused. An *exempt* one
-requests health: it is served whatever the others do. Beyond `MAX_EXEMPT`, a new one closes the oldest.
+A connection *waits* until it has shown a valid token or, without tokens, until its request is complete.
+The number of waiting connections is small; beyond it, a new one closes the oldest. An *admitted*
+connection is kept; if too many are admitted, another one is refused. An *exempt* connection requests
+health, and is always served. Beyond `MAX_EXEMPT`, a new one closes the oldest.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class AdmissionCounts(msgspec.Struct, frozen=True):
 
 @dataclass
 class ConnectionAdmission(Generic[P]):
-    """The connections of one listener, each known by a value of its own."""
+    """Connections of one listener, each identified by a value of type P."""
 
     max_waiting: int
     max_admitted: int

@@ -1,4 +1,4 @@
-"""A request and its answer for an ASGI application: the dashboard's."""
+"""A request and its answer for the ASGI application of the dashboard."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ Application: TypeAlias = Callable[
 
 
 class AsgiService:
-    """Serves each request by an ASGI application, in the listener's event loop. The application
-    decides what needs a token; a request without one has no body."""
+    """Service that passes each request to an ASGI application, in the listener's event loop. The
+    application decides what requires a token. Of a request without a token, the body is not read."""
 
     uses_tokens = True
 
@@ -29,11 +29,13 @@ class AsgiService:
         health: Container[str],
         scheme: str,
     ) -> None:
-        """Args:
-        application: answers.
-        knows: whether a token is valid.
-        health: paths that ask for health.
-        scheme: "http" or "https".
+        """Create the service.
+
+        Args:
+            application: answers requests.
+            knows: returns whether a token is valid.
+            health: paths of health requests.
+            scheme: "http" or "https".
         """
         self._application = application
         self._knows = knows
@@ -84,7 +86,7 @@ class _AsgiExchange:
         self._start: Message = {}
 
     async def receive(self) -> Message:
-        """Return the body, and then, when it has gone, that the peer has."""
+        """Return the body; then, once the peer has disconnected, a message that says so."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}

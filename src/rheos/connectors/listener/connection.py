@@ -20,32 +20,33 @@ _OWN = {"Connection": "close", "X-Content-Type-Options": "nosniff"}
 
 
 class HttpConnection:
-    """Belongs to the listener's event loop. Methods that wait raise TimeoutError past their deadline,
-    and OSError where the peer has gone."""
+    """Connection of the listener's event loop. Methods that wait raise TimeoutError after their
+    deadline, and OSError if the peer has disconnected."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: str, bounds: Bounds
     ) -> None:
         self.peer = peer
-        """The address of the other side, without its port."""
+        """Address of the peer, without its port."""
         self.bounds = bounds
         self.trusted = False
-        """Whether it has shown a valid token."""
+        """Whether the peer has shown a valid token."""
         self.begun = False
-        """Whether an answer has begun."""
+        """Whether the answer was begun."""
         self.settles: Callable[[], None] | None = None
-        """Called before a whole answer is sent: its reader, who may be slow, is to keep nobody out."""
+        """Called before a whole answer is sent, so that a slow reader does not occupy an admitted
+        place."""
         self._reader = reader
         self._writer = writer
         self._unread = 0
-        """Bytes of the body that the peer has announced and nobody has read."""
+        """Bytes of the announced body that were not read yet."""
         self._is_head = False
 
     @staticmethod
     async def accepted(
         connected: socket.socket, tls: ssl.SSLContext | None, bounds: Bounds
     ) -> HttpConnection:
-        """Take over a socket, with the handshake of TLS."""
+        """Wrap an accepted socket, and perform the TLS handshake."""
         loop = asyncio.get_running_loop()
         reader = asyncio.StreamReader(HEAD_BYTES, loop)
         protocol = asyncio.StreamReaderProtocol(reader, loop=loop)
@@ -57,7 +58,7 @@ class HttpConnection:
             ssl_handshake_timeout=None if tls is None else bounds.head_s,
             ssl_shutdown_timeout=None if tls is None else bounds.linger_s,
         )
-        # Nothing is buffered here beyond one piece: what a peer does not take is not ours to hold.
+        # Buffer at most one piece: a peer that does not read must not use our memory.
         transport.set_write_buffer_limits(high=1, low=0)
         writer = asyncio.StreamWriter(transport, protocol, reader, loop)
         return HttpConnection(reader, writer, peer, bounds)
@@ -65,7 +66,7 @@ class HttpConnection:
     # --- the request ------------------------------------------------------------------------------
 
     async def head(self) -> RequestHead | None:
-        """Return the head of the request; None where the peer has gone. Raises HttpError."""
+        """Return the head of the request; None if the peer has disconnected. Raises HttpError."""
         try:
             data = await self._reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError:
@@ -73,7 +74,7 @@ class HttpConnection:
         except asyncio.LimitOverrunError:
             self._unread = 1
             raise HttpError(431, f"the request head exceeds {HEAD_BYTES} bytes") from None
-        self._unread = 1  # Until the head has said how much there is.
+        self._unread = 1  # The length is unknown until the head is parsed.
         head = parse_head(data)
         self._unread = head.content_length
         self._is_head = head.method == "HEAD"
@@ -98,12 +99,12 @@ class HttpConnection:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the peer has closed its side, or is lost. For any thread."""
+        """Return whether the peer has closed its side or was lost. Any thread may call it."""
         reader = self._reader
         return reader.at_eof() or reader.exception() is not None or self._writer.is_closing()
 
     async def gone(self) -> None:
-        """Return when the peer has gone. What it still sends is dropped."""
+        """Wait until the peer has disconnected. What it still sends is dropped."""
         with contextlib.suppress(OSError):
             while await self._reader.read(_PIECE_BYTES):
                 pass
@@ -154,7 +155,7 @@ class HttpConnection:
     # --- the end ----------------------------------------------------------------------------------
 
     async def linger(self) -> None:
-        """Read what is left of the request, so that its sender gets the answer before the connection
+        """Read the rest of the request, so that its sender receives the answer before the connection
         ends."""
         if not self._unread or self._writer.is_closing():
             return
@@ -167,11 +168,11 @@ class HttpConnection:
                     left -= len(part)
 
     async def close(self) -> None:
-        """End the connection when the system has taken all that was sent."""
+        """Close the connection once the system has accepted all sent bytes."""
         self._writer.close()
         async with asyncio.timeout(self.bounds.answer_piece_s):
             await self._writer.wait_closed()
 
     def abort(self) -> None:
-        """End the connection at once."""
+        """Close the connection immediately."""
         self._writer.transport.abort()

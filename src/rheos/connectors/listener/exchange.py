@@ -1,5 +1,5 @@
-"""A request and its answer for handlers that run in threads: the webhook source, the event sink, and
-the metrics port."""
+"""A request and its answer, for handlers that run in threads: those of the webhook source, the event
+sink and the metrics port."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rheos.connectors.listener.server import LOGGER
 from rheos.connectors.listener.threads import in_thread
 
 HEALTH = "/healthz"
-"""Answered without a token: that the listener answers."""
+"""Path that is answered without a token, to show that the listener works."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class _WholeAnswer:
 
 class HttpExchange:
     """One request and its answer. Its methods are called in the handler's thread. `begin` and `send`
-    raise OSError where the reader is gone, or does not take it."""
+    raise OSError if the reader has disconnected, or does not read."""
 
     def __init__(
         self,
@@ -45,25 +45,25 @@ class HttpExchange:
         self.headers: Mapping[str, str] = head.headers
         self.body = body
         self.whole: _WholeAnswer | None = None
-        """Sent when the handler has returned."""
+        """Answer to send when the handler has returned."""
         self._connection = connection
         self._loop = loop
 
     def sender_is_gone(self) -> bool:
-        """Whether nobody waits for the answer any more. One that has ended its side and still listens
-        counts as gone, too: clients of HTTP that wait for an answer keep both sides open."""
+        """Return whether the sender has disconnected. A sender that closes only its sending side counts
+        as disconnected, too: HTTP clients that wait for an answer keep both sides open."""
         return self._connection.is_gone
 
     def answer(self, status: int, content: bytes, kind: str, **headers: str) -> None:
-        """Have a whole answer sent when the handler has returned. `headers` have `_` for `-`."""
+        """Set the whole answer, to send when the handler has returned. `headers` have `_` for `-`."""
         self.whole = _WholeAnswer(status, content, kind, headers)
 
     def answer_json(self, status: int, content: Any, **headers: str) -> None:
-        """Have a whole answer of JSON sent when the handler has returned."""
+        """Set a whole answer of JSON, which is sent when the handler has returned."""
         self.answer(status, json.dumps(content).encode() + b"\n", "application/json", **headers)
 
     def begin(self, status: int, kind: str, **headers: str) -> None:
-        """Send the head of an answer whose content follows by `send`."""
+        """Send the head of an answer whose content follows by calls of `send`."""
         named = {"Content-Type": kind, "Cache-Control": "no-store"}
         named |= {name.replace("_", "-"): value for name, value in headers.items()}
         self._do(self._connection.begin(status, list(named.items())))
@@ -81,14 +81,15 @@ class HttpExchange:
 
 
 Handle: TypeAlias = Callable[[HttpExchange], None]
-"""Answers one request, in a thread of its own. May raise HttpError."""
+"""Answers one request, in a separate thread. May raise HttpError."""
 
 
 class ThreadedService:
-    """Serves each request by a call in a thread of its own."""
+    """Service that handles each request in a separate thread."""
 
     def __init__(self, handle: Handle, token: str | None, *, token_in_query: bool = False) -> None:
-        """`token` None lets everybody in; `token_in_query` also takes it from `?token=` of a GET."""
+        """Create the service. Without a `token`, all requests are served. With `token_in_query`, GET
+        requests may also pass it as `?token=`."""
         self.uses_tokens = token is not None
         self._handle = handle
         self._token = b"" if token is None else token.encode()

@@ -1,4 +1,4 @@
-"""The head of a request, parsed strictly: what two programs could read in two ways is refused."""
+"""Strict parsing of request heads: whatever two programs could interpret differently is refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import parse_qs
 
 MAX_FIELDS = 100
-"""Header fields of a request."""
+"""Maximum number of header fields of a request."""
 _MAX_QUERY_FIELDS = 100
 _REQUEST = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]*) HTTP/1\.[01]")
 _FIELD = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}):[ \t]*([^\x00-\x08\x0a-\x1f\x7f]*)")
@@ -17,10 +17,10 @@ _MAX_LENGTH_DIGITS = 15
 
 
 class HttpError(Exception):
-    """The answer to a request that is not served."""
+    """Raised to refuse a request, with the answer to send."""
 
     def __init__(self, status: int, why: str, **headers: str) -> None:
-        """`headers` have `_` for `-`."""
+        """Create the error. `headers` have `_` for `-`."""
         super().__init__(why)
         self.status = status
         self.why = why
@@ -28,7 +28,7 @@ class HttpError(Exception):
 
 
 class HeaderFields(Mapping[str, str]):
-    """Header fields by name, in any case. A field that came several times has its values joined."""
+    """Header fields by name, case-insensitive. Values of repeated fields are joined."""
 
     def __init__(self, pairs: list[tuple[str, str]]) -> None:
         self._values: dict[str, str] = {}
@@ -48,16 +48,16 @@ class HeaderFields(Mapping[str, str]):
 
 @dataclass(frozen=True)
 class RequestHead:
-    """The first line of a request and its header fields."""
+    """Request line and header fields."""
 
     method: str
     target: str
-    """Path and query, as they were sent."""
+    """Path and query as sent."""
     fields: list[tuple[str, str]]
-    """Names in lower case, in their order."""
+    """Names in lower case, with values, in the order sent."""
     headers: HeaderFields
     content_length: int
-    """0 where the request does not say it."""
+    """Declared length of the body; 0 if none is declared."""
 
     @property
     def path(self) -> str:
@@ -68,7 +68,7 @@ class RequestHead:
         return self.target.partition("?")[2]
 
     def query(self) -> Mapping[str, list[str]]:
-        """Return the parameters. Raises HttpError where there are too many."""
+        """Return the query parameters. Raises HttpError if there are too many."""
         try:
             return parse_qs(self.query_string, max_num_fields=_MAX_QUERY_FIELDS)
         except ValueError:
@@ -76,7 +76,7 @@ class RequestHead:
 
     @property
     def bearer(self) -> str | None:
-        """The token that the request carries in its header."""
+        """Return the token in the request's `Authorization` header, if any."""
         scheme, _, token = self.headers.get("authorization", "").partition(" ")
         return token if scheme.lower() == "bearer" and token else None
 

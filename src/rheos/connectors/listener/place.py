@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 
 BACKLOG = 1024
-"""Connections that the system holds until they are accepted."""
+"""Number of connections that the operating system queues until they are accepted."""
 
 
 def is_loopback(host: str) -> bool:
@@ -21,12 +21,12 @@ def is_loopback(host: str) -> bool:
 
 
 def shown_address(host: str, port: int) -> str:
-    """Return host:port, as a URL has them."""
+    """Return `host:port` as it is written in URLs."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def listening_socket(host: str, port: int) -> socket.socket:
-    """Return a socket that listens. Raises OSError, also where there is no such port."""
+    """Return a socket that listens. Raises OSError, also if the port is out of range."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     made = socket.socket(family)
     try:
@@ -45,26 +45,26 @@ def listening_socket(host: str, port: int) -> socket.socket:
 
 @dataclass(frozen=True)
 class HostNames:
-    """Names that a request without a token may use for this machine in its `Host`.
+    """Names of this machine that a request without a token may use in its `Host` header.
 
-    A page of another site can have its own name resolve to this machine, and so make its visitor's
-    browser send requests here. Such a request carries the other site's name. An address is no name, so
-    beyond loopback every address is let in.
+    The DNS name of a hostile site can resolve to this machine, so that its visitors' browsers send
+    requests here. Such a request contains the name of that site. An IP address is not a name, so unless
+    the listener is on loopback, all addresses are allowed.
     """
 
     names: frozenset[str]
-    """In lower case."""
+    """Allowed names in lower case."""
     addresses: bool
-    """Whether any address is let in, and not only one of loopback."""
+    """Whether all IP addresses are allowed, not only those of loopback."""
 
     @staticmethod
     def of(host: str, more: Sequence[str] = ()) -> HostNames:
-        """Return the names for a listener at `host`, with `more` that the user has named."""
+        """Return the names for a listener at `host`, with `more` that the user has configured."""
         own = [host] if is_loopback(host) else [host, socket.gethostname()]
         return HostNames(frozenset(name.lower() for name in (*own, *more)), not is_loopback(host))
 
     def allow(self, host: str) -> bool:
-        """Return whether this is a name of this machine. `host` may have a port."""
+        """Return whether `host`, possibly with a port, is a name of this machine."""
         name = _without_port(host).lower().rstrip(".")
         if name in self.names or is_loopback(name):
             return True

@@ -1,4 +1,4 @@
-"""The listener: accepts connections, admits them, has their requests served, and closes."""
+"""The listener: accepts connections, admits them, passes their requests to a service, and closes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.connectors.listener.place import HostNames, shown_address
 from rheos.connectors.listener.threads import end_idle_threads
 
 LOGGER = logging.getLogger("rheos.http")
-"""Logs the address at which a source or a sink listens, and errors in answers."""
+"""Logger for the address at which a source or a sink listens, and for errors in answers."""
 
 _ACCEPT_AGAIN_S = 0.05
 _REPORT_EVERY_S = 60.0
@@ -46,14 +46,14 @@ class Service(Protocol):
         """Return whether the request is served without a token."""
 
     def is_health(self, head: RequestHead) -> bool:
-        """Return whether the request asks for health. The answer must be short."""
+        """Return whether it is a health request. Its answer must be short."""
 
     async def serve(self, connection: HttpConnection, head: RequestHead, body: bytes) -> None:
-        """Answer. May raise HttpError before the answer has begun."""
+        """Answer the request. May raise HttpError before the answer has begun."""
 
 
 class Listener:
-    """Listens from its construction until `close`, in a thread of its own."""
+    """Listens from its construction until `close`, in a separate thread."""
 
     def __init__(
         self,
@@ -89,14 +89,14 @@ class Listener:
         self._loop = asyncio.new_event_loop()
         self._ending = asyncio.Event()
         self._left = asyncio.Event()
-        """Set when a connection has given up its place."""
+        """Set when a connection has freed its place."""
         self._reported_s = -_REPORT_EVERY_S
         self._thread = threading.Thread(target=self._run, name=f"rheos-http-{name}", daemon=True)
         self._thread.start()
         _LISTENERS.add(self)
 
     def counts(self) -> AdmissionCounts:
-        """Return the counts of its connections. Any thread may call it."""
+        """Return the counts of connections. Any thread may call it."""
         return self._admission.counts()
 
     def wait(self) -> None:
@@ -104,10 +104,10 @@ class Listener:
         self._thread.join()
 
     def close(self) -> None:
-        """Stop accepting, allow running answers a few seconds, and end all connections. Any thread may
-        call it, also again."""
+        """Stop accepting, allow running answers a few seconds, and close all connections. Any thread
+        may call it, also repeatedly."""
         _LISTENERS.discard(self)
-        with contextlib.suppress(RuntimeError):  # The loop has ended.
+        with contextlib.suppress(RuntimeError):  # The loop has ended already.
             self._loop.call_soon_threadsafe(self._ending.set)
         if threading.current_thread() is not self._thread:
             self._thread.join(self._bounds.end_s + _THREAD_WITHIN_S)
@@ -155,7 +155,7 @@ class Listener:
             await asyncio.sleep(0)
 
     def _end(self, peer: _Peer | None, why: str) -> None:
-        """Close a connection that has lost its place."""
+        """Close a connection that was evicted."""
         if peer is None:
             return
         peer.cancel()
@@ -181,7 +181,7 @@ class Listener:
         except TimeoutError:
             self._admission.count_late()
         except (OSError, asyncio.CancelledError):
-            pass  # The peer has gone, or was evicted.
+            pass  # The peer has disconnected, or was evicted.
         except Exception:
             LOGGER.exception("a connection has failed")
         finally:
@@ -193,7 +193,7 @@ class Listener:
                 connection.abort()
 
     async def _answered(self, connection: HttpConnection, work: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of `work`. If it refuses the request, answer why, and return None."""
+        """Return the result of `work`. If it raises HttpError, answer with that and return None."""
         try:
             return await work
         except HttpError as refused:
@@ -203,7 +203,7 @@ class Listener:
             return None
 
     async def _request(self, connection: HttpConnection, head: RequestHead, me: _Peer) -> None:
-        """Have the request served. Raises HttpError."""
+        """Pass the request to the service. Raises HttpError."""
         service = self._service
         connection.trusted = service.knows(head)
         if not connection.trusted and self._hosts is not None:

@@ -1,4 +1,4 @@
-"""Threads for handlers. They are used again, since to start one costs more than a short request."""
+"""Threads for handlers. They are reused, because starting one costs more than a short request."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ _Work: TypeAlias = Callable[[], None]
 
 
 class HandlerThreads:
-    """As many threads as there is work at a time: whoever hands in work bounds it. The end of the
-    process waits for none of them, as it would for the threads of an executor."""
+    """Pool of daemon threads that grows with the work; its callers limit that. Unlike the threads of an
+    executor, they do not delay the end of the process."""
 
     def __init__(self) -> None:
         self._handed: SimpleQueue[_Work | None] = SimpleQueue()
-        """None ends a thread."""
+        """Work for idle threads; None ends a thread."""
         self._lock = threading.Lock()
         self._idle = 0
-        """Threads that wait, less the work that is handed to them."""
+        """Number of idle threads, minus the work that is queued for them."""
 
     def start(self, work: _Work) -> None:
-        """Have a thread do the work, which must not raise."""
+        """Run the work in a thread. It must not raise."""
         with self._lock:
             reused = self._idle > 0
             self._idle -= reused
@@ -52,7 +52,7 @@ class HandlerThreads:
         del first
         while work is not None:
             work()
-            del work  # Its objects must not live as long as the thread.
+            del work  # The thread outlives the work, and must not keep its objects alive.
             with self._lock:
                 self._idle += 1
             try:
@@ -62,14 +62,14 @@ class HandlerThreads:
                     if self._idle:
                         self._idle -= 1
                         return
-                work = self._handed.get()  # It was handed in at the last moment.
+                work = self._handed.get()  # Work was queued at the last moment.
 
 
 _THREADS = HandlerThreads()
 
 
 def _begin_again() -> None:
-    """Start over in a forked process, which has no threads."""
+    """Reset the pool in a forked process, which has no threads."""
     global _THREADS
     _THREADS = HandlerThreads()
 
@@ -79,17 +79,17 @@ if hasattr(os, "register_at_fork"):
 
 
 def end_idle_threads() -> None:
-    """End the threads that wait for work: a listener has been closed."""
+    """End the idle threads. Called when a listener was closed."""
     _THREADS.end_idle()
 
 
 async def in_thread(work: Callable[[], T]) -> T:
-    """Return what `work` returns, from a thread. Raises what it raises."""
+    """Run `work` in a thread, and return its result or raise its error."""
     loop = asyncio.get_running_loop()
     found: asyncio.Future[T] = loop.create_future()
 
     def settle(settled: Callable[[], None]) -> None:
-        if not found.done():  # Whoever asked may have gone.
+        if not found.done():  # The waiting task may have been cancelled.
             settled()
 
     def run() -> None:
@@ -106,5 +106,5 @@ async def in_thread(work: Callable[[], T]) -> T:
 
 
 def _soon(loop: asyncio.AbstractEventLoop, do: Callable[[], None]) -> None:
-    with contextlib.suppress(RuntimeError):  # The loop has ended.
+    with contextlib.suppress(RuntimeError):  # The loop has ended already.
         loop.call_soon_threadsafe(do)

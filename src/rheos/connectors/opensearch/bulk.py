@@ -3,9 +3,9 @@
 200..299               written
 404 of a delete        the document did not exist
 409                    version conflict: a newer version exists, which is correct
-429, 500, 502 to 504   sent again, alone, until it is accepted or patience ends
-400, 413               the row's fault: it ends the job, or is skipped
-any other              not the row's fault, nor is a 400 of the index or the cluster: it ends the job
+429, 500, 502 to 504   sent again, alone, until it is accepted or the retry budget is spent
+400, 413               caused by the row: it ends the job, or is skipped
+any other              not caused by the row, and so is a 400 of the index or cluster: ends the job
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class _Answer(msgspec.Struct):
 class BulkOutcome(NamedTuple):
     again: list[Action]
     error: RheosError | None
-    """Why these are to be sent again."""
+    """Reason why the actions in `again` must be sent again."""
 
 
 class BulkSender:
@@ -72,9 +72,9 @@ class BulkSender:
         self._skip_bad = skip_bad
 
     def send(self, actions: Sequence[Action]) -> None:
-        """Returns when all are written, or skipped. Raises InputError for a row that is refused,
-        UnavailableError where patience has ended, ConfigurationError where the user is refused, or the
-        index takes no rows."""
+        """Write all actions; return when they are written or skipped. Raises InputError for a row that
+        is refused, UnavailableError when the retry budget is spent, and ConfigurationError if the login
+        or all writes to the index are refused."""
         left = list(actions)
         self._patience.begin()
         while left:
@@ -83,7 +83,9 @@ class BulkSender:
             except UnavailableError as away:
                 error = away
                 if len(left) == 1:
-                    error.record = left[0].record  # It may be too large for the server, for ever.
+                    # A retry is pointless if the server always fails for this row, such as a too large
+                    # one.
+                    error.record = left[0].record
             if error is None:
                 self._patience.restore()
             else:
@@ -93,7 +95,7 @@ class BulkSender:
         body = b"".join(action.lines for action in actions)
         answer = self._connection.ask("POST", f"/{self._index}/_bulk{_ITEMS}", body)
         if answer.status in _OF_A_ROW and len(actions) > 1:
-            # One row may be the reason why all of them are refused.
+            # A single row may be the reason for the refusal of all.
             half = len(actions) // 2
             self.send(actions[:half])
             self.send(actions[half:])
@@ -153,7 +155,7 @@ class BulkSender:
 
 
 def _is_of_its_row(item: _Item) -> bool:
-    """Whether what is refused is the document, and others may be taken."""
+    """Return whether the refusal concerns this document only, so that others may be accepted."""
     kind = (item.error or _Error()).type
     return item.status in _OF_A_ROW and not kind.startswith(("index_", "cluster_"))
 

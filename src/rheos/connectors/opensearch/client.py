@@ -1,4 +1,4 @@
-"""The HTTP side of OpenSearch: where it is, who asks, and what its answers mean."""
+"""HTTP client of OpenSearch: address, login, and meaning of answers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from rheos.connectors.urls import check_header_value, url_parts
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, UnavailableError
 
 LOGGER = logging.getLogger("rheos.opensearch")
-"""Why something is tried again."""
+"""Logger for the reasons of retries."""
 
 MAX_ANSWER_BYTES = 1 << 26
 _CONNECT_WITHIN_S = 5.0
@@ -48,8 +48,7 @@ _URL_HINT = 'write "https://host:9200", with user:password@ before the host if t
 @dataclass(frozen=True, repr=False)
 class Endpoint:
     """Options to connect to the cluster. They are sent to the workers with the program, including
-    secrets.
-    """
+    secrets."""
 
     url: str
     api_key: str | None
@@ -64,7 +63,7 @@ class Endpoint:
 
     @property
     def address(self) -> str:
-        """Its URL without user and password."""
+        """Return the URL without user and password."""
         parts = urlsplit(self.url)
         bare = parts._replace(netloc=parts.netloc.rpartition("@")[2])
         return urlunsplit(bare).rstrip("/")
@@ -90,7 +89,7 @@ class StoreAnswer:
 
 
 class Connection:
-    """One at a time is open; it is made when it is needed. Not for several threads."""
+    """Pool of one connection, opened when it is needed. Not thread-safe."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self._endpoint = endpoint
@@ -112,8 +111,9 @@ class Connection:
         return pool
 
     def ask(self, method: str, path: str, body: bytes | None = None) -> StoreAnswer:
-        """Raises UnavailableError where there is no answer, or one that says "not now"; and
-        ConfigurationError where who asks is refused. No redirect is followed."""
+        """Send a request and return the answer. Raises UnavailableError without an answer, or if it
+        asks to retry later; and ConfigurationError if the login is refused. Redirects are not
+        followed."""
         pool = self._pool
         try:
             return self._calls.run(
@@ -123,7 +123,7 @@ class Connection:
                 pool.clear,
             )
         except AbandonedCallError:
-            self._pool = self._made()  # The abandoned call has the other one.
+            self._pool = self._made()  # The abandoned call still uses the old pool.
             raise
 
     def _ask(self, pool: Any, method: str, path: str, body: bytes | None) -> StoreAnswer:
@@ -136,7 +136,8 @@ class Connection:
                 headers=self._headers,
                 redirect=False,
                 preload_content=False,
-                decode_content=False,  # None was asked for, and it could expand without bound.
+                # no compression was requested, and content could expand without bound
+                decode_content=False,
             )
             try:
                 content = answer.read(MAX_ANSWER_BYTES + 1)
@@ -153,7 +154,7 @@ class Connection:
                 hint="check that it is up at that address. A running job is restarted by its "
                 "restart strategy",
             ) from None
-        except ValueError:  # Its text may show what is sent.
+        except ValueError:  # The exception's message may contain what was sent.
             raise ConfigurationError(
                 f"a request to {self._endpoint.address} cannot be sent",
                 hint="check url=, api_key= and index=",
@@ -189,7 +190,7 @@ class Connection:
 
 
 def _bounded_pools(default_certs: bool) -> Mapping[str, Any]:
-    """Return the client's pools of connections, of which each request has a deadline as a whole."""
+    """Return the client's connection pools, changed so that each request has a deadline as a whole."""
     import ssl
 
     import urllib3.connection

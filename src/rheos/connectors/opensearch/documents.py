@@ -1,4 +1,4 @@
-"""Rows as the lines of a bulk request: for each an action, with the document's id, and the document."""
+"""Conversion of rows to lines of a bulk request: an action with the document's id, and the document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class DocumentLayout:
         return pa.schema([field for field in schema if field.name != self.delete])
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises SchemaError where rows of the schema cannot be written so."""
+        """Raise SchemaError if rows of the schema cannot be converted."""
         wanted = {
             "id": (self.id, _is_id, "a string or an integer"),
             "version": (self.version, pa.types.is_integer, "an integer"),
@@ -47,7 +47,7 @@ class DocumentLayout:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One row on its way."""
+    """One row, encoded for a bulk request."""
 
     lines: bytes
     rows: Batch
@@ -66,7 +66,7 @@ class DocumentEncoder:
         self._encoder = json().encoder(self._columns)
 
     def actions(self, rows: Batch) -> list[Action]:
-        """In the order of the rows. Raises InputError, with the row, where one has no id."""
+        """Return actions in the order of rows. Raises InputError, with the row, if one has no id."""
         documents = self._encoder.encode(rows.select(self._columns.names)).to_pylist()
         ids = self._ids(rows)
         versions = self._values(rows, self._layout.version)
@@ -123,7 +123,7 @@ def _is_id(type: pa.DataType) -> bool:
 
 
 def newest_of_each(actions: Sequence[Action]) -> list[Action]:
-    """The last action of each id, so that one which is sent again comes after none that is newer."""
+    """Return the last action of each id, so that a retry cannot overwrite a newer row."""
     last = {action.id: place for place, action in enumerate(actions)}
     return [action for place, action in enumerate(actions) if last[action.id] == place]
 

@@ -1,4 +1,4 @@
-"""The registration of the connector `opensearch`."""
+"""Registration of the connector `opensearch`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

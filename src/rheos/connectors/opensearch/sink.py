@@ -1,4 +1,4 @@
-"""Writes rows into an index of OpenSearch or Elasticsearch, each as the document of its id."""
+"""Sink that writes rows to an index of OpenSearch or Elasticsearch, each as a document with an id."""
 
 from __future__ import annotations
 
@@ -47,9 +47,7 @@ def sink(
 ) -> OpenSearchSink:
     """Create a sink that writes each row as a document of an index, replacing the document with its id.
 
-    ```python
-    counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page"))
-    ```
+    ```python counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page")) ```
 
     Rows are written at the latest at each checkpoint, and become visible when the index is refreshed.
     After a failure, rows since the last checkpoint are written again, in order. So a document may show
@@ -106,7 +104,7 @@ def sink(
 
 @dataclass(frozen=True)
 class OpenSearchSink(SpillingSink):
-    """Made by `sink`."""
+    """Sink that `opensearch.sink` creates."""
 
     endpoint: Endpoint
     index: str
@@ -123,13 +121,13 @@ class OpenSearchSink(SpillingSink):
         return replace(self, layout=replace(self.layout, delete=delete))
 
     def prepared(self, schema: pa.Schema, writer: tuple[str, str]) -> OpenSearchSink:
-        """Looks whether it is there, and lets the user in."""
+        """Check that the server is reachable and accepts the login."""
         connection = Connection(self.endpoint)
         patience = Patience(self.retry_for_ms, lambda: None, LOGGER)
         try:
             while True:
                 try:
-                    # it is not an error if the index does not exist yet
+                    # It is not an error if the index does not exist yet.
                     connection.ask("HEAD", f"/{self.index}")
                     return self
                 except UnavailableError as error:
@@ -145,7 +143,7 @@ class OpenSearchSink(SpillingSink):
 
 
 class OpenSearchDelivery(TargetDelivery):
-    """Gathers rows until they are worth a request."""
+    """Buffers rows until they fill a request."""
 
     def __init__(self, sink: OpenSearchSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
         self._layout = sink.layout

@@ -1,10 +1,10 @@
-"""One thread that reads a table's snapshot and its changes ahead, and the reader that hands them out.
+"""Thread that reads a table's snapshot and its changes ahead, and the reader that returns them.
 
 mailbox                                    thread
-open a reader ───────────────────────>     looks at the slot; reads the snapshot, then the stream
-poll the reader  <── chunks ──────────     makes columns of them, wakes the mailbox
-a chunk taken  ── its bytes ─────────>     goes on where it had read far enough ahead
-a checkpoint is complete ── its LSN ─>     lets the server remove what is before it
+open a reader ───────────────────────>     checks the slot; reads the snapshot, then the stream
+poll the reader  <── chunks ──────────     converts changes to columns, wakes the mailbox
+a chunk taken  ── its bytes ─────────>     continues if it had stopped at the limit
+a checkpoint is complete ── its LSN ─>     lets the server remove the log before it
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from rheos.core.protocol.elements import Batch
 
 AHEAD_BYTES = 1 << 25
 AWAY = "server_away"
-"""The counter of times that the server could not be reached, or ended the stream."""
+"""Counter of the times when the server was unreachable, or ended the stream."""
 _CHUNK_ROWS = 8192
 _CHUNK_BYTES = 4 << 20
 _WAIT_S = 0.1
@@ -63,14 +63,14 @@ _PROGRESS_EVERY_S = 1.0
 _PAUSES_S = (0.1, 0.3, 1.0, 3.0)
 _IN_USE_PAUSE_S = 0.5
 _IN_USE_MARGIN_S = 20.0
-"""Behind the time after which the server gives up a reader whose machine is lost."""
+"""Seconds added to the time after which the server drops a reader that was lost."""
 _END_WITHIN_S = 10.0
 _ROW_BYTES = 64
 
 
 @dataclass(frozen=True)
 class ReadTable:
-    """Configuration of what is read. Frozen: it is sent to the workers."""
+    """Configuration of the table to read. Frozen: it is sent to the workers."""
 
     options: ServerOptions
     schema: str
@@ -89,7 +89,7 @@ class ReadTable:
 class ChangeChunk:
     rows: Batch
     at: Callable[[int], ChangesPosition]
-    """Position after this number of rows: more than none, fewer than all."""
+    """Position after this number of rows, which is more than 0 and less than all."""
     after: ChangesPosition
 
     @property
@@ -107,12 +107,12 @@ class ChangeFeed(SourceClient):
         self._ctx = ctx
         self._thread: threading.Thread | None = None
         self._at = ChangesPosition()
-        """Up to here it has read. The thread's alone, once that runs."""
+        """Position up to which it has read. Once the thread runs, only the thread uses it."""
         self._end_lsn: int | None = None
         self._failed: RheosError | None = None
         self._session: ServerSession | None = None
         self._lock = threading.Condition()
-        # Under the lock:
+        # Attributes guarded by the lock:
         self._closing = False
         self._chunks: deque[ChangeChunk] = deque()
         self._finished = False
@@ -121,7 +121,8 @@ class ChangeFeed(SourceClient):
         self._confirmed_lsn = 0
         """Position of the last checkpoint: the server may remove earlier entries."""
 
-    # --- for the reader, in the mailbox --------------------------------------------------------------
+    # --- calls from the reader, in the mailbox
+    # -----------------------------------------------------------
 
     def open(self, position: bytes | None, end_lsn: int | None) -> ChangesReader:
         self._at = ChangesPosition() if position is None else ChangesPosition.decode(position)
@@ -132,9 +133,8 @@ class ChangeFeed(SourceClient):
         return reader
 
     def next_chunk(self) -> ChangeChunk | EndOfSplit | None:
-        """Return the next chunk; None if none is available now. After the last chunk, raises the error
-        that ended the thread.
-        """
+        """Return the next chunk; None if none is available now. After the last chunk, raise the error
+        that ended the thread, if any."""
         with self._lock:
             counts, self._counts = self._counts, Counter()
             for name, times in counts.items():
@@ -148,7 +148,8 @@ class ChangeFeed(SourceClient):
                 raise self._failed
             return EndOfSplit() if self._finished else None
 
-    # --- for the subtask -----------------------------------------------------------------------------
+    # --- calls from the subtask
+    # --------------------------------------------------------------------------
 
     def completed(self, positions: Mapping[str, bytes]) -> None:
         for position in positions.values():
@@ -157,7 +158,7 @@ class ChangeFeed(SourceClient):
                 self._confirmed_lsn = max(self._confirmed_lsn, lsn)
                 is_read = self._finished
             if is_read:
-                # The thread, which reports this to the server while it reads, has ended.
+                # The thread has ended, which reports this to the server while it reads.
                 session = RetryingSession(self._table.options, self._table.doing)
                 try:
                     session.do(partial(advance, slot=self._table.slot, lsn=lsn))
@@ -172,7 +173,7 @@ class ChangeFeed(SourceClient):
             session = self._session
             if session is not None:
                 calls = BoundedCalls()
-                with contextlib.suppress(Exception):  # It may have ended just now.
+                with contextlib.suppress(Exception):  # The connection may have ended at the same time.
                     calls.run(
                         f"{self._table.doing}: cancelling the snapshot",
                         _END_WITHIN_S,
@@ -226,7 +227,7 @@ class ChangeFeed(SourceClient):
             self._pause(_PAUSES_S[min(tries, len(_PAUSES_S) - 1)])
 
     def _begin(self) -> None:
-        """Looks whether the slot is there, and has all that comes next."""
+        """Check that the slot exists and retains all entries from this position on."""
         session = WatchedSession(self._table.options, self._table.doing)
         before = self._at
         try:
@@ -249,13 +250,14 @@ class ChangeFeed(SourceClient):
         history = partial(timeline_history, table.options, table.doing)
         timeline = check_log(session, table.slot, at, history)
         if self._end_lsn is not None:
-            # Behind it the log goes on, also where nobody else writes: so the end is seen.
+            # This message extends the log beyond the end, even if nobody else writes, so that the end
+            # is noticed.
             session.rows("SELECT pg_logical_emit_message(true, 'rheos', '')")
         return slot, msgspec.structs.replace(at, timeline=timeline)
 
     def _free_slot(self, session: ServerSession) -> ReplicationSlot:
-        """Waits while somebody reads by it: the server takes a reader whose machine is lost for alive
-        until its `wal_sender_timeout` is over."""
+        """Return the slot once no reader uses it. The server keeps a lost reader's slot in use until
+        its `wal_sender_timeout` has passed."""
         name = self._table.slot
         until_s = time.monotonic() + sender_timeout_s(session) + _IN_USE_MARGIN_S
         while (slot := find_slot(session, name)).is_active and not self._closing:
@@ -302,7 +304,7 @@ class ChangeFeed(SourceClient):
         return after
 
     def _read_stream(self) -> bool:
-        """Whether the end is reached."""
+        """Read changes; return whether the end of the source was reached."""
         table = self._table
         translation = ChangeTranslation(table.rows, table.schema, table.name, self._at, self._end_lsn)
         stream = self._opened_stream()
@@ -335,7 +337,7 @@ class ChangeFeed(SourceClient):
         return translation.finished
 
     def _opened_stream(self) -> ReplicationStream:
-        """Return a stream from where it has read up to, confirmed up to the last checkpoint."""
+        """Return a stream that begins at the current position, confirmed up to the last checkpoint."""
         table, made = self._table, list[ReplicationStream]()
         begin_lsn, confirmed_lsn = self._at.lsn, self._confirmed_lsn
 
@@ -362,7 +364,7 @@ class ChangeFeed(SourceClient):
             check.close()
 
     def _check_heard(self, stream: ReplicationStream, check: ServerCheck) -> None:
-        """Raise UnavailableError if the server says nothing on the stream, nor answers others."""
+        """Raise UnavailableError if neither the stream nor another connection gets an answer."""
         if time.monotonic() - stream.heard_at_s < STATEMENT.limit_s:
             return
         if not check.answers():
@@ -395,7 +397,8 @@ class ChangeFeed(SourceClient):
 
     _progress_at_s = 0.0
 
-    # --- small things --------------------------------------------------------------------------------
+    # --- helpers
+    # ----------------------------------------------------------------------------------------
 
     def _give(self, chunk: ChangeChunk) -> None:
         """Enqueue a chunk. If many chunks are buffered, as during a snapshot, wait."""
@@ -407,7 +410,7 @@ class ChangeFeed(SourceClient):
         self._ctx.wake()
 
     def _wait_for_room(self, stream: ReplicationStream) -> None:
-        """Meanwhile the server hears that this side is alive."""
+        """Wait until there is room in the buffer, and send keepalives to the server meanwhile."""
         while self._ahead_bytes >= AHEAD_BYTES and not self._closing:
             with self._lock:
                 self._lock.wait(1.0)
@@ -415,7 +418,7 @@ class ChangeFeed(SourceClient):
             stream.send_status()
 
     def _pause(self, pause_s: float) -> None:
-        """Up to its end, also where chunks are taken meanwhile."""
+        """Sleep, but return early if the feed is closed. Notifications for chunks do not end it."""
         until_s = time.monotonic() + pause_s
         with self._lock:
             while not self._closing and (left_s := until_s - time.monotonic()) > 0:
@@ -428,7 +431,7 @@ class ChangeFeed(SourceClient):
 
 
 class ChangesReader(SplitReader):
-    """Hands out the chunks of a feed."""
+    """Reader that returns the chunks of a feed."""
 
     def __init__(self, feed: ChangeFeed, position: ChangesPosition) -> None:
         self._feed = feed

@@ -17,14 +17,14 @@ import msgspec
 from rheos.core.errors import InputError, InternalError
 
 Key: TypeAlias = tuple[int | str, ...]
-"""In PostgreSQL's order of integers, and of strings by their bytes."""
+"""Key of a row. Integers compare as in PostgreSQL, and strings by their bytes."""
 
 _XIDS = 1 << 32
 
 
 class SnapshotRange(msgspec.Struct, frozen=True, array_like=True):
     snapshot: str
-    """As `pg_current_snapshot()` writes it: xmin:xmax:xip,..."""
+    """The snapshot as `pg_current_snapshot()` writes it: xmin:xmax:xip,..."""
     lsn: int
     """The part has not seen transactions that commit at this position or later."""
     upto: Key | None = None
@@ -33,7 +33,7 @@ class SnapshotRange(msgspec.Struct, frozen=True, array_like=True):
     def has_seen(self, xid: int) -> bool:
         """Return whether the part has seen a transaction, identified by the lower half of its id."""
         xmin, xmax, running = _parsed(self.snapshot)
-        # Choose the nearest of the full ids with this lower half.
+        # Choose the full id with this lower half that is nearest to xmax.
         full = xmax + (xid - xmax + _XIDS // 2) % _XIDS - _XIDS // 2
         return full < xmin or (full < xmax and full not in running)
 
@@ -42,7 +42,7 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
     parts: tuple[SnapshotRange, ...] = ()
     in_snapshot: bool = True
     lsn: int = 0
-    """All transactions that end before it were given; the slot's own, before there was one."""
+    """All transactions that end before it were returned. Before the first, the slot's position."""
     changes: int = 0
     """Number of changes of the next transaction that were already read."""
     timeline: int = 0
@@ -57,7 +57,7 @@ class ChangesPosition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def has_seen(parts: Sequence[SnapshotRange], key: Key, xid: int) -> bool:
-    """Whether the snapshot has what the transaction did to the row of the key."""
+    """Return whether the snapshot contains the transaction's effect on the row with this key."""
     for part in parts[:-1]:
         if part.upto is None:
             raise InternalError("a part of a snapshot that is not the last has no end")
@@ -67,8 +67,9 @@ def has_seen(parts: Sequence[SnapshotRange], key: Key, xid: int) -> bool:
 
 
 def has_seen_truncation(parts: Sequence[SnapshotRange], xid: int) -> bool:
-    """Whether the snapshot has what the transaction did to all rows. Raises InputError where some parts
-    have and others have not: rows of both are given already, and only the former are to go."""
+    """Return whether the snapshot contains the effect of a truncation. Raises InputError if only some
+    parts do: rows of all parts were emitted, but only those of the other parts would have to be
+    removed."""
     seen = {part.has_seen(xid) for part in parts}
     if len(seen) > 1:
         raise InputError(
@@ -79,7 +80,7 @@ def has_seen_truncation(parts: Sequence[SnapshotRange], xid: int) -> bool:
 
 
 def lsn_of(text: str) -> int:
-    """A position in the log, as PostgreSQL writes it: "0/1505FA8"."""
+    """Parse a position in the log, as PostgreSQL writes it: "0/1505FA8"."""
     high, low = text.split("/")
     return int(high, 16) << 32 | int(low, 16)
 

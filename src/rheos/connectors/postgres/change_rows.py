@@ -1,4 +1,4 @@
-"""Changes of a table as rows: the columns of the table, and what is known of the change."""
+"""Conversion of a table's changes to rows: the table's columns, and metadata of the change."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReadColumn:
     name: str
     type_id: int
     is_whole: bool
-    """A whole number: in a key it is compared as one."""
+    """Whether it is an integer type; such a column of a key is compared as a number."""
     type: pa.DataType
 
 
@@ -97,7 +97,7 @@ class ChangeRows:
 
 
 def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
-    """As a user names them. Raises ProgramError."""
+    """Return the requested metadata fields and their columns. Raises ProgramError."""
     one = isinstance(metadata, str)
     names = {metadata: metadata} if one else metadata
     pairs = dict(names) if isinstance(names, Mapping) else {each: each for each in names}
@@ -112,7 +112,7 @@ def known_fields(metadata: Any) -> tuple[tuple[Known, str], ...]:
 
 @dataclass
 class GatheredChanges:
-    """Changes on their way to a batch."""
+    """Changes that are collected for a batch."""
 
     of: ChangeRows
     values: list[list[Value]] = field(init=False)
@@ -131,14 +131,14 @@ class GatheredChanges:
         return len(self.ops)
 
     def add(self, op: Op, new: Values, before: Values | None, time_us: int, lsn: int) -> None:
-        """A change; `new` and `before` are by the columns that are read."""
+        """Add a change. `new` and `before` have a value for each column that is read."""
         unchanged: list[str] = []
         for place, value in enumerate(new):
             if value is None or isinstance(value, str):
                 self.size_bytes += len(value or "")
             else:
                 old = None if before is None else before[place]
-                # With REPLICA IDENTITY FULL the old row has it.
+                # With REPLICA IDENTITY FULL the old row contains the unchanged value.
                 value = old if isinstance(old, str) else None
                 if value is None:
                     unchanged.append(self.of.columns[place].name)
@@ -158,7 +158,7 @@ class GatheredChanges:
         self.unchanged.append(unchanged)
 
     def batch(self) -> Batch:
-        """Raises InputError."""
+        """Convert the collected changes to a batch. Raises InputError."""
         of, schema = self.of, self.of.schema()
         columns = [self._column(place, values) for place, values in enumerate(self.values)]
         for known, name in of.known:
@@ -192,7 +192,7 @@ class GatheredChanges:
 
 
 def snapshot_batch(of: ChangeRows, texts: Sequence[pa.Array], lsn: int, time_us: int) -> Batch:
-    """Rows of the table as they were when the snapshot was taken; `texts` are by `columns`."""
+    """Return rows of the snapshot as changes. `texts` has a string array for each of `columns`."""
     schema, count = of.schema(), len(texts[0]) if texts else 0
     columns = [
         from_text(text, column.type, f"the column {column.name!r} of {of.table}")

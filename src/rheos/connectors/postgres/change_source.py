@@ -1,4 +1,4 @@
-"""Reads a table and then what changes in it: a snapshot, and logical replication from there on."""
+"""Source of a table's rows and then its changes: a snapshot, and logical replication from there on."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _rows(
 def _check_left_out(
     table: TargetTable, name: str, wanted: pa.Schema | None, known: Sequence[str], *, snapshot: bool
 ) -> None:
-    """Raises SchemaError where a column is needed that the server computes: its changes do not come."""
+    """Raise SchemaError if a required column is generated: the server does not publish its changes."""
     is_named = wanted is not None and name in wanted.names and name not in known
     if is_named or (snapshot and name in table.primary_key):
         raise SchemaError(
@@ -193,7 +193,7 @@ def _check_left_out(
 
 @dataclass(frozen=True)
 class PostgresChanges(Source):
-    """Made by `changes`."""
+    """Source that `postgres.changes` creates."""
 
     table: ReadTable
     record: type | None
@@ -228,7 +228,7 @@ class PostgresChanges(Source):
         make_ready(session, table, self.table.slot)
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """Known splits keep their ends."""
+        """Return the known splits, which keep their ends."""
         return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:

@@ -1,7 +1,8 @@
-"""From the messages of pgoutput to rows with their positions. Pure.
+"""Translation of pgoutput messages to rows with positions. Pure.
 
-A transaction comes as a whole when it is committed, in the order of the commits. What was given before
-is known by the position, what the snapshot has by the transaction's id; each change is looked at once.
+The server sends a transaction as a whole when it is committed, in commit order. The position tells
+which changes were emitted before; the transaction's id tells whether the snapshot contains it. Each
+change is examined once.
 """
 
 from __future__ import annotations
@@ -55,10 +56,10 @@ class ChangeTranslation:
         self._timeline = position.timeline
         self._begin: Begin | None = None
         self._changes = 0
-        """Looked at in this transaction."""
+        """Number of changes examined in this transaction."""
         self._relations: dict[int, tuple[list[int], int] | None] = {}
-        """For relations of the table: places of its columns, and their number. None for other tables.
-        """
+        """For relations of the table: indexes of its columns, and their number. None for other
+        tables."""
         self.finished = False
         self._gathered = GatheredChanges(of)
         self._places: list[tuple[int, int]] = []
@@ -76,8 +77,8 @@ class ChangeTranslation:
         return self._gathered.size_bytes
 
     def position(self) -> ChangesPosition:
-        """Behind all that was looked at. Where all that comes is newer than the snapshot's parts, they
-        are of no use any more."""
+        """Return the position after all examined changes. Once all changes are newer than the snapshot,
+        it contains no parts any more."""
         if self._lsn >= self._seen_below:
             self.parts, self._seen_below = (), 0
         changes = max(self._changes, self._given)
@@ -90,14 +91,14 @@ class ChangeTranslation:
         return gathered, places
 
     def caught_up(self, wal_end: int) -> None:
-        """All that was committed before it has come."""
+        """Note that everything committed before `wal_end` was received."""
         if self._begin is None:
             self._lsn = max(self._lsn, wal_end)
             if self._end_lsn is not None and wal_end >= self._end_lsn:
                 self.finished = True
 
     def take(self, message: Message) -> None:
-        """Raises MalformedMessageError and InputError."""
+        """Process a message. Raises MalformedMessageError and InputError."""
         if self.finished:
             return
         match message:
@@ -140,7 +141,8 @@ class ChangeTranslation:
                 assert_never(message)
 
     def _update(self, begin: Begin, new: Values, old: Values | None) -> None:
-        """A key that changes may go from a part of the snapshot to one that was read later."""
+        """Add an update. If it changes the key, the row may move between parts of the snapshot, of
+        which only one has seen the update: it is then an insert or a delete."""
         new_seen = self._seen(begin, new)
         old_seen = new_seen if old is None else self._seen(begin, old)
         if not new_seen and not old_seen:
@@ -152,7 +154,7 @@ class ChangeTranslation:
             self._add("delete", begin, old, old)
 
     def _ours(self, relation: int, values: Values | None) -> Values | None:
-        """The values of the columns that are read; None of another table."""
+        """Return the values of the columns that are read; None if the change is of another table."""
         known = self._relation(relation)
         if known is None or values is None:
             return None
@@ -169,7 +171,7 @@ class ChangeTranslation:
         return self._relations[relation]
 
     def _next(self) -> Begin | None:
-        """The transaction of the change, unless the change was given before."""
+        """Return the transaction of the next change; None if the change was emitted before."""
         if self._begin is None:
             raise MalformedMessageError("a change outside of a transaction")
         self._changes += 1

@@ -73,7 +73,7 @@ def column_types(type: pa.DataType) -> tuple[str, ...] | None:
 
 
 def takes(column_type: str, type: pa.DataType) -> bool:
-    """Whether a column of the type (as `format_type` writes it) takes values of the Arrow type."""
+    """Return whether a column type (as `format_type` writes it) accepts values of the Arrow type."""
     names = column_types(type)
     assert names is not None, "validate lets through what has a column type"
     bare = column_type.split("(")[0].strip() + column_type.partition(")")[2]
@@ -110,7 +110,7 @@ def as_csv(rows: Batch, numbers: pa.Array) -> pa.Buffer:
 
 
 def _as_text(column: pa.Array) -> pa.Array:
-    """A column that the CSV writer writes as PostgreSQL reads it."""
+    """Return the column in a form that the CSV writer writes as PostgreSQL reads it."""
     kinds, type = pa.types, column.type
     if kinds.is_dictionary(type):
         return _as_text(column.dictionary_decode())

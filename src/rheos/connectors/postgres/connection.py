@@ -1,6 +1,5 @@
-"""Options to connect to a PostgreSQL server through libpq. Options that may be secrets are
-never shown.
-"""
+"""Options to connect to a PostgreSQL server through libpq. Options that may be secret are never
+shown."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ from rheos.core.redaction import without
 Row: TypeAlias = tuple[Any, ...]
 
 _SENT_BYTES = 1 << 20
-"""Maximum size of what is handed to the client at once."""
+"""Maximum size of the data that is passed to the client at once."""
 _SHOWN = ("host", "port", "dbname")
 _URL = 'write url="postgresql://user:password@host:5432/database"'
 _OWNED: Mapping[str, str] = {
@@ -30,7 +29,7 @@ _OWNED: Mapping[str, str] = {
 _DEFAULTS: Mapping[str, str] = {
     "application_name": "rheos",
     "connect_timeout": "10",
-    # A server whose machine is gone says nothing: half a minute later that is known.
+    # If the server's machine is lost, the client notices it within half a minute.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "4",
@@ -40,7 +39,7 @@ _SETTINGS = (
     "SET TimeZone TO 'UTC'; SET DateStyle TO ISO; SET IntervalStyle TO postgres; "
     "SET bytea_output TO hex; SET standard_conforming_strings TO on; SET extra_float_digits TO 1; "
     "SET client_encoding TO UTF8; "
-    # The server ends what a client holds that is gone: locks of an abandoned transaction go.
+    # The server drops a client that is lost, and so releases the locks of its transactions.
     "SET tcp_keepalives_idle TO 10; SET tcp_keepalives_interval TO 5; SET tcp_keepalives_count TO 4; "
     "SET tcp_user_timeout TO 30000; "
     # Commits of a checkpoint must survive a crash of the server. Stronger settings are kept.
@@ -59,7 +58,8 @@ def client() -> ModuleType:
 
 @cache
 def _connections() -> Any:
-    """Connections that nobody complains about when a task is given up, which closes nothing."""
+    """Return a connection class without psycopg's warning about unclosed connections: an abandoned call
+    cannot close its connection."""
 
     class Connection(client().Connection):  # type: ignore[misc]
         def __del__(self) -> None:
@@ -71,8 +71,7 @@ def _connections() -> Any:
 @dataclass(frozen=True, repr=False)
 class ServerOptions:
     """Address of the server, and login. They are sent to the workers with the program, including
-    secrets.
-    """
+    secrets."""
 
     parameters: tuple[tuple[str, str], ...]
     """Parameters of libpq, by name."""
@@ -113,16 +112,17 @@ class ServerOptions:
         return f"ServerOptions({str(self)!r}{names})"
 
     def redact(self, text: str) -> str:
-        """The text, with `***` for what only who comes in is to know."""
+        """Return the string with `***` in place of secret values."""
         return without(text, {value for name, value in self.parameters if "password" in name and value})
 
     def connect(self, doing: str, **own: str) -> ServerSession:
-        """Raises a RheosError that begins with `doing`: UnavailableError where the server is away."""
+        """Open a connection. Raises a RheosError that begins with `doing`; it is an UnavailableError if
+        the server is unreachable."""
         psycopg = client()
         try:
             connection = _connections().connect(
                 autocommit=True,
-                prepare_threshold=None,  # Poolers do not know of prepared statements.
+                prepare_threshold=None,  # poolers do not support prepared statements
                 **{**_DEFAULTS, **dict(self.parameters), **own},
             )
             session = ServerSession(connection)
@@ -133,19 +133,19 @@ class ServerOptions:
 
 
 class ServerSession:
-    """A connection. What it raises is psycopg's."""
+    """A connection. Its methods raise psycopg's errors."""
 
     def __init__(self, connection: Any) -> None:
         self.connection = connection
         self.progressed: Callable[[], None] = lambda: None
-        """Called while data is sent, each time the connection has taken more of it."""
+        """Called while data is sent, each time the connection has accepted more of it."""
 
     @property
     def is_open(self) -> bool:
         return not self.connection.closed and not self.connection.broken
 
     def run(self, sql: str, values: Sequence[object] | None = None) -> int:
-        """Returns how many rows it concerned."""
+        """Execute a statement; return the number of affected rows."""
         count: int = self.connection.execute(sql.encode(), values).rowcount
         return count
 
@@ -159,7 +159,7 @@ class ServerSession:
             yield
 
     def copy_in(self, sql: str, parts: Iterable[Any]) -> None:
-        """COPY ... FROM STDIN, of buffers one after another."""
+        """Execute COPY ... FROM STDIN with the given buffers."""
         with self.connection.cursor() as cursor, cursor.copy(sql.encode()) as copy:
             for part in parts:
                 rest = memoryview(part)

@@ -37,28 +37,28 @@ _CLASSES: Mapping[str, _Kind] = {
     "08": _AWAY,
     "22": _VALUE,
     "23": _RULE,
-    "25": _AWAY,  # It has ended the transaction, which took too long.
+    "25": _AWAY,  # the server has ended a transaction that took too long
     "28": _REFUSED,
     "3D": _Kind(
         ConfigurationError,
         "create the database, or correct its name in url=; if it existed before, restore it "
         "from a copy: it held rows that the job has published",
     ),
-    "40": _AWAY,  # Deadlocks and the like.
+    "40": _AWAY,  # deadlocks and serialization failures
     "42": _STATEMENT,
     "53": _NO_ROOM,
     "55": _AWAY,
     "57": _AWAY,
     "58": _AWAY,
 }
-"""By the first two signs of an SQLSTATE."""
+"""Kinds of errors by the first two characters of the SQLSTATE."""
 _CODES: Mapping[str, _Kind] = {
     "22021": _Kind(
         InputError, "PostgreSQL strings cannot contain a zero byte: replace it, or write bytes"
     ),
     "42501": _Kind(ConfigurationError, "grant the missing permission to the user"),
     "42P01": _Kind(ConfigurationError, "create the table, or correct its name and schema"),
-    "42P07": _AWAY,  # Another has just created it.
+    "42P07": _AWAY,  # another session has just created it
     "42710": _AWAY,
     "23505": _Kind(InputError, 'use mode="upsert" with key=..., or filter out rows that exist already'),
     "25006": _Kind(
@@ -109,11 +109,11 @@ def postgres_error(
 def _kind(error: Any) -> _Kind:
     code = error.sqlstate
     if code is None:
-        # The connection was refused, or was lost. Only words say why.
+        # The connection was refused or lost, and only the error's message tells why.
         text = str(error)
         if "does not exist" in text and "database" in text:
             return _CLASSES["3D"]
-        if "too many connections" in text:  # "... for role", which is not refused for good.
+        if "too many connections" in text:  # "... for role", which is a temporary refusal
             return _NO_ROOM
         return _REFUSED if any(word in text for word in _REFUSED_WORDS) else _AWAY
     if of_catalog(error):
@@ -122,11 +122,11 @@ def _kind(error: Any) -> _Kind:
 
 
 def of_catalog(error: Any) -> bool:
-    """Whether it is about PostgreSQL's own tables and no row of a user's: of two that make the same
-    table at once, one fails so."""
+    """Return whether the error is about PostgreSQL's catalog, not a user's row: if two sessions create
+    the same table at once, one of them fails like this."""
     return bool(error.diag.schema_name == "pg_catalog")
 
 
 def may_pass(error: RheosError) -> bool:
-    """Whether another try may go well."""
+    """Return whether a retry may succeed."""
     return isinstance(error, UnavailableError)

@@ -1,4 +1,4 @@
-"""Times and durations as PostgreSQL holds them, exactly or not at all: in microseconds, by eras."""
+"""Lossless conversion of times and durations to PostgreSQL's: microseconds, and years with eras."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rheos.core.protocol.time_bounds import Years, first_row
 from rheos.formats.decimal_text import with_writable_times
 
 OUR_ERA = Years(1, 300_000)
-"""The years that are written as they are; PostgreSQL ends in 294276."""
+"""Years that are written unchanged. PostgreSQL's last year is 294276."""
 
 _YEAR = re.compile(r"(-?\d{4,5})(-.*)")
 
 
 def exact_times(rows: Batch) -> Batch:
-    """Returns the rows with times in microseconds, and in UTC where they have a zone.
+    """Return the rows with times in microseconds, in UTC if they have a zone.
 
-    Raises InputError, naming column and record, where a value is finer, which PostgreSQL would round,
-    or too far.
+    Raises InputError, naming column and record, if a value is out of range, or so precise that
+    PostgreSQL would round it.
     """
     rows = with_writable_times(rows, "a string for PostgreSQL")
     for at, field in enumerate(rows.schema):
@@ -46,8 +46,8 @@ def exact_times(rows: Batch) -> Batch:
 
 
 def with_era(times: pa.Array) -> pa.Array:
-    """Returns timestamps or dates as strings; some are before the year 1. PostgreSQL has no year 0, and
-    writes earlier years as BC."""
+    """Return timestamps or dates as strings, if some are before the year 1. PostgreSQL has no year 0,
+    and writes earlier years as BC."""
 
     def shown(text: str | None) -> str | None:
         found = text and _YEAR.fullmatch(text)

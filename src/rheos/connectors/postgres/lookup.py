@@ -1,4 +1,4 @@
-"""Looks rows of a table up by the values of some columns: one query for each batch of keys."""
+"""Lookup of a table's rows by the values of some columns: one query per batch of keys."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from rheos.core.site import located_at_call
 _WITHIN = "SET statement_timeout TO '20s'"
 _CANCELED = "57014"
 _ASKED_AS = {
-    # A key that is too large for the column is not there, and no error.
+    # A key that exceeds the column's range is not found, and not an error.
     "smallint": "bigint",
     "integer": "bigint",
-    # Without a length it is one character, to which the key would be cut.
+    # Without a length, "character" means one character, and the key would be truncated.
     "character": "bpchar",
 }
 
@@ -42,10 +42,8 @@ def lookup(
 ) -> PostgresLookup:
     """Create a lookup of a table's rows by key, for `stream.lookup`.
 
-    ```python
-    users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
-    visits.lookup(users, on="user_id", columns=["country"])
-    ```
+    ```python users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
+    visits.lookup(users, on="user_id", columns=["country"]) ```
 
     Args:
         table: Its name, or "schema.name". The table is inspected by this call.
@@ -106,7 +104,7 @@ def _schema(table: TargetTable, names: Sequence[str]) -> pa.Schema:
 
 @dataclass(frozen=True)
 class PostgresLookup(Lookup):
-    """Made by `lookup`."""
+    """Lookup that `postgres.lookup` creates."""
 
     options: ServerOptions
     table: TargetTable
@@ -128,7 +126,7 @@ class PostgresLookup(Lookup):
         return _PostgresLookupClient(self)
 
     def query(self) -> str:
-        """With an array of each of the key's columns as its parameters."""
+        """Return the query. Its parameters are arrays, one for each column of the key."""
         arrays, conditions = [], []
         for number, name in enumerate(self.keys, 1):
             column = self.table.column(name)
@@ -167,7 +165,7 @@ class _PostgresLookupClient(LookupClient):
     def _answer(self, parameters: Sequence[bytes]) -> Any:
         options, psycopg = self._lookup.options, client()
         try:
-            # As text, which is made columns as a whole.
+            # Results in text form are converted column by column.
             result = self._session.do(
                 lambda session: session.connection.pgconn.exec_params(self._query, parameters)
             )
@@ -194,7 +192,7 @@ class _PostgresLookupClient(LookupClient):
 
 
 def _array(column: pa.Array) -> bytes:
-    """As PostgreSQL writes one. Text with a zero byte is in no table: it is asked for as null."""
+    """Return an array literal. Strings with a zero byte, which no table contains, become null."""
     texts = as_strings(column).to_pylist()
     values = (
         "NULL" if "\0" in text else '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

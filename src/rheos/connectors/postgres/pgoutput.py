@@ -13,18 +13,18 @@ from typing import Final, TypeAlias
 
 
 class MalformedMessageError(ValueError):
-    """It is not as the protocol has it."""
+    """Raised for a message that violates the protocol."""
 
 
 class NotSent(Enum):
-    """The place of a large value that an update did not change: it is not in the message."""
+    """Placeholder for a large value that an update did not change: the message does not contain it."""
 
     UNCHANGED = "unchanged"
 
 
 UNCHANGED: Final = NotSent.UNCHANGED
 Value: TypeAlias = str | NotSent | None
-"""As text."""
+"""Value as a string, null, or not sent."""
 Values: TypeAlias = list[Value]
 
 _EPOCH_US = 946_684_800_000_000
@@ -56,7 +56,7 @@ class RelationColumn:
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """The columns of a table, as they are for the changes that follow."""
+    """Columns of a table, as they are in the changes that follow."""
 
     id: int
     schema: str
@@ -76,7 +76,7 @@ class Inserted:
 class Updated:
     relation: int
     old: Values | None
-    """Not there where neither the key has changed nor the identity is full."""
+    """Previous key or row; None unless the key changed or REPLICA IDENTITY is FULL."""
     old_is_key: bool
     new: Values
 
@@ -95,7 +95,7 @@ class Truncated:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """It concerns no row: an origin, a type, a logical message."""
+    """Message that concerns no row: an origin, a type, a logical message."""
 
     kind: str
 
@@ -106,7 +106,7 @@ Message: TypeAlias = (
 
 
 def decode(data: bytes) -> Message:
-    """Raises MalformedMessageError."""
+    """Decode a message. Raises MalformedMessageError."""
     reader = _Reader(data)
     kind = reader.letter()
     try:

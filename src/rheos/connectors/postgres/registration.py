@@ -1,4 +1,4 @@
-"""The registration of the connector `postgres`."""
+"""Registration of the connector `postgres`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

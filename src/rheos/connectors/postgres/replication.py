@@ -20,20 +20,20 @@ _KEEPALIVE = struct.Struct(">QqB")
 _STATUS = struct.Struct(">cQQQqB")
 _STATUS_EVERY_S = 5.0
 _LOOK_AGAIN = ("42704", "55006")
-"""The slot went away just now, or is in use: who looks at it next finds out why."""
+"""The slot has just been dropped, or is in use: the next check of the slot finds out which."""
 _EPOCH_US = 946_684_800_000_000
 
 
 class Received(NamedTuple):
     wal_end: int
-    """Up to here the server has sent what there is."""
+    """Position up to which the server has sent everything."""
     payload: bytes | None
-    """A message of pgoutput; None for a sign of life."""
+    """Message of pgoutput; None for a keepalive."""
 
 
 def timeline_history(options: ServerOptions, doing: str, timeline: int) -> str:
-    """A line for each timeline that the server's log has left on its way to this one: which, where and
-    why. Raises RheosError and psycopg.Error."""
+    """Return the history of a timeline, with a line for each earlier one that the log has left: number,
+    position and reason. Raises RheosError and psycopg.Error."""
     session = options.connect(doing, replication="database")
     try:
         [(_file, history)] = session.rows(f"TIMELINE_HISTORY {timeline}")
@@ -43,7 +43,7 @@ def timeline_history(options: ServerOptions, doing: str, timeline: int) -> str:
 
 
 class ReplicationStream:
-    """For one thread. To be closed."""
+    """Replication stream for one thread. It must be closed."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class ReplicationStream:
                 raise self._ended()
 
     def send_status(self, *, asks: bool = False) -> None:
-        """Says how far the job is; `asks` for a sign of life."""
+        """Report the confirmed position to the server. With `asks`, request a keepalive."""
         now_us = time.time_ns() // 1000 - _EPOCH_US
         status = _STATUS.pack(b"r", self._confirmed, self._confirmed, 0, now_us, asks)
         try:

@@ -1,4 +1,4 @@
-"""A session that is made anew when the server was away, and what is done with it tried again."""
+"""Session that reconnects after an outage of the server, and repeats the failed call."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from rheos.connectors.servers_away import SERVERS_AWAY
 T = TypeVar("T")
 
 _PAUSES_S = (0.1, 0.3, 1.0, 2.0, 4.0, 8.0, None)
-"""A server that restarts is back before they are over."""
+"""Pauses between retries. Together they exceed the time that a server takes to restart."""
 RETRIES = "retries"
 
 
 class RetryingSession:
-    """For one thread at a time."""
+    """Session for one thread at a time."""
 
     def __init__(
         self,
@@ -33,9 +33,9 @@ class RetryingSession:
         """Create a session.
 
         Args:
-            options: where the server is.
-            doing: begins errors: "the table 't' cannot be written".
-            retries: whether a call is tried again. Not if the caller does so itself.
+            options: address of the server, and login.
+            doing: beginning of error messages: "the table 't' cannot be written".
+            retries: whether to repeat failed calls. False if the caller does so itself.
             hasty_s: as for `WatchedSession`.
         """
         self._options = options

@@ -1,5 +1,5 @@
-"""Writes a table of PostgreSQL, exactly once: rows are staged in the database, and each checkpoint's
-are put into the table in one transaction that notes the checkpoint."""
+"""Sink that writes to a table of PostgreSQL, exactly once. Rows are staged in the database; each
+checkpoint moves its rows to the table in one transaction that also records the checkpoint."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def sink(
 
 @dataclass(frozen=True)
 class PostgresSink(Sink):
-    """Made by `sink`."""
+    """Sink that `postgres.sink` creates."""
 
     table: str
     options: ServerOptions
@@ -97,7 +97,7 @@ class PostgresSink(Sink):
     gone: str | None = None
     """In a changelog: boolean column that marks rows which delete the row with their key."""
     target: TableTarget | None = None
-    """Once prepared."""
+    """Target table; None until the sink is prepared."""
 
     def of_changes(self, key: Sequence[str], delete: str) -> PostgresSink:
         check_changes_key("key", self.key, key, None)
