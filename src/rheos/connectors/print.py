@@ -1,4 +1,4 @@
-"""Prints rows, for display only."""
+"""Sink that prints rows, for display only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PrintSink(Sink):
     """Sink that writes each row to the standard output of the process that runs the subtask, as one
     line:
 
-        alerts[0]> {"user":7,"from":"open"}
+    alerts[0]> {"user":7,"from":"open"}
 
-    In the simulated runtime that is the program's own output; in the others a Spark worker's, which
-    Spark keeps in the executor's log (with a local master: shows in the terminal). Lines appear as
-    rows arrive, so after a failure some appear twice. A character that a terminal would act on is
-    written as JSON's escape of it.
+    In the simulated runtime that is the program's own output. In the others it is a Spark worker's,
+    which Spark keeps in the executor's log; with a local master it appears in the terminal. Lines are
+    printed as rows arrive, so after a failure some are repeated. Control characters are escaped as in
+    JSON.
 
     `name` is printed before the subtask; by default it is the operator's name.
     """

@@ -1,7 +1,7 @@
-"""The connectors that programs, SQL and commands know by name, each by one registration.
+"""Registry of connectors, which programs, SQL and commands find by name.
 
-A registration names functions and modules as strings, so that a list of connectors imports none of
-them. Another distribution adds its own through the entry-point group `rheos.connectors`:
+A registration names functions and modules as strings, so that the registry imports none of them.
+Another distribution adds its own through the entry-point group `rheos.connectors`:
 
     [project.entry-points."rheos.connectors"]
     ledger = "acme_ledger.registration:CONNECTOR"
@@ -18,27 +18,26 @@ from rheos.core.plug_ins import PlugInRegistry, Registration
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectorRegistration(Registration):
-    """One system that rows are read from or written to."""
+    """Registration of one system that rows are read from or written to."""
 
     module: str
-    """The module that `rh.<name>` is. The functions below are its attributes."""
+    """Module that `rh.<name>` returns. The functions below are its attributes."""
     source: str | None = None
-    """The function that makes a source."""
+    """Function that creates a source."""
     sink: str | None = None
-    """The function that makes a sink."""
+    """Function that creates a sink."""
     lookup: str | None = None
-    """The function that makes a lookup."""
+    """Function that creates a lookup."""
     changes: str | None = None
-    """The function that makes a source of the changes of a table. SQL reads it if there is no
-    `source`."""
+    """Function that creates a source of a table's changes. SQL uses it if there is no `source`."""
     sql_options: Mapping[str, str] = field(default_factory=dict)
     """Names of SQL options that differ from the arguments they become."""
     server: str | None = None
-    """The class of a server for development, as `module:class`, for `rheos servers <name>`."""
+    """Class of a server for development, as `module:class`, for `rheos servers <name>`."""
 
     @property
     def functions(self) -> Mapping[str, str]:
-        """The names of its functions by what they make: source, sink, lookup, changes."""
+        """Return the names of the functions by what they create: source, sink, lookup, changes."""
         made = {
             "source": self.source,
             "changes": self.changes,
@@ -78,4 +77,4 @@ CONNECTORS = PlugInRegistry(
     },
     namespace="rheos",
 )
-"""All connectors by name. pyproject.toml declares the same ones, as any distribution would."""
+"""All connectors by name. Rheos declares its own in pyproject.toml, as any distribution does."""

@@ -1,4 +1,4 @@
-"""Replaying recorded rows at the pace at which they once happened, or a multiple of it."""
+"""Replay of recorded rows at the pace at which they happened, or a multiple of it."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ _BEFORE_ALL = -(2**63)
 
 @dataclass(frozen=True)
 class Replay:
-    """Hands rows out when they are due, by the time in the column `on`.
+    """Emits rows when they are due, by the time in the column `on`.
 
-    A row is due at `start + (t - t0) / speed`: `t` is its time, `t0` that of the split's first row
-    (after a restore: of the first row that is left), and rows never overtake one another. Give one of
+    A row is due at `start + (t - t0) / speed`: `t` is its time, and `t0` that of the split's first row
+    (after a restore: of the first remaining row). Rows never overtake one another. Pass one of
 
-    - `speed`: how many times faster than they happened: 60, "60x", or "max" for no pacing at all;
-    - `duration`: how long a whole split shall take, such as "60s". The time that the split spans is
-      read from the statistics of a Parquet file; for files of lines, and for text, say it in `span`.
+    - `speed`: how many times faster than they happened: 60, "60x", or "max" for no pacing;
+    - `duration`: how long a whole split takes, such as "60s". The time span of the split is read from
+      the statistics of a Parquet file. For files of lines, and for strings, pass it as `span`.
 
-    `on` names a timestamp, a date, or an int64 of ms since the epoch. Other numbers since the epoch say
-    their `unit` ("s", "ms", "us", "ns"); text says its `format` ("%Y-%m-%d %H:%M:%S").
+    `on` names a timestamp, a date, or an int64 of ms since the epoch. For other numbers since the
+    epoch, pass their `unit` ("s", "ms", "us", "ns"); for strings their `format` ("%Y-%m-%d %H:%M:%S").
     """
 
     on: str
@@ -64,7 +64,7 @@ class Replay:
 
     @property
     def ratio(self) -> float | Literal["max"] | None:
-        """The speed as a number; "max" where nothing is paced; None where the span decides it."""
+        """Return the speed as a number; "max" without pacing; None if it depends on the span."""
         if self.duration is not None:
             return None if self.span is None else duration_ms(self.span) / duration_ms(self.duration)
         if self.speed == "max":
@@ -94,7 +94,8 @@ class Replay:
 
 
 class Pacer:
-    """Says how many of a split's next rows are due. Times that go back are due with what preceded."""
+    """Computes how many of a split's next rows are due. A row with an earlier time than the row before
+    it is due together with that row."""
 
     def __init__(self, clock: Clock, speed: float) -> None:
         self._clock = clock
@@ -104,7 +105,7 @@ class Pacer:
         self._due_us: npt.NDArray[np.int64] = np.empty(0, np.int64)
 
     def load(self, times: pa.Array) -> None:
-        """Takes the times of the rows that come next, once those before are handed out."""
+        """Set the times of the next rows, once the previous ones are emitted."""
         values = epoch_us(times)
         if times.null_count:
             values = np.where(times.is_valid().to_numpy(zero_copy_only=False), values, _BEFORE_ALL)

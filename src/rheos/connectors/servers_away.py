@@ -1,6 +1,6 @@
-"""The servers that the clients of this process cannot reach, since when: for health and metrics.
+"""Servers that clients of this process cannot reach, and since when: for health and metrics.
 
-A client that tries again notes each failure, and its next success. A call that does not return is in
+A client that retries records each failure, and the next success. A call that does not return is in
 `bounded_calls.UNDER_WAY` instead.
 """
 
@@ -12,18 +12,18 @@ from time import monotonic
 from weakref import WeakKeyDictionary
 
 MOST_SERVERS = 32
-"""Number of clients whose servers are reported; those that are away for longest come first."""
+"""Maximum number of clients whose servers are reported: those that were unreachable for longest."""
 
 
 class ServersAway:
-    """By client. Thread-safe."""
+    """Unreachable servers by client. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._clients: WeakKeyDictionary[object, tuple[str, float | None]] = WeakKeyDictionary()
 
     def failed(self, client: object, what: str) -> None:
-        """Note that a client could not reach its server.
+        """Record that a client could not reach its server.
 
         Args:
             client: identifies the client, while it lives.
@@ -31,30 +31,30 @@ class ServersAway:
         """
         with self._lock:
             before = self._clients.get(client)
-            # The text of the first failure stays, so that one outage has one name.
+            # The message of the first failure is kept, so that one outage has one message.
             if before is None or before[1] is None:
                 self._clients[client] = what, monotonic()
 
     def answered(self, client: object) -> None:
-        """Note that the server of a client has answered. Cheap if it was not away."""
+        """Record that the server of a client has answered. Cheap if it was reachable before."""
         before = self._clients.get(client)
         if before is not None and before[1] is not None:
             with self._lock:
                 self._clients[client] = before[0], None
 
     def forget(self, client: object) -> None:
-        """Forget a client that is not used again."""
+        """Forget a client that is not used any more."""
         with self._lock:
             self._clients.pop(client, None)
 
     def is_away(self, client: object) -> bool:
-        """Return whether the client could not reach its server the last time."""
+        """Return whether the client failed to reach its server the last time."""
         before = self._clients.get(client)
         return before is not None and before[1] is not None
 
     def waits(self) -> Iterator[tuple[str, float]]:
-        """Yield, for each server that was away, what it was away for and for how many seconds it has
-        been; 0 if it has answered since."""
+        """Yield, for each server that was unreachable, the message and the duration in seconds; 0 if it
+        has answered since."""
         with self._lock:
             clients = list(self._clients.values())
         now_s = monotonic()

@@ -1,4 +1,4 @@
-"""The publication and the replication slot that a source of changes reads by."""
+"""Publication and replication slot of a source of changes."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ _ANEW = (
 )
 
 _DEFAULT_SENDER_TIMEOUT_S = 60.0
-"""PostgreSQL's, taken where the server gives up nobody."""
+"""PostgreSQL's default timeout, used if the server has disabled it."""
 
 
 @dataclass(frozen=True)
 class ReplicationSlot:
     name: str
     confirmed_lsn: int
-    """Earlier positions cannot be read any more."""
+    """Position before which entries cannot be read any more."""
     is_active: bool
-    """Somebody reads by it."""
+    """Whether a reader uses the slot."""
 
 
 def make_ready(session: ServerSession, table: TargetTable, slot: str) -> None:
-    """Makes the publication and the slot, both by this name, if they are not there."""
+    """Create the publication and the slot, both with this name, unless they exist."""
     [(level,)] = session.rows("SELECT current_setting('wal_level')")
     if level != "logical":
         raise ConfigurationError(
@@ -41,7 +41,7 @@ def make_ready(session: ServerSession, table: TargetTable, slot: str) -> None:
         try:
             session.rows("SELECT pg_create_logical_replication_slot(%s, 'pgoutput')", [slot])
         except client().errors.DuplicateObject:
-            pass  # Another has just made it.
+            pass  # Another session has just created it.
     find_slot(session, slot)
 
 
@@ -71,8 +71,8 @@ def _make_publication(session: ServerSession, table: TargetTable, name: str) -> 
 
 
 def _check_identity(session: ServerSession, table: TargetTable) -> None:
-    """Raises ConfigurationError where PostgreSQL would refuse all updates and deletions of the table,
-    or of one of its partitions, once it is published."""
+    """Raise ConfigurationError if PostgreSQL would refuse all updates and deletes of the table or one
+    of its partitions once it is published."""
     found = session.rows(
         "SELECT c.oid::regclass::text FROM pg_class c WHERE c.relkind = 'r' AND c.relreplident <> 'f' "
         "AND (c.oid = to_regclass(%s) "
@@ -92,7 +92,8 @@ def _check_identity(session: ServerSession, table: TargetTable) -> None:
 
 
 def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
-    """Raises InputError where it is lost, ConfigurationError where it is another's."""
+    """Return the slot. Raises InputError if it is lost, ConfigurationError if it belongs to another
+    source."""
     found = session.rows(
         "SELECT plugin::text, database::text, confirmed_flush_lsn::text, wal_status, "
         "database = current_database(), active FROM pg_replication_slots WHERE slot_name = %s",
@@ -129,7 +130,7 @@ def sender_timeout_s(session: ServerSession) -> float:
 
 
 def advance(session: ServerSession, slot: str, lsn: int) -> None:
-    """Lets the server remove what is before it, where nobody reads by the slot."""
+    """Let the server remove entries before `lsn`. The slot must not be in use."""
     session.rows(
         "SELECT pg_replication_slot_advance(slot_name, %s::pg_lsn) FROM pg_replication_slots "
         "WHERE slot_name = %s AND confirmed_flush_lsn < %s::pg_lsn",
@@ -140,8 +141,8 @@ def advance(session: ServerSession, slot: str, lsn: int) -> None:
 def check_log(
     session: ServerSession, slot: str, at: ChangesPosition, history: Callable[[int], str]
 ) -> int:
-    """The timeline that the server's log is in. Raises InputError where the log ended before what was
-    read of it, or went another way there; `history` gives that of a timeline."""
+    """Return the current timeline of the server's log. Raises InputError if the log ends before `at`, or
+    left its timeline earlier. `history` returns the history of a timeline."""
     [(written, file)] = session.rows(
         "SELECT pg_current_wal_insert_lsn()::text, pg_walfile_name(pg_current_wal_insert_lsn())"
     )
@@ -162,7 +163,7 @@ def check_log(
 
 
 def check_no_gap(slot: ReplicationSlot, lsn: int) -> None:
-    """Raises InputError where the slot has let go of what comes next."""
+    """Raise InputError if the slot does not retain the entries from `lsn` on."""
     if slot.confirmed_lsn > lsn:
         raise InputError(
             f"the replication slot {slot.name} starts at {lsn_text(slot.confirmed_lsn)}, but "

@@ -1,4 +1,4 @@
-"""Reads a table as it is, in the order of its primary key."""
+"""Reading of a table's rows in the order of its primary key."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SnapshotBlock:
 
 
 class TableSnapshot:
-    """In a transaction of its own, which ends with the session."""
+    """Snapshot of a table, in a transaction that ends with the session."""
 
     def __init__(self, session: ServerSession, of: ChangeRows, table_sql: str) -> None:
         self._session = session
@@ -87,7 +87,7 @@ class TableSnapshot:
 
 
 def _ordered(column: ReadColumn) -> str:
-    """A key's column, in an order that is known here, too."""
+    """Return the SQL by which a key's column is sorted, in an order that `Key` shares."""
     return quoted(column.name) if column.is_whole else f'({quoted(column.name)}::text COLLATE "C")'
 
 

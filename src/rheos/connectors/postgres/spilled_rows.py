@@ -1,9 +1,9 @@
-"""Rows of an epoch that the server could not take: a file next to the job's checkpoints.
+"""Files for rows that are staged while the server is down, next to the job's checkpoints.
 
-The server loads them when it is back, in the transaction that commits their epoch. In the staging
-folder of a sink is
+When the server is available again, the transaction that commits the epoch loads them. The staging
+folder of a sink contains
 
-    <attempt>/<writer>-<number>.arrow      the last rows of an epoch
+<attempt>/<writer>-<number>.arrow      the last rows of an epoch
 
 A file is removed once its epoch is committed.
 """
@@ -31,7 +31,7 @@ from rheos.core.redaction import redacted_repr
 
 @dataclass(frozen=True, repr=False)
 class SpilledStaging:
-    """The staging folder of a sink, for who commits."""
+    """The staging folder of a sink, for committers."""
 
     folder: str
 
@@ -40,9 +40,9 @@ class SpilledStaging:
     def load(
         self, session: ServerSession, staged: StagedTableRows, epochs: Sequence[StagedTableRows]
     ) -> None:
-        """Copy the rows of the epochs' files into their table, which the transaction drops again. It
-        has the target's definition as it is now: where a row was refused, and the target was changed
-        since, the row fits. Raises psycopg.Error and UnrestorableError."""
+        """Copy the rows of the epochs' files to a table, which the transaction drops later. It has the
+        target's current definition: if the target was changed after a refusal, the row may fit now.
+        Raises psycopg.Error and UnrestorableError."""
         table = self._table(session, staged)
         session.run(f"CREATE UNLOGGED TABLE {table.sql} ({table.definition})")
         table.copy(session, (as_csv(rows, numbers) for rows, numbers in self._numbered(epochs)))
@@ -58,9 +58,9 @@ class SpilledStaging:
         return None
 
     def remove(self, staged: StagedTableRows) -> None:
-        """Remove the file of an epoch that is committed."""
+        """Remove the file of a committed epoch."""
         if staged.spilled is not None:
-            with contextlib.suppress(OSError):  # The next attempt clears it.
+            with contextlib.suppress(OSError):  # The next attempt removes it.
                 SinkFolder(self.folder).remove(staged.spilled.path)
 
     def clear(self, before: Attempt, keep: Sequence[StagedTableRows]) -> None:
@@ -84,7 +84,7 @@ class SpilledStaging:
         return StageTable.of(staged.spill_sql, target, staged.all_columns, staged.key, staged.gone)
 
     def _numbered(self, epochs: Sequence[StagedTableRows]) -> Iterator[tuple[Batch, pa.Array]]:
-        """The batches of the files, each with the places of its rows among all of the epochs."""
+        """Yield the batches of the files, each with the numbers of its rows over all epochs."""
         before = epochs[0].rows_in_stage
         folder = SinkFolder(self.folder)
         for staged in epochs:
@@ -102,7 +102,7 @@ class SpilledStaging:
 
 
 def find_refused(rows: Batch, refuses: Callable[[pa.Buffer], bool]) -> int:
-    """Return which row of a batch is refused, found by halves. `refuses` tells it of rows as CSV."""
+    """Return the index of the row that is refused, by bisection. `refuses` tests rows as CSV."""
     begin, end = 0, rows.num_rows
     while end - begin > 1:
         middle = (begin + end) // 2

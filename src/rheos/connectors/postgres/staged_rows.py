@@ -27,10 +27,10 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, JobId
 
 ROW = "rheos_row"
-"""The column of an epoch's table with the place of each row in it: the last row of a key wins."""
+"""Column of an epoch's table with each row's number: the last row of a key wins."""
 EPOCHS = "rheos_epochs"
 _STAGE = re.compile(r"rheos_stage_[0-9a-f]{12}_([0-9a-f]{1,16})_[0-9a-f]{12}_[0-9a-f]{1,8}")
-"""63 signs at the most, as names may have. The attempts of batch jobs are large numbers."""
+"""Names of at most 63 characters, PostgreSQL's limit. Attempts of batch jobs are large numbers."""
 _WRITER = re.compile(r"[0-9a-f]{12}")
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _TOGETHER_EPOCHS = 256
@@ -42,7 +42,7 @@ _LOCK_WITHIN = "SET LOCAL lock_timeout TO '5s'"
 
 
 class StagedTableRows(msgspec.Struct, frozen=True):
-    """The committable: the rows that one writer staged at the barrier of one checkpoint."""
+    """Committable: the rows that one writer staged at the barrier of one checkpoint."""
 
     job: str
     operator: str
@@ -60,7 +60,7 @@ class StagedTableRows(msgspec.Struct, frozen=True):
     key: list[str]
     """Key of an upsert; empty to append rows."""
     gone: str | None = None
-    """Column of the staged rows that marks which of them delete the row with their key."""
+    """Boolean column of the staged rows: where it is true, the row with the same key is deleted."""
     spilled: StagedRowsFile | None = None
     """File with the last rows of the epoch, which the server could not take; None if it took all."""
     size_bytes: int = 0
@@ -70,24 +70,24 @@ class StagedTableRows(msgspec.Struct, frozen=True):
 
     @property
     def all_columns(self) -> list[str]:
-        """The columns of the staged rows."""
+        """Return the columns of the staged rows."""
         return [*self.columns, *([] if self.gone is None else [self.gone])]
 
     @property
     def rows_in_stage(self) -> int:
-        """Number of rows that the epoch's table is known to have."""
+        """Return the number of rows that the epoch's table is known to have."""
         return self.rows - (0 if self.spilled is None else self.spilled.rows)
 
     @property
     def spill_sql(self) -> str:
-        """Table that holds the rows of the file while they are committed."""
+        """Return the name of the table that contains the file's rows during a commit."""
         name = quoted(f"rheos_spill_{self.writer}_{self.checkpoint:x}")
         return f"{quoted(self.staging_schema)}.{name}"
 
     @property
     def source_sql(self) -> str:
-        """All rows of the epoch, as a table expression. Rows beyond `rows_in_stage` are of a COPY whose
-        outcome was not known: the file has them, too."""
+        """Return a table expression for all rows of the epoch. Rows beyond `rows_in_stage` are
+        excluded: they are of a COPY with an unknown outcome, so the file contains them, too."""
         if self.spilled is None:
             return self.stage_sql
         if not self.rows_in_stage:
@@ -139,9 +139,7 @@ def decode_staged(committable: bytes) -> StagedTableRows:
 
 
 def owner_of(folder: str) -> str:
-    """Return an identity for a sink, derived from its own folder, that distinguishes it from all
-    others.
-    """
+    """Return an identity for a sink, derived from its folder, which no other sink has."""
     return hashlib.sha256(folder.encode()).hexdigest()[:16]
 
 
@@ -150,7 +148,7 @@ def stage_prefix(owner: str, job: JobId) -> str:
 
 
 def make_epochs(session: ServerSession, staging_schema: str) -> None:
-    """The table of epochs, if it is not there."""
+    """Create the table of epochs unless it exists."""
     session.run(
         f"CREATE TABLE IF NOT EXISTS {quoted(staging_schema)}.{EPOCHS} (job text NOT NULL, "
         "operator text NOT NULL, subtask integer NOT NULL, attempt bigint NOT NULL, "
@@ -161,7 +159,7 @@ def make_epochs(session: ServerSession, staging_schema: str) -> None:
 
 @dataclass(frozen=True)
 class StageTable:
-    """The table of one epoch, while it is written."""
+    """Table of one epoch, while it is written."""
 
     sql: str
     definition: str
@@ -176,9 +174,9 @@ class StageTable:
         key: Sequence[str],
         gone: str | None,
     ) -> StageTable:
-        """`sql` is its name. With the types of the target, what may be null, and its CHECK constraints:
-        so most of what the target would refuse is refused before the checkpoint is complete. Of a row
-        that deletes (`gone`) only the key has to fit."""
+        """Describe the table with the name `sql`. It has the target's types, NOT NULL and CHECK
+        constraints, so that most rows which the target would refuse are refused before the checkpoint
+        is complete. Of a row that deletes (`gone`), only the key must fit."""
         parts = [f"{ROW} bigint NOT NULL"]
         unless = ""
         if gone is not None:
@@ -201,18 +199,18 @@ class StageTable:
         return cls(sql, ", ".join(parts), f"{ROW}, {listed(columns)}")
 
     def put(self, session: ServerSession, data: object, before: int) -> None:
-        """Adds rows, in a transaction; `before` are there already."""
+        """Add rows in a transaction. `before` is the number of rows that were added earlier."""
         with session.transaction():
             if before == 0:
                 session.run(f"CREATE TABLE IF NOT EXISTS {self.sql} ({self.definition})")
             self.copy(session, [data])
 
     def copy(self, session: ServerSession, parts: Iterable[object]) -> None:
-        """Add rows, as CSV."""
+        """Add rows as CSV."""
         session.copy_in(f"COPY {self.sql} ({self.columns}) FROM STDIN (FORMAT csv)", parts)
 
     def refuses(self, session: ServerSession, data: object) -> bool:
-        """Whether it would, with an error of the rows. Adds nothing."""
+        """Return whether the table refuses rows because of their values. Adds nothing."""
         psycopg = client()
         try:
             with session.transaction(rolled_back=True):
@@ -255,15 +253,15 @@ def apply(
     epochs: Sequence[StagedTableRows],
     load: Callable[[ServerSession, StagedTableRows, Sequence[StagedTableRows]], None],
 ) -> None:
-    """Put the rows of a group of epochs (`together`) into the target, once.
+    """Move the rows of a group of epochs (`together`) to the target, once.
 
     Args:
         session: the connection.
         epochs: the group.
-        load: makes the table of spilled rows: of the epochs in the third argument, which the second
-            has as one.
+        load: creates the table of rows that were staged in files. It is passed the session, the group
+            combined into one epoch, and the epochs whose files it loads.
 
-    Raises psycopg.Error, UnrestorableError, and what `load` raises.
+    Raises psycopg.Error, UnrestorableError, and the errors of `load`.
     """
     newest = epochs[-1]
     with session.transaction():
@@ -272,7 +270,7 @@ def apply(
             "rows) VALUES (%s, %s, %s, %s, %s, 0, 0) ON CONFLICT (writer) DO NOTHING",
             [newest.job, newest.operator, newest.subtask, newest.attempt, newest.writer],
         )
-        # Whoever else commits for this writer waits here (PE3).
+        # PE3: any other committer of this writer waits here.
         [(mark,)] = session.rows(
             f"SELECT checkpoint FROM {newest.epochs_sql} WHERE writer = %s FOR UPDATE", [newest.writer]
         )
@@ -301,7 +299,7 @@ def apply(
 
 
 def _as_one(epochs: Sequence[StagedTableRows]) -> StagedTableRows:
-    """Return the newest epoch with the rows of all."""
+    """Combine epochs: return the newest one, with the number of rows of all."""
     if len(epochs) == 1:
         return epochs[0]
     rows = sum(epoch.rows for epoch in epochs)
@@ -327,7 +325,8 @@ def _insert(staged: StagedTableRows) -> str:
     others = [quoted(name) for name in staged.columns if name not in staged.key]
     sets = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
     newest, there = _newest(staged), "" if staged.gone is None else f"WHERE NOT {quoted(staged.gone)} "
-    # In the order of their keys, so that of two who write the same rows one waits for the other.
+    # Sorted by key, so that concurrent commits with the same keys wait for each other without a
+    # deadlock.
     return (
         f"INSERT INTO {staged.target_sql} ({columns}) SELECT {columns} FROM ({newest}) AS newest "
         f"{there}ORDER BY {key} ON CONFLICT ({key}) DO " + (f"UPDATE SET {sets}" if sets else "NOTHING")
@@ -343,7 +342,7 @@ def _delete(staged: StagedTableRows, gone: str) -> str:
 
 
 def _newest(staged: StagedTableRows) -> str:
-    """The last row of each key."""
+    """Return the query for the last row of each key."""
     key = listed(staged.key)
     return f"SELECT DISTINCT ON ({key}) * FROM {staged.source_sql} ORDER BY {key}, {ROW} DESC"
 
@@ -358,7 +357,7 @@ def lost(staged: StagedTableRows, why: str) -> UnrestorableError:
 
 
 def table_gone(staged: StagedTableRows, said: str) -> UnrestorableError:
-    """Return the error that the target, or the table of epochs, is not there any more."""
+    """Return the error that the target, or the table of epochs, does not exist any more."""
     return UnrestorableError(
         f"checkpoint {staged.checkpoint} cannot be committed to the table "
         f"{staged.schema}.{staged.table}, and rows published before may be lost: {said}",
@@ -390,7 +389,7 @@ def clear(
     before: Attempt,
     keep: Sequence[StagedTableRows],
 ) -> None:
-    """Drops the tables of attempts before `before`, but for those to be kept; and old notes."""
+    """Drop the tables of attempts before `before`, except those of `keep`. Delete old notes, too."""
     psycopg = client()
     kept = {staged.stage for staged in keep}
     found = session.rows(
@@ -407,7 +406,7 @@ def clear(
                 session.run(_LOCK_WITHIN)
                 session.run(f"DROP TABLE IF EXISTS {quoted(schema)}.{quoted(name)}")
         except psycopg.errors.LockNotAvailable:
-            continue  # A zombie is at it. The next attempt looks again.
+            continue  # A replaced attempt still uses it. The next attempt tries again.
     session.run(
         f"DELETE FROM {quoted(schema)}.{EPOCHS} WHERE job = %s AND attempt < %s AND NOT "
         f"(writer = ANY (%s)) AND committed_at < now() - interval '{_KEPT_DAYS} days'",

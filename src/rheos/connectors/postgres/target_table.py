@@ -1,4 +1,4 @@
-"""A table of the server: what its columns are, whether rows fit it, and how a new one is made."""
+"""Table of the server: its columns, checks that rows fit it, and its creation."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ _NAME_BYTES = 63
 class TargetColumn:
     name: str
     type: str
-    """As `format_type` writes it, such as "character varying(20)"."""
+    """Type as `format_type` writes it, such as "character varying(20)"."""
     type_id: int
     not_null: bool
     has_default: bool
     generated: bool
-    """It cannot be written."""
+    """Whether it is generated, and so cannot be written."""
     is_computed: bool
-    """From other columns, by the server, which does not publish it."""
+    """Whether the server computes it from other columns, and so does not publish it."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TargetTable:
     is_partitioned: bool = False
     primary_key: tuple[str, ...] = ()
     checks: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
-    """CHECK constraints: their names and conditions, as SQL, and the columns that they are about."""
+    """CHECK constraints: name, condition in SQL, and the columns in the condition."""
 
     @property
     def sql(self) -> str:
@@ -51,7 +51,7 @@ class TargetTable:
 
 
 def check_table_name(table: object) -> str:
-    """Raises ProgramError for what is no name of a table, with or without its schema."""
+    """Raise ProgramError if this is not a name of a table, with or without its schema."""
     parts = table.split(".") if isinstance(table, str) else []
     if not 1 <= len(parts) <= 2 or not all(0 < len(part.encode()) <= _NAME_BYTES for part in parts):
         raise ProgramError(
@@ -66,7 +66,7 @@ def name_in_sql(table: str) -> str:
 
 
 def find_table(session: ServerSession, table: str) -> TargetTable | None:
-    """By its name; without a schema, where the server's search_path finds it."""
+    """Find a table by its name; without a schema, in the server's search_path."""
     return find_table_by_sql(session, name_in_sql(table))
 
 
@@ -112,8 +112,8 @@ def find_table_by_sql(session: ServerSession, name: str) -> TargetTable | None:
 
 
 def create_table(session: ServerSession, table: str, rows: pa.Schema, key: Sequence[str]) -> None:
-    """For rows of the schema. Of two that do so at once, one may fail by a catalog, which passes
-    (`errors.py`): then it finds it made."""
+    """Create a table for rows of the schema. If two sessions do so at once, one may fail with an error
+    of the catalog; its retry (`errors.py`) finds the table."""
     columns = [
         f"{quoted(field.name)} {new_type(field.type)}" + ("" if field.nullable else " NOT NULL")
         for field in rows
@@ -124,7 +124,7 @@ def create_table(session: ServerSession, table: str, rows: pa.Schema, key: Seque
 
 
 def check_fit(table: TargetTable, rows: pa.Schema) -> None:
-    """Raises SchemaError where the rows cannot be written into the table."""
+    """Raise SchemaError if the rows cannot be written to the table."""
     for field in rows:
         column = table.column(field.name)
         if column is None:
@@ -154,7 +154,7 @@ def check_fit(table: TargetTable, rows: pa.Schema) -> None:
 
 
 def check_unique(session: ServerSession, table: TargetTable, key: Sequence[str]) -> None:
-    """Raises ConfigurationError where the table may have several rows of a key."""
+    """Raise ConfigurationError if the table may contain several rows with the same key."""
     found = session.rows(
         "SELECT 1 FROM pg_index i WHERE i.indrelid = to_regclass(%s) AND i.indisunique "
         "AND i.indimmediate AND i.indisvalid "

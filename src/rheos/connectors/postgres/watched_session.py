@@ -34,7 +34,7 @@ _ALIVE_S = 5.0
 
 
 class ServerCheck:
-    """Asks whether a server answers. For one thread at a time."""
+    """Check whether a server answers. For one thread at a time."""
 
     def __init__(self, options: ServerOptions, doing: str) -> None:
         self._options = options
@@ -75,12 +75,12 @@ class WatchedSession:
         """Create a session.
 
         Args:
-            options: where the server is.
-            doing: begins errors: "the table 't' cannot be written".
-            setting: run on each new connection.
-            hasty_s: seconds without progress after which a call is abandoned, also if the server
-                answers others. None: after the limit of `STATEMENT`, unless
-                it does.
+            options: address of the server, and login.
+            doing: beginning of error messages: "the table 't' cannot be written".
+            setting: statement to run on each new connection.
+            hasty_s: seconds without progress after which a call is abandoned, even if the server
+                answers other connections. None: a call is abandoned after the limit of `STATEMENT`,
+                and only if the server answers none.
         """
         self._hasty_s = hasty_s
         self._options = options
@@ -91,10 +91,10 @@ class WatchedSession:
         self._session: ServerSession | None = None
 
     def do(self, work: Callable[[ServerSession], T]) -> T:
-        """Return what `work` returns, or raise what it raises.
+        """Return the result of `work`, or raise its error.
 
-        Raises UnavailableError if the server does not answer within the limit: what `work` was doing
-        may or may not be done then.
+        Raises UnavailableError if the server does not answer within the limit. It is unknown then
+        whether `work` took effect.
         """
         session = self._session
         if session is None or not session.is_open:

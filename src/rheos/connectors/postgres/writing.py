@@ -1,4 +1,4 @@
-"""The writer, which stages a subtask's rows, and the committer."""
+"""Writer that stages a subtask's rows, and the committer."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class TableTarget:
     table: TargetTable
     staging_schema: str
     gone: str | None = None
-    """Column of the rows that marks which of them delete the row with their key."""
+    """Boolean column of the rows: where it is true, the row with the same key is deleted."""
     owner: str = ""
     folder: str = ""
     """Folder for rows that are staged while the server is down."""
@@ -77,7 +77,7 @@ class TableTarget:
 
     @property
     def doing(self) -> str:
-        """Beginning of errors."""
+        """Return the beginning of error messages."""
         return f"the table {self.table} cannot be written"
 
     def in_folder(self, folder: str) -> TableTarget:
@@ -85,9 +85,9 @@ class TableTarget:
 
 
 class TableStagingWriter(SinkWriter):
-    """Stages each epoch in a table. It has a name of its own, drawn when it is opened (PE1).
+    """Writer that stages each epoch in a table. Its name is generated when it is opened (PE1).
 
-    If the server is away, the rest of the epoch is staged in a file, and so are the epochs after it,
+    If the server is down, the rest of the epoch is staged in a file, and so are the epochs after it,
     until a commit has succeeded.
     """
 
@@ -106,15 +106,15 @@ class TableStagingWriter(SinkWriter):
         self._number = 0
         self._stage = self._new_stage()
         self._stage_rows = 0
-        """Rows that the epoch's table has."""
+        """Number of rows that the epoch's table has."""
         self._file = StagedFileWriter(SinkFolder(target.folder))
         self._epoch_bytes = 0
         self._staged_bytes = 0
         """Size of everything that the writer has staged."""
         self._pauses = BackOff(_FOR_EVER_US, first_us=_FIRST_PAUSE_US, longest_us=_LONGEST_PAUSE_US)
         self._away_since: tuple[int, int] | None = None
-        """While the server is away: how many commits had succeeded when it was found so, and the time
-        before which it is not tried again."""
+        """While the server is down: the number of commits that had succeeded at the failure, and the
+        time before which the writer does not retry."""
 
     def committer(self) -> Committer:
         return self._committer
@@ -168,7 +168,7 @@ class TableStagingWriter(SinkWriter):
             if self._stage_rows and self._away_since is None:
                 self._session.do(self._stage.drop)
         except RheosError:
-            pass  # The server is away: the next attempt drops it.
+            pass  # The server is down: the next attempt drops it.
         finally:
             self._session.close()
             self._committer.session.close()
@@ -194,7 +194,7 @@ class TableStagingWriter(SinkWriter):
                 self._spill(rows)
 
     def _server_is_tried(self) -> bool:
-        """Return whether rows go to the server: not if some of the epoch are in the file already."""
+        """Return whether rows go to the server: not if the epoch already has rows in the file."""
         if self._file.is_open:
             return False
         if self._away_since is None:
@@ -203,8 +203,8 @@ class TableStagingWriter(SinkWriter):
         return self._committer.commits > commits and self._ctx.clock.monotonic_us() >= not_before_us
 
     def _stage_in_server(self, rows: Batch) -> bool:
-        """Stage rows in the epoch's table. Returns False if the server is away: then it may or may not
-        have them (PE5)."""
+        """Stage rows in the epoch's table. Return False if the server is down: it is unknown then
+        whether the table has them (PE5)."""
         before = self._stage_rows
         data = as_csv(rows, pa.array(np.arange(before, before + rows.num_rows, dtype=np.int64)))
 
@@ -229,7 +229,7 @@ class TableStagingWriter(SinkWriter):
             assert pause_us is not None, "the server is tried without end"
             now_us = self._ctx.clock.monotonic_us()
             self._away_since = self._committer.commits, now_us + pause_us
-            SERVERS_AWAY.forget(self._session)  # The committer says from now on whether it is.
+            SERVERS_AWAY.forget(self._session)  # From now on the committer reports whether it is down.
             self._ctx.count(SERVER_AWAY, 1)
             return False
         self._pauses.restore()
@@ -238,7 +238,7 @@ class TableStagingWriter(SinkWriter):
         return True
 
     def _spill(self, rows: Batch) -> None:
-        exact_times(rows)  # refuse times that the server would truncate, as `as_csv` does
+        exact_times(rows)  # refuses times that the server would truncate, as `as_csv` does
         try:
             self._file.write(f"{self._ctx.attempt}/{self._name}-{self._number}.arrow", rows)
         except OSError as error:
@@ -268,7 +268,7 @@ class TableStagingWriter(SinkWriter):
 
 
 class StagedRowsCommitter(Committer):
-    """Puts staged rows into the target, an epoch in a transaction."""
+    """Committer that moves staged rows to the target, each epoch in a transaction."""
 
     def __init__(self, target: TableTarget, *, retries: bool = True) -> None:
         self._target = target
@@ -319,15 +319,15 @@ class StagedRowsCommitter(Committer):
 
 
 class OwnRowsCommitter(StagedRowsCommitter):
-    """The committer of a task, for what its own writer stages. Its caller retries it."""
+    """Committer of a task, for the epochs of its own writer. Its caller retries."""
 
     def __init__(self, target: TableTarget, room: StagingRoom) -> None:
         super().__init__(target, retries=False)
         self._room = room
         self.commits = 0
-        """Number of epochs that were committed."""
+        """Number of committed epochs."""
         self.published = 0
-        """The newest checkpoint that was committed."""
+        """Newest checkpoint that was committed."""
 
     def commit(self, committables: Sequence[bytes]) -> None:
         staged = list(map(decode_staged, committables))
@@ -342,7 +342,7 @@ class OwnRowsCommitter(StagedRowsCommitter):
 
 
 def refused_row(error: Any, target: TableTarget, stage: str, rows: Batch, row: int) -> RheosError:
-    """Return the error of a row that the table refuses, as PostgreSQL has found it in `stage`."""
+    """Return the error of a refused row, from PostgreSQL's error about the table `stage`."""
     named = _COLUMN.search(error.diag.context or "")
     column = error.diag.column_name or (named and named[1])
     raised = postgres_error(

@@ -37,12 +37,11 @@ _DEFAULTS: Mapping[str, float] = {"socket_connect_timeout": ANSWER_S, "socket_ti
 @dataclass(frozen=True, repr=False)
 class RedisOptions:
     """Options to connect to a Redis server. They are sent to the workers with the program, including
-    secrets.
-    """
+    secrets."""
 
     url: str
     options: tuple[tuple[str, Any], ...] = ()
-    """By the names of redis-py; those of Rheos are not among them."""
+    """Options by their names in redis-py, without those that Rheos sets."""
 
     @classmethod
     def of(cls, url: str, options: Mapping[str, Any] | None = None) -> RedisOptions:
@@ -53,13 +52,13 @@ class RedisOptions:
                 f"options= must be a dict, not a {type(options).__name__}",
                 hint='write options={"ssl_ca_certs": "/etc/ssl/redis-ca.pem", ...}',
             )
-        # The client prefers the options in the URL to the others.
+        # The client gives options in the URL precedence over others.
         for name in (*(options or {}), *dict(parse_qsl(parts.query, keep_blank_values=True))):
             if name in _OWNED:
                 raise ProgramError(f"the option {name!r} is set by Rheos", hint=_OWNED[name])
         made = cls(url, tuple(sorted((options or {}).items())))
         try:
-            made.connection()  # It does not connect yet.
+            made.connection()  # Creating it does not connect yet.
         except (TypeError, ValueError) as error:
             raise ProgramError(
                 f"the options of the Redis at {made.address} are not valid: {made.redact(str(error))}",
@@ -75,7 +74,7 @@ class RedisOptions:
         return f"{place}{parts.path}"
 
     def connection(self) -> Any:
-        """A connection of redis-py, not yet connected, which does not retry by itself."""
+        """Return a connection of redis-py, not connected yet, which does not retry by itself."""
         redis = client()
         nothing = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
         own = {"protocol": 2, "retry": nothing, "decode_responses": False}
@@ -84,7 +83,7 @@ class RedisOptions:
         ).make_connection()
 
     def redact(self, text: str) -> str:
-        """The text, with `***` for the passwords of the URL and of the options."""
+        """Return the string with `***` in place of the passwords of the URL and of the options."""
         return without(text, self._secrets())
 
     def _secrets(self) -> set[str]:
@@ -104,7 +103,8 @@ def client() -> ModuleType:
     return CONNECTOR.client()
 
 
-# --- errors of Redis as errors of Rheos ---------------------------------------------------------------
+# --- errors of Redis as errors of Rheos
+# ----------------------------------------------------------------
 
 
 _PASSES = (
@@ -125,7 +125,7 @@ _REFUSED = ("NOAUTH", "WRONGPASS", "NOPERM", "DENIED")
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether the same may go well at another try."""
+    """Return whether a retry may succeed."""
     redis = client()
     if isinstance(error, redis.AuthenticationError) or _is_refused(str(error)):
         return False
@@ -137,7 +137,7 @@ def may_pass(error: Exception) -> bool:
 def redis_error(
     error: Exception, doing: str, options: RedisOptions, *, record: str | None = None
 ) -> RheosError:
-    """`doing` begins the sentence: "the stream 'a' cannot be read"."""
+    """Translate an error of the client. `doing` begins the message: "the stream 'a' cannot be read"."""
     what = f"{doing}, at {options.address}: {options.redact(_said(error))}"
     redis = client()
     if isinstance(error, redis.AuthenticationError) or _is_refused(str(error)):
@@ -173,7 +173,7 @@ def _is_refused(said: str) -> bool:
 
 
 def _passing_types() -> tuple[Any, ...]:
-    # redis-py takes the first word off an answer for which it has a type.
+    # redis-py removes the first word of an error for which it has a class.
     of = client().exceptions
     names = (
         "ReadOnlyError",

@@ -1,7 +1,7 @@
-"""One connection to a Redis: commands go out together, and their answers come back in order.
+"""Connection to Redis: commands are sent together, and their answers arrive in order.
 
-What a server refuses for now, and what a lost connection leaves open, is sent again: all commands that
-Rheos writes may be.
+If the server refuses commands temporarily, or the connection is lost before their answers, they are
+sent again. All commands that Rheos writes are idempotent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS = OutsideCall(
 
 
 class RefusedError(Exception):
-    """An answer is an error."""
+    """Raised if the answer to a command is an error."""
 
     def __init__(self, reply: int, error: Exception) -> None:
         super().__init__(str(error))
@@ -43,14 +43,14 @@ class RefusedError(Exception):
 
 
 class RedisConnection:
-    """Not for two threads at once. It connects by itself, also again. A call that the client does not
-    return from within our limit is abandoned with its connection, and raises the client's
-    TimeoutError."""
+    """Connection for one thread at a time. It connects and reconnects by itself. If the client does not
+    return from a call within our limit, the call is abandoned with its connection, and raises the
+    client's TimeoutError."""
 
     def __init__(
         self, options: RedisOptions, connected: Callable[[RedisConnection], None] | None = None
     ) -> None:
-        """`connected` is called with each new connection, before anything else is sent."""
+        """Create a connection. It calls `connected` after each connect, before other commands."""
         self.options = options
         self._connection = options.connection()
         self._connected = connected
@@ -58,17 +58,17 @@ class RedisConnection:
         self._calls = BoundedCalls()
 
     def send(self, data: bytes | memoryview) -> None:
-        """Send commands. Raises what the client raises."""
+        """Send commands. Raises the client's errors."""
         self._open()
         self._called(lambda connection, progressed: connection.send_packed_command([data]))
 
     def receive(self, count: int) -> list[Any]:
-        """Return that many answers. Raises RefusedError for the first that is an error, when all are
-        read."""
+        """Return this number of answers. If some are errors, reads all and raises RefusedError for the
+        first."""
         return self._answers(lambda connection, progressed: _received(connection, count, progressed))
 
     def ask(self, *commands: bytes) -> list[Any]:
-        """Send some commands, and return their answers. Raises what the client raises."""
+        """Send some commands, and return their answers. Raises the client's errors."""
 
         def asked(connection: Any, progressed: Progressed) -> _Answers:
             connection.send_packed_command([b"".join(commands)])
@@ -115,7 +115,8 @@ class RedisConnection:
             )
         except AbandonedCallError as error:
             self._is_open = False
-            self._connection = self.options.connection()  # The abandoned call has the other one.
+            # The abandoned call still uses the old connection.
+            self._connection = self.options.connection()
             raise client().TimeoutError(error.what) from None
         except UnavailableError as error:
             raise client().TimeoutError(error.what) from None
@@ -146,22 +147,21 @@ class RedisPatience:
     """Retry budget: for how long to retry, and the number of retries so far."""
 
     def __init__(self, retry_for_ms: int, options: RedisOptions, retried: Callable[[], None]) -> None:
-        """`retried` is called before each further try."""
+        """Create a budget. `retried` is called before each retry."""
         self._patience = Patience(retry_for_ms, retried, LOGGER)
         self._options = options
 
     def begin(self) -> None:
-        """As `Patience.begin`."""
+        """Start the budget now, as `Patience.begin` does."""
         self._patience.begin()
 
     def spend(self, error: Exception, doing: str, record: str | None = None) -> None:
-        """Waits before the next try, or raises the RheosError where there is to be none."""
+        """Wait before the next retry, or raise the error as a RheosError if there must be none."""
         self._patience.spend(redis_error(error, doing, self._options, record=record))
 
     def ask(self, asked: Callable[[], T], doing: str) -> T:
-        """Return the result of `asked`, which is retried while patience lasts. Raises the RheosError
-        afterwards.
-        """
+        """Return the result of `asked`, which is retried until the budget is spent. Raises RheosError
+        then."""
         while True:
             try:
                 given = asked()
@@ -172,12 +172,12 @@ class RedisPatience:
                 return given
 
     def restore(self) -> None:
-        """It went well."""
+        """Reset the budget after a success."""
         self._patience.restore()
 
 
 def check_reachable(options: RedisOptions, retry_for_ms: int, doing: str) -> None:
-    """Raises the RheosError where it is not."""
+    """Raise a RheosError if the server is not reachable."""
     connection = RedisConnection(options)
     patience = RedisPatience(retry_for_ms, options, lambda: None)
     try:

@@ -1,4 +1,4 @@
-"""Entries of a Redis Stream: their ids, how they are asked for, and how they become rows."""
+"""Entries of a Redis Stream: their ids, requests for them, and their conversion to rows."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ class FoundEntries(NamedTuple):
     """Replies about a stream, requested in this order."""
 
     last: EntryId | None
-    """The highest id that it ever gave out; None where there is no stream."""
+    """Highest id that the stream has generated; None if the stream does not exist."""
     next: EntryId
-    """No lower id is given out any more, by the server's clock."""
+    """Lowest id that the stream may still generate, by the server's clock."""
     entries: Sequence[StreamEntry]
 
 
 class StreamEntries:
-    """Asks for them, over a connection of its own. Raises what the client raises."""
+    """Requests for entries, over a separate connection. They raise the client's errors."""
 
     def __init__(self, options: RedisOptions) -> None:
         self._connection = RedisConnection(options)
 
     def ids(self, stream: str) -> tuple[EntryId, EntryId] | None:
-        """The highest id so far, and the lowest that may come; None where there is no stream."""
+        """Return the highest id so far and the lowest that may follow; None without a stream."""
         try:
             (seconds, _), info = self._connection.ask(
                 command("TIME"), command("XINFO", "STREAM", stream)
@@ -82,14 +82,14 @@ class StreamEntries:
         return last, max(last.next(), EntryId(int(seconds) * 1000, 0))
 
     def before(self, stream: str, id: EntryId) -> EntryId | None:
-        """The last entry before that id, where there is one."""
+        """Return the id of the last entry before `id`, if there is one."""
         if id == EntryId(0, 0):
-            return None  # Redis takes no range that ends before it.
+            return None  # Redis rejects a range that ends before it.
         [found] = self._connection.ask(command("XREVRANGE", stream, f"({id}", "-", "COUNT", 1))
         return EntryId.of(found[0][0].decode()) if found else None
 
     def read(self, stream: str, begin: EntryId | None, end: EntryId | None, count: int) -> FoundEntries:
-        """So many entries from `begin` on, before `end`."""
+        """Return up to `count` entries from `begin` on, before `end`."""
         ids = self.ids(stream)
         if ids is None:
             return FoundEntries(None, EntryId(0, 0), ())
@@ -110,14 +110,14 @@ class StreamEntries:
 
 @dataclass(frozen=True, slots=True)
 class EntryChunk:
-    """Consecutive entries, decoded."""
+    """Consecutive decoded entries."""
 
     ids: Sequence[EntryId]
     rows: Batch
     origin: npt.NDArray[np.int64]
-    """The entry that each row is of, by its place in `ids`."""
+    """Index in `ids` of the entry that contains each row."""
     bad: Sequence[tuple[int, BadRecord]]
-    """With the places of their entries."""
+    """Rejected entries, by their index in `ids`."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,12 @@ class EntryDecoding:
     """Configuration for decoding entries into rows."""
 
     schema: pa.Schema
-    """The rows that are given."""
+    """Schema of the rows that are returned."""
     fields: pa.Schema
-    """Columns that an entry fills."""
+    """Columns that are decoded from an entry."""
     format: Format | None
     payload: str
-    """The field with the payload, where there is a format."""
+    """Field that contains the payload, if there is a format."""
     id: str | None
     on_error: OnError
 
@@ -138,7 +138,7 @@ class EntryDecoding:
     def of(
         cls, rows: pa.Schema, format: Format | None, payload: str, id: str | None, on_error: OnError
     ) -> EntryDecoding:
-        """Raises SchemaError where the rows cannot be had so."""
+        """Create the configuration. Raises SchemaError if entries cannot be decoded to such rows."""
         fields = pa.schema([field for field in rows if field.name != id])
         if id is not None and id not in rows.names:
             rows = rows.append(pa.field(id, pa.string(), nullable=False))
@@ -156,7 +156,7 @@ class EntryDecoding:
         return None if self.format is None else self.format.decoder(self.fields)
 
     def chunk(self, stream: str, entries: Sequence[StreamEntry], decoder: Decoder | None) -> EntryChunk:
-        """Raises InputError for an entry that does not fit, unless these are skipped."""
+        """Decode entries. Raises InputError for one that does not fit, unless it is skipped."""
         ids = [entry.id for entry in entries]
         if decoder is None:
             columns = {

@@ -1,8 +1,8 @@
 """Redis keys that are built from columns: `visits:{country}:{page}`.
 
 Two rows must not share a key unless their key columns are equal. So the separator after a column must
-show where its value ends: a value that contains it, such as "de:a" here, is refused or escaped. The
-last column may contain anything.
+show where its value ends: a value that contains the separator, such as "de:a" here, is refused or
+escaped. The last column may contain anything.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _ESCAPES = b"%0123456789ABCDEFabcdef"
 
 @dataclass(frozen=True)
 class KeyPattern:
-    """Text with the names of columns in braces."""
+    """Pattern of keys: a string with names of columns in braces."""
 
     texts: tuple[bytes, ...]
     """Constant parts before, between and after the columns."""
@@ -70,7 +70,7 @@ class KeyPattern:
         return cls(found, columns, cast("Separators", separators))
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises SchemaError where the columns cannot be parts of keys."""
+        """Raise SchemaError if the columns cannot be parts of keys."""
         for name in self.columns:
             check_column(schema, "key", name, _is_part, "a string, bytes or an integer")
 
@@ -87,7 +87,7 @@ class KeyPattern:
         return concatenated(*parts)
 
     def _told_apart(self, value: pa.Array, name: str, text: bytes, rows: pa.RecordBatch) -> pa.Array:
-        """Return the values, which must not contain `text`, or escape it. Raises InputError."""
+        """Return the values; those that contain `text` are escaped, or refused with InputError."""
         if self.separators == "keep":
             return value
         if self.separators == "escape":

@@ -1,4 +1,4 @@
-"""Looks rows up in a Redis: hashes by fields, or values in a format, at keys made of columns."""
+"""Lookup of rows in Redis: hashes by fields, or values in a format, at keys built from columns."""
 
 from __future__ import annotations
 
@@ -45,10 +45,8 @@ def lookup(
 ) -> RedisLookup:
     """Create a lookup of Redis values by their keys, for `stream.lookup`.
 
-    ```python
-    users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
-    visits.lookup(users, on="user_id")
-    ```
+    ```python users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
+    visits.lookup(users, on="user_id") ```
 
     A key that does not exist, or a hash without any of the columns, is not found. A value that does not
     fit the schema, or a key that is not a hash, is an error that names the key. With a `format`, a key
@@ -83,12 +81,12 @@ def lookup(
 
 @dataclass(frozen=True)
 class RedisLookup(Lookup):
-    """Made by `lookup`."""
+    """Lookup that `redis.lookup` creates."""
 
     options: RedisOptions
     key: KeyPattern
     format: Format | None
-    """None: a hash."""
+    """Format of the value; None for a hash."""
     schema: pa.Schema
     keys: tuple[str, ...] = field(init=False)
 
@@ -117,14 +115,14 @@ class _RedisLookupClient(LookupClient):
             return self._hashes(asked) if self._decoder is None else self._values(asked)
         except (OSError, client().RedisError) as error:
             if may_pass(error):
-                raise  # The operator tries again.
+                raise  # The operator retries.
             raise redis_error(error, _DOING, self._lookup.options) from None
 
     def close(self) -> None:
         self._connection.close()
 
     def _hashes(self, asked: pa.Array) -> Found:
-        """A round trip of one HMGET for each key."""
+        """Look up hashes, with one HMGET per key in a single round trip."""
         schema = self._lookup.schema
         names = b"".join(bulk(name.encode()) for name in schema.names)
         texts = concatenated(head(b"HMGET", 2 + len(schema)), argument(asked), names)
@@ -150,7 +148,7 @@ class _RedisLookupClient(LookupClient):
         return Found(rows, pa.array(there, pa.int32()))
 
     def _values(self, asked: pa.Array) -> Found:
-        """One MGET."""
+        """Look up values, with one MGET."""
         assert self._decoder is not None
         [values] = self._connection.ask(command(b"MGET", *asked.to_pylist()))
         there = np.array([at for at, value in enumerate(values) if value is not None], np.int32)

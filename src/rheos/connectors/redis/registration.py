@@ -1,4 +1,4 @@
-"""The registration of the connector `redis`."""
+"""Registration of the connector `redis`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

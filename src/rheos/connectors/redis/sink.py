@@ -1,6 +1,6 @@
-"""Writes rows into a Redis, each to the key that its columns make: a hash, or a value in a format.
+"""Sink that writes rows to Redis, each to a key built from its columns: a hash, or a value in a format.
 
-Writing a row again changes nothing, so what is written again after a failure has one effect.
+Writes are idempotent, so rows that are written again after a failure have one effect.
 """
 
 from __future__ import annotations
@@ -45,32 +45,33 @@ from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 
-# --- whether a restarted server still has what was written last ---------------------------------------
+# --- whether a restarted server still has the last rows
+# ------------------------------------------------
 
 
 _LOOKED_FOR = 8
-"""Number of keys that are looked for."""
+"""Number of keys that are checked."""
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 
 
 class Witness:
-    """A writer's knowledge of the server: its run id, and rows that it has confirmed."""
+    """Remembers the server's run id and the last rows that it confirmed, to detect lost data."""
 
     def __init__(self, keys: Callable[[Batch], list[bytes]]) -> None:
-        """`keys` returns the keys of rows in Redis, except for those that may be gone rightly."""
+        """Create a witness. `keys` returns the keys of rows, except those that may be deleted."""
         self._keys = keys
         self._run: bytes | None = None
         self._rows: Batch | None = None
 
     def confirmed(self, rows: Batch) -> None:
-        """Remember rows that the server has confirmed, in place of those before."""
+        """Remember rows that the server has confirmed; earlier ones are forgotten."""
         self._rows = rows
 
     def lost_all(self, ask: Callable[..., list[Any]]) -> int:
-        """Return how many keys are missing on a new connection: 0 if any is there, or if it is the same
-        run of the server. `ask` sends commands, and returns their answers.
+        """Return the number of remembered keys if a new connection finds none of them, and otherwise 0;
+        also 0 if the server was not restarted. `ask` sends commands, and returns their answers.
 
-        Raises what the client raises, except where the server does not permit the question.
+        Raises the client's errors, except if the server does not permit the commands.
         """
         try:
             [info] = ask(command("INFO", "server"))
@@ -163,7 +164,7 @@ class RedisLayout:
 
     key: KeyPattern
     format: Format | None
-    """None: a hash."""
+    """Format of the value; None for a hash."""
     value: tuple[str, ...] | None
     ttl_ms: int | None
     delete: str | None
@@ -173,7 +174,7 @@ class RedisLayout:
         return pa.schema([schema.field(name) for name in names])
 
     def check(self, schema: pa.Schema) -> None:
-        """Raises SchemaError where rows of the schema cannot be written so."""
+        """Raise SchemaError if rows of the schema cannot be written."""
         self.key.check(schema)
         for name in self.value or ():
             check_column(schema, "value", name, lambda _: True, "")
@@ -206,7 +207,7 @@ class CommandEncoder:
         self._values = None if layout.format is None else layout.format.encoder(columns)
 
     def encode(self, rows: Batch) -> Commands:
-        """Raises InputError, with the row, where one cannot be written."""
+        """Return the commands for rows. Raises InputError, with the row, if one cannot be written."""
         layout = self._layout
         keys = layout.key.keys(rows)
         if keys.null_count:
@@ -269,7 +270,7 @@ class CommandEncoder:
 
 @dataclass(frozen=True)
 class RedisSink(SpillingSink):
-    """Made by `sink`."""
+    """Sink that `redis.sink` creates."""
 
     options: RedisOptions
     layout: RedisLayout
@@ -294,7 +295,7 @@ class RedisSink(SpillingSink):
 
 
 class RedisDelivery(TargetDelivery):
-    """Some commands are on their way while the next rows come."""
+    """Sends commands while the next rows arrive, and reads the answers later."""
 
     def __init__(self, sink: RedisSink, schema: pa.Schema, count: Count, patience_ms: int) -> None:
         self._encoder = CommandEncoder(sink.layout, schema)
@@ -318,7 +319,7 @@ class RedisDelivery(TargetDelivery):
                 self._send_again()
 
     def settle(self) -> None:
-        """Waits for the answers to what was sent."""
+        """Wait for the answers to all commands that were sent."""
         self._patience.begin()
         while self._sent is not None:
             rows, commands = self._sent

@@ -1,4 +1,4 @@
-"""Reads streams of a Redis: a split is a stream, and a position the id of an entry."""
+"""Source of Redis Streams: a split is a stream, and a position the id of an entry."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def source(
 
 
 def _moment(what: str, given: Any, words: Sequence[str]) -> str:
-    """A word, or an id."""
+    """Check `start` or `end`: return one of the `words`, or an id."""
     if isinstance(given, str) and given in words:
         return given
     if isinstance(given, datetime):
@@ -130,7 +130,7 @@ def _moment(what: str, given: Any, words: Sequence[str]) -> str:
 
 @dataclass(frozen=True)
 class RedisSource(Source):
-    """Made by `source`."""
+    """Source that `redis.source` creates."""
 
     options: RedisOptions
     streams: tuple[str, ...]
@@ -182,7 +182,7 @@ class RedisSource(Source):
         return Split(name, msgspec.msgpack.encode(made))
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        """Known splits keep their ends. A stream that was added is read from its start."""
+        """Return known splits, which keep their ends; added streams are read from the start."""
         return [Split(split.id, known.get(split.id, split.payload)) for split in splits]
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:

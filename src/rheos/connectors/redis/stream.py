@@ -39,35 +39,35 @@ from rheos.core.protocol.ports import Completion
 
 _CHUNK_ENTRIES = 2048
 _CHUNK_BYTES = 8 << 20
-"""Approximate size of a chunk. The number of entries requested depends on the sizes of the last ones.
-"""
+"""Approximate size of a chunk. The number of requested entries depends on the sizes of previous
+ones."""
 _FIRST_ENTRIES = 16
 _GROWTH = 4
 _SAMPLED = 64
 
 
 class StreamSplit(msgspec.Struct, frozen=True, array_like=True):
-    """The payload of a split."""
+    """Payload of a split."""
 
     stream: str
     begin: str | None
-    """The first id that is read; None: whatever is first."""
+    """Id to begin at; None for the first entry."""
     end: str | None
-    """Exclusive."""
+    """Exclusive end id."""
     after: str | None = None
-    """The entry before `begin`, if it was there when the job was submitted and none can come between.
-    It counts as given."""
+    """Last entry before `begin`, if it existed when the job was submitted and no other can follow
+    before `begin`. It counts as read."""
     last: str | None = None
-    """The highest id that the stream had given out then."""
+    """Highest id that the stream had generated at that time."""
 
 
 class StreamPosition(msgspec.Struct, frozen=True, array_like=True):
     after: str | None = None
-    """The last entry that was given as a whole."""
+    """Id of the last entry that was returned completely."""
     rows: int = 0
     """Number of rows of the next entry that were already returned."""
     partly: str | None = None
-    """The id of that one, if rows of it were given."""
+    """Id of the next entry, if some of its rows were already returned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class _Read:
 
 
 class StreamReader(SplitReader):
-    """One chunk is handed out while the next one is on its way."""
+    """Reader that returns one chunk while it reads the next."""
 
     def __init__(
         self,
@@ -102,25 +102,26 @@ class StreamReader(SplitReader):
         self._doing = f"the stream {split.stream!r} cannot be read"
         self._position = StreamPosition(split.after) if position is None else _decoder.decode(position)
         self._entries = [StreamEntries(options)]
-        """A list, so that whoever pops the connection closes it."""
+        """Connection. It is a list, so that only the code that pops it closes it."""
         self._payloads = decoding.decoder()
         self._read_to = _id(self._position.after)
         self._partly = _id(self._position.partly)
-        """Until it is read again: given in part before a restore."""
+        """Id of the entry that was partly returned before a restore, until it is read again."""
         self._count = _FIRST_ENTRIES
         self._trimmed = False
-        """And counted, while no entry came."""
+        """Whether trimming was counted already, while no further entry was read."""
         self._reading: Completion[_Read] | None = None
         self._chunk: EntryChunk | None = None
         self._row = 0
         self._bad = 0
         self._given: tuple[Sequence[EntryId], npt.NDArray[np.int64]] = ((), np.empty(0, np.int64))
-        """The entries of the chunk that was given of last, and which of them each row was of."""
+        """Ids of the chunk that `poll` returned last, and the index of each row's entry."""
         self._finished = False
         self._closed = False
         self._ask_at_us = 0
 
-    # --- in the mailbox -------------------------------------------------------------------------------
+    # --- calls from the mailbox
+    # ---------------------------------------------------------------------------
 
     def poll(self, max_rows: int) -> Polled:
         if self._chunk is None:
@@ -201,7 +202,7 @@ class StreamReader(SplitReader):
         return chunk.rows.slice(begin, self._row - begin)
 
     def _reject(self, chunk: EntryChunk, before: int) -> None:
-        """Reject the bad entries before that place, along with the rows around them."""
+        """Reject bad entries before this index, together with the rows around them."""
         bad = []
         while self._bad < len(chunk.bad) and chunk.bad[self._bad][0] < before:
             bad.append(chunk.bad[self._bad])
@@ -211,7 +212,8 @@ class StreamReader(SplitReader):
             self._ctx.count(SKIPPED, len(bad))
             self._ctx.reject(rejected_rows(REJECTED, place, [record for _, record in bad]))
 
-    # --- on the I/O executor --------------------------------------------------------------------------
+    # --- on the I/O executor
+    # ----------------------------------------------------------------------------
 
     def _read(self) -> _Read:
         try:
@@ -221,7 +223,7 @@ class StreamReader(SplitReader):
                 self._close_entries()
 
     def _close_entries(self) -> None:
-        while self._entries:  # A call that ends just now looks here, too.
+        while self._entries:  # A call that ends at the same time runs this, too.
             self._entries.pop().close()
 
     def _read_next(self, source: StreamEntries) -> _Read:
@@ -235,7 +237,7 @@ class StreamReader(SplitReader):
             raise self._gone(f"the stream {stream!r} no longer exists")
         if any(found.last < seen for seen in (after, _id(self._split.last)) if seen is not None):
             raise self._gone(f"the stream {stream!r} was recreated: its last entry is {found.last}")
-        # More may come before the end.
+        # Until then, more entries may arrive before the end.
         finished = end is not None and len(found.entries) < asked and found.next >= end
         entries = list(found.entries)
         goes_on = bool(entries) and entries[0].id == after

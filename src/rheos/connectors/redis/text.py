@@ -1,4 +1,4 @@
-"""Values and commands as Redis takes them: bytes, made from columns."""
+"""Values and commands as bytes in Redis's form, built from columns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _HELD = (
 
 
 def check_fields(schema: Iterable[pa.Field]) -> None:
-    """Raises SchemaError where a column has no text."""
+    """Raise SchemaError if a column cannot be converted to strings."""
     for field in schema:
         if not any(is_a(field.type) for is_a in _HELD):
             raise SchemaError(
@@ -45,15 +45,15 @@ def check_fields(schema: Iterable[pa.Field]) -> None:
 
 
 def to_bytes(column: pa.Array) -> pa.Array:
-    """The column as `binary`; null stays null."""
+    """Return the column as `binary`; null stays null."""
     if not is_bytes(column.type):
         column = column.cast(pa.string())
     return column.cast(pa.binary())
 
 
 def as_fields(rows: Batch) -> dict[str, pa.Array]:
-    """Returns the columns of the rows as the fields of a hash: columns of `binary` by their names.
-    Raises InputError, naming column and record, for a time that has no text."""
+    """Return the rows' columns as fields of a hash: columns of `binary` by name. Raises InputError,
+    naming column and record, for a time that cannot be written as a string."""
     writable = with_writable_times(rows, "a string for Redis")
     return {name: to_bytes(writable.column(name)) for name in writable.schema.names}
 
@@ -61,8 +61,8 @@ def as_fields(rows: Batch) -> dict[str, pa.Array]:
 def from_bytes(
     columns: dict[str, pa.Array], rows: int, schema: pa.Schema
 ) -> tuple[Batch, npt.NDArray[np.int64] | None, list[tuple[int, str]]]:
-    """Rows of the schema, of columns of `binary`: those that fit, which they are (None for all), and
-    those that do not, with what is wrong."""
+    """Convert columns of `binary` to rows of the schema. Return the rows that fit, their indexes (None
+    for all), and the other rows with their errors."""
 
     def decode(i: int, j: int) -> Batch:
         arrays = []
@@ -84,7 +84,7 @@ def _cast(values: pa.Array, kind: pa.DataType) -> pa.Array:
     if is_bytes(kind):
         return values.cast(kind)
     text = values.cast(pa.string())
-    if pa.types.is_time(kind):  # Arrow has no such cast from text, but one of times of a day.
+    if pa.types.is_time(kind):  # Arrow casts strings to times of day only by way of a timestamp.
         text = pc.binary_join_element_wise("1970-01-01", text, " ").cast(pa.timestamp(kind.unit))
     return cast_text(text, kind)
 
@@ -103,7 +103,7 @@ NOTHING = pa.scalar(b"", pa.binary())
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Some commands, as they go over the wire."""
+    """Some commands in the form of Redis's protocol."""
 
     data: memoryview
     replies: Numbers
@@ -118,13 +118,13 @@ class Commands:
 
 
 def command(*arguments: bytes | str | int) -> bytes:
-    """A single one."""
+    """Encode a single command."""
     parts = [a if isinstance(a, bytes) else str(a).encode() for a in arguments]
     return b"*%d\r\n" % len(parts) + b"".join(map(bulk, parts))
 
 
 def bulk(value: bytes) -> bytes:
-    """As an argument."""
+    """Encode an argument."""
     return b"$%d\r\n%b\r\n" % (len(value), value)
 
 
@@ -145,7 +145,7 @@ def of_texts(rows: pa.Array, counts: Numbers) -> Commands:
 
 
 def argument(column: pa.Array) -> pa.Array:
-    """Bytes as arguments of a command; null stays null."""
+    """Encode values as arguments of commands; null stays null."""
     sizes = pc.binary_length(column).cast(pa.string()).cast(pa.binary())
     return concatenated(b"$", sizes, b"\r\n", column, b"\r\n")
 

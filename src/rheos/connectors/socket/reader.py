@@ -1,4 +1,4 @@
-"""Reads lines from a TCP server in a thread, and connects again where the connection is lost."""
+"""Reader of lines from a TCP server, in a thread, which reconnects if the connection is lost."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.connectors.rejected import SKIPPED
 from rheos.core.errors import InputError, RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")
-"""Why there is no connection, once for each time that it is lost."""
+"""Logger for the reason of a lost connection, once per loss."""
 
 MAX_LINE_BYTES = 1 << 20
 _RECEIVE_BYTES = 1 << 16
@@ -37,22 +37,22 @@ the connection is lost."""
 
 
 class LineCutter:
-    """Bytes as they come, into lines without their ends. A line that is too long is left out."""
+    """Splits received bytes into lines without line ends. Lines that are too long are dropped."""
 
     def __init__(self, *, max_bytes: int = MAX_LINE_BYTES, keep_blank: bool = False) -> None:
         self._max_bytes = max_bytes
         self._keep_blank = keep_blank
         self._begun = bytearray()
         self._skips = False
-        """Up to the next line end."""
+        """Whether to drop bytes up to the next line end."""
         self.too_long = 0
-        """Lines that were left out."""
+        """Number of dropped lines."""
 
     def cut(self, data: bytes) -> list[bytes]:
-        """The lines that end in `data`, in their order."""
+        """Return the lines that end in `data`, in order."""
         *ended, rest = data.split(b"\n")
         if ended:
-            # A line may come in many small pieces, and is joined once.
+            # A line may arrive in many small pieces, which are joined only once.
             ended[0] = bytes(self._begun) + ended[0]
             self._begun.clear()
             if self._skips:
@@ -102,11 +102,13 @@ class SocketReader(SplitReader):
     def close(self) -> None:
         self._closing.set()
         self._inbox.close()
-        with contextlib.suppress(OSError, AttributeError):  # It may be none, or closed just now.
+        # There may be no connection, or it was just closed.
+        with contextlib.suppress(OSError, AttributeError):
             self._connection.shutdown(socket.SHUT_RDWR)  # type: ignore[union-attr]
         self._thread.join(_END_WITHIN_S)
 
-    # --- the thread ----------------------------------------------------------------------------------
+    # --- the thread
+    # --------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         try:
@@ -127,7 +129,7 @@ class SocketReader(SplitReader):
             self._inbox.fail(unexpected(error))
 
     def _read_a_connection(self) -> tuple[bool, str]:
-        """Until it ends: whether anything came, and why it has ended."""
+        """Read from a new connection until it ends. Return whether data arrived, and why it ended."""
         try:
             connection = socket.create_connection(self._address, _CONNECT_WITHIN_S)
         except OSError as error:
@@ -173,9 +175,9 @@ class SocketReader(SplitReader):
 
 
 def _notice_its_end(connection: socket.socket) -> None:
-    """Has the system ask whether the server is still there. The reader sends nothing, so it would not
-    notice a machine that has vanished."""
+    """Enable keepalives. The reader sends nothing, so it would not notice if the server's machine is
+    lost."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in _KEEPALIVE.items():
-        if hasattr(socket, option):  # The names differ between systems.
+        if hasattr(socket, option):  # The names differ between operating systems.
             connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, option), value)

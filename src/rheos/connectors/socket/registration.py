@@ -1,4 +1,4 @@
-"""The registration of the connector `socket`."""
+"""Registration of the connector `socket`."""
 
 from rheos.connectors.registration import ConnectorRegistration
 

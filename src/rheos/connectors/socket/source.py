@@ -1,4 +1,4 @@
-"""A TCP server that writes lines, as a source. It has one split."""
+"""Source of lines from a TCP server. It has one split."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 @dataclass(frozen=True)
 class SocketSource(Source):
-    """Made by `source`."""
+    """Source that `socket.source` creates."""
 
     host: str
     port: int

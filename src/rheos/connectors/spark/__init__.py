@@ -1,5 +1,4 @@
-"""Spark's own data: DataFrames as sources, and how its types map to Arrow's and back.
+"""Spark's data: DataFrames as sources, and conversion between Spark's types and Arrow's.
 
-What is imported with `import rheos` does not import PySpark; it is imported where a DataFrame is at
-hand.
+`import rheos` does not import PySpark. Rheos imports it when a program passes a DataFrame.
 """

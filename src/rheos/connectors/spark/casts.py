@@ -1,4 +1,4 @@
-"""Casts of rows whose types are the same to Spark, but not to Arrow; nested as deep as they may be."""
+"""Casts between Arrow types that are the same type in Spark, at any depth of nesting."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
 
 def cast_rows(rows: Rows, schema: pa.Schema) -> Rows:
-    """The rows by another schema, column by column in their order. Raises InputError, naming the
-    column, where a value has no place in it."""
+    """Convert rows to another schema, column by column in their order. Raises InputError, naming the
+    column, if a value does not fit."""
     assert rows.num_columns == len(schema), (rows.schema, schema)
     if rows.schema.equals(schema):
         return rows
@@ -86,7 +86,7 @@ def _cast_list(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _offsets(array: pa.Array) -> tuple[pa.Array, int, int]:
-    """The offsets of a list or map array, from 0, and the range of its children that they cover."""
+    """Return the offsets of a list or map array, from 0, and the range of children in use."""
     offsets = array.offsets.to_numpy(zero_copy_only=False)
     begin, end = (int(offsets[0]), int(offsets[-1])) if len(offsets) else (0, 0)
     if end - begin > np.iinfo(np.int32).max:

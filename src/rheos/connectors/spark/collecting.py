@@ -27,22 +27,21 @@ def reason_of(error: BaseException) -> str:
 
 
 _LAST = "__last"
-"""The column that is true in the trailer alone."""
+"""Column that is true only in the last row."""
 
 
 @dataclass(frozen=True)
 class CollectedFrame:
     rows: Sequence[Row]
-    """By their partitions, and in the order that they have there."""
+    """Rows ordered by partition, and within a partition as they are there."""
     tasks: int
     """Number of partitions that Spark reports to have computed."""
 
 
 def collected(frame: DataFrame) -> CollectedFrame:
-    """All rows of the frame. They are held in the memory of the JVM and then of this process: there
-    must be few, or they must be known to fit.
+    """Return all rows of the frame. They must fit into the memory of the JVM and of this process.
 
-    Raises JobFailedError where not all of them came, and what Spark raises.
+    Raises JobFailedError if not all of them arrived, and Spark's errors.
     """
     sent = _with_trailer(frame)
     rows = sent.collect()
@@ -52,7 +51,7 @@ def collected(frame: DataFrame) -> CollectedFrame:
 
 
 def collected_table(frame: DataFrame) -> pa.Table:
-    """The same as an Arrow table, all of whose columns may be null."""
+    """Return all rows as an Arrow table with nullable columns. Raises as `collected` does."""
     try:
         rows = _with_trailer(frame).toArrow()
     except ConnectionError:

@@ -1,11 +1,11 @@
-"""A DataFrame as a source; a streaming one is one of `stream.py`.
+"""DataFrames as sources. Streaming DataFrames are in `stream.py`.
 
-The batch runtime reads the DataFrame itself. The other runtimes read it again and again, where they
-were, and a DataFrame may give other rows each time, in another order: so its rows are first written
-down (`staging.py`), once in the life of a job.
+The batch runtime reads the DataFrame directly. The other runtimes must be able to read it again from
+any position, but a DataFrame may return other rows each time, in another order. So its rows are staged
+first (`staging.py`), once in the life of a job.
 
-A DataFrame has no order, so none of its rows is ever late: in batch they are taken as one, elsewhere
-each file that is staged holds its rows in the order of event time.
+A DataFrame has no order, so none of its rows is ever late: the batch runtime reads it as a whole, and
+staged files are sorted by event time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def dataframe_source(frame: Any, event_time: str | None = None) -> DataFrameSour
 
 
 def stream_source(frame: Any, settings: StreamSettings) -> StreamSource:
-    """The source of a streaming DataFrame's rows. Raises as `dataframe_source` does."""
+    """Create the source of a streaming DataFrame's rows. Raises as `dataframe_source` does."""
     if not _checked(frame).isStreaming:
         raise ProgramError(
             "this DataFrame is bounded, but env.from_stream() reads a streaming one",
@@ -54,13 +54,13 @@ def stream_source(frame: Any, settings: StreamSettings) -> StreamSource:
 
 @dataclass(frozen=True, eq=False)
 class DataFrameSource(Source):
-    """Made by `dataframe_source`. It stays on the driver: what workers read is what it staged."""
+    """Source that `dataframe_source` creates. It stays on the driver; workers read staged files."""
 
     frame: Any
-    """A classic pyspark.sql.DataFrame, whose columns are those of `schema`, in their order."""
+    """Classic pyspark.sql.DataFrame, whose columns are those of `schema`, in the same order."""
     schema: pa.Schema
     event_time: str | None
-    """The column that the staged rows are ordered by."""
+    """Column by which the staged rows are sorted."""
     bounded: bool = field(default=True, init=False)
 
     def session(self) -> Any:
@@ -70,7 +70,8 @@ class DataFrameSource(Source):
         return "the job stages its rows first"
 
     def staged(self, folder: str) -> Source:
-        from rheos.connectors.spark.staging import staged  # Only jobs with a DataFrame need it.
+        # Only jobs with a DataFrame need this module.
+        from rheos.connectors.spark.staging import staged
 
         return staged(self.frame, self.schema, self.event_time, folder)
 
@@ -91,10 +92,10 @@ class DataFrameSource(Source):
 
 
 def ordered_by(source: Source, on: TimeColumn) -> Source:
-    """The source, with DataFrames in it ordered by the column: so that none of their rows is late, and
-    of a streaming one none that is ahead of those of the batches before.
+    """Return the source with its DataFrames sorted by the column, so that none of their rows is late.
+    Rows of a streaming DataFrame are sorted within each micro-batch.
 
-    Raises ProgramError where a DataFrame has another event time.
+    Raises ProgramError if a DataFrame has another event time.
     """
     if isinstance(source, HybridSource):
         return replace(source, parts=tuple(ordered_by(part, on) for part in source.parts))
@@ -123,13 +124,13 @@ def _stream_ordered_by(source: StreamSource, on: TimeColumn) -> StreamSource:
     return replace(source, event_time=on.name)
 
 
-# --- what is checked when it is written -----------------------------------------------------------
+# --- checks when the program is built ----------------------------------------------------------------
 
 
 def _checked(frame: Any) -> Any:
     from pyspark.sql import DataFrame
 
-    # Only a Spark Connect DataFrame comes from there, and its package need not be installed.
+    # Only Spark Connect DataFrames have such a class, and the package need not be installed.
     if any(base.__module__.startswith("pyspark.sql.connect.") for base in type(frame).__mro__):
         raise ConfigurationError(
             "this is a DataFrame of Spark Connect, whose session cannot run long-lived tasks",

@@ -1,17 +1,16 @@
-"""The rows of a DataFrame, written down as Parquet files, so that they can be read again as they are.
+"""Staging of a DataFrame: its rows are written to Parquet files, so that they can be read again.
 
-    <folder>/<staging>/00000-17.parquet     a file for each task; each is ordered by event time
-    <folder>/manifest.json                  put last, if absent: what it lists is the staging
+    <folder>/<staging>/00000-17.parquet     one file per task, sorted by event time
+    <folder>/manifest.json                  written last, if absent: it lists the files of the staging
 
-A staging is there when its manifest is; what was left of one that was not finished goes when another
-is. A job that is started again takes what is there, and never asks the DataFrame again, as that may
-give other rows by now. What is read is checked block by block against the manifest
-(`staging_manifest.py`).
+A staging exists once its manifest does; leftovers of unfinished ones are removed then. A restarted job
+reads the existing staging. It never evaluates the DataFrame again, which may return other rows by now.
+Every block that is read is checked against the manifest (`staging_manifest.py`).
 
-Rows are dealt out to the files in turn, so that every file spans the whole time. Each is a split: all
-of them advance side by side, and the watermark with them, so that windows of the past fire while the
-past is read. Spark's tasks write the files themselves, by Arrow: it keeps types that Spark's own
-Parquet has not. Nothing is brought to the driver but a line for each file.
+Rows are distributed to the files in turn, so that every file covers the whole time span. Each file is a
+split: all advance together, and so does the watermark, so that windows fire while the past is read.
+Spark's tasks write the files themselves, through Arrow, which preserves types that Spark's own Parquet
+does not have. The driver receives only one row per file.
 """
 
 from __future__ import annotations
@@ -57,8 +56,8 @@ from rheos.core.times import TimeColumn
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16
-"""A DataFrame is cut into a file for each MiB that Spark expects of it, but into no more than this, or
-than there are slots: as many as a single subtask reads side by side."""
+"""Maximum number of files, or the number of slots if that is larger. It is the number that a subtask
+reads at a time. Spark's estimate of the DataFrame's size gives one file per MiB."""
 
 
 class FileAt(msgspec.Struct, frozen=True, array_like=True):
@@ -67,7 +66,7 @@ class FileAt(msgspec.Struct, frozen=True, array_like=True):
     path: str
     first_ms: int | None
     rows: int | None = None
-    """None in splits of 0.1.0; without checksums the file is of a staging of 0.1.0."""
+    """Number of rows; None in splits of 0.1.0. Without checksums, the file is of a staging of 0.1.0."""
     size_bytes: int | None = None
     checksums: bytes | None = None
 
@@ -77,7 +76,7 @@ class FileAt(msgspec.Struct, frozen=True, array_like=True):
 
 @dataclass(frozen=True)
 class StagedSource(Source):
-    """The files of one staging. The id of a split begins with that of its staging."""
+    """Files of one staging. The id of a split begins with that of its staging."""
 
     folder: str
     staging: str
@@ -96,8 +95,8 @@ class StagedSource(Source):
         ]
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
-        # A savepoint that was taken elsewhere has a staging of its own: that is read on, and this one,
-        # which holds the same rows or what became of them, is not read in addition.
+        # A savepoint of another checkpoint directory refers to its own staging. The job continues with
+        # that one, and does not read this one, which contains the same rows or a later state of them.
         others = {_staging_of(name) for name in known} - {self.staging}
         return [] if others else splits
 
@@ -125,7 +124,7 @@ def file_at(folder: str, file: StagedFile) -> FileAt:
 def open_staged(
     file: FileAt, schema: pa.Schema, position: bytes | None, ctx: ReaderContext
 ) -> SplitReader:
-    """A reader of the rows, which are of the schema."""
+    """Return a reader of the rows, which have this schema."""
     start = parquet.START if position is None else position
     decoder = parquet.ParquetDecoder(
         file.path, stored_schema(schema), position=start, opened=partial(_opened, file)
@@ -134,7 +133,7 @@ def open_staged(
 
 
 def _opened(staged: FileAt) -> pq.ParquetFile:
-    """Raises InputError where it is not what was written."""
+    """Open a staged file. Raises InputError if it is not the file that was written."""
     checked = None
     if staged.size_bytes is not None and staged.checksums is not None:
         checked = partial(CheckedFile, size_bytes=staged.size_bytes, checksums=staged.checksums)
@@ -224,7 +223,7 @@ def stage(
         staged_ms=now_ms,
     )
     put_manifest(system, root, manifest)
-    # Another driver may have been quicker: what is there is what counts.
+    # Another driver may have been faster: the manifest that exists counts.
     there = read_manifest(system, root)
     assert there is not None
     return there
@@ -236,7 +235,7 @@ def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedF
     from rheos.connectors.spark.collecting import collected
 
     schema = task.schema
-    # By their places: Spark takes `a` and `A` for one, and takes a dot for a path.
+    # Columns are numbered: Spark equates `a` and `A`, and reads a dot as a path.
     columns = [f"c{i}" for i in range(len(schema))]
     rows = frame.toDF(*columns).repartition(files)
     if task.event_time is not None:
@@ -258,7 +257,7 @@ def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedF
             hint="filter out such rows, as with df.filter(col(...).isNotNull()), or fill in the column",
         )
     if not lines:
-        # Every staging has a split, so that checkpoints can name it.
+        # Every staging has at least one split, so that checkpoints can name it.
         empty = StagingWriter(task, "00000-0.parquet")
         empty.finish()
         return [empty.finished()]
@@ -284,7 +283,7 @@ def _python_part(text: str) -> str:
 def check_same(
     found: pa.Schema, found_time: str | None, wanted: pa.Schema, wanted_time: str | None, folder: str
 ) -> None:
-    """The job goes on from rows that were staged before: they must be of the DataFrame there is now."""
+    """Raise SchemaError if the DataFrame differs from the one whose rows were staged earlier."""
     if found.equals(wanted) and found_time == wanted_time:
         return
     if found_time != wanted_time:

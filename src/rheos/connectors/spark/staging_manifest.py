@@ -1,8 +1,8 @@
-"""The manifest of a staging, and the removal of leftover files.
+"""Manifest of a staging, and removal of leftover files.
 
-    {"format": 2, "crc32": ..., "staging": {"of": ..., "staging": ..., "schema": ..., "files": [...]}}
+{"format": 2, "crc32": ..., "staging": {"of": ..., "staging": ..., "schema": ..., "files": [...]}}
 
-It contains the name of its folder, and the size and checksums of each file. Rheos opens and removes
+It contains the identity of its folder, and the size and checksums of each file. Rheos opens and removes
 only files whose names follow its own pattern. It removes files only if the manifest is intact and all
 listed files exist. Format 1, of Rheos 0.1.0, had neither envelope nor checksums: Rheos reads it, but
 removes nothing based on it.
@@ -36,17 +36,17 @@ class StagedFile(msgspec.Struct, frozen=True):
     name: str
     rows: int
     first_ms: int | None
-    """The least event time; None without rows or event time."""
+    """Smallest event time; None without rows or event time."""
     size_bytes: int | None = None
-    """None in format 1, and so the checksums."""
+    """Size of the file; None, like the checksums, in format 1."""
     checksums: bytes | None = None
     last_ms: int | None = None
-    """The greatest event time; None as `first_ms`, and in stagings of 0.1.0."""
+    """Largest event time; None without rows or event time, and in stagings of 0.1.0."""
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     of: str
-    """Identity of its folder: job and operator."""
+    """Identity of the folder: job and operator."""
     staging: str
     schema: bytes
     event_time: str | None
@@ -88,7 +88,7 @@ def read_manifest(system: Any, root: str) -> Manifest | None:
 
 
 def decode_manifest(data: bytes, root: str) -> Manifest:
-    """Raises UnrestorableError where it is damaged, or is that of another folder."""
+    """Decode a manifest. Raises UnrestorableError if it is damaged or belongs to another folder."""
     sealed = _sealed(root)
     manifest = _of_format_1(data, root) or _opened(data, sealed)
     if problem := _problem(manifest, root):
@@ -97,13 +97,13 @@ def decode_manifest(data: bytes, root: str) -> Manifest:
 
 
 def put_manifest(system: Any, root: str, manifest: Manifest) -> None:
-    """Writes it, unless there is one."""
+    """Write the manifest, unless one exists."""
     data = _sealed(root).seal(msgspec.json.encode(manifest), FORMAT)
     put_if_absent(system, f"{root}/{MANIFEST}", data)
 
 
 def put_if_absent(system: Any, path: str, data: bytes) -> None:
-    """Whole, or not at all. What is there stays."""
+    """Write a file atomically. An existing file is kept."""
     with suppress(FileExistsError):
         if "file" not in system.protocol:
             system.pipe_file(path, data, mode="create")
@@ -136,7 +136,7 @@ def remove_leftovers(system: Any, root: str, manifest: Manifest) -> None:
 
 
 def remove_whole(system: Any, root: str, manifest: Manifest) -> None:
-    """Removes a staging that nothing needs any more: what its manifest lists, then the manifest."""
+    """Remove a staging that is not needed any more: the files in its manifest, then the manifest."""
     folder = f"{root}/{manifest.staging}"
     for file in manifest.files:
         with suppress(FileNotFoundError):
@@ -144,13 +144,13 @@ def remove_whole(system: Any, root: str, manifest: Manifest) -> None:
     with suppress(FileNotFoundError):
         system.rm_file(f"{root}/{MANIFEST}")
     for each in (folder, root):
-        # An object store has no folders to remove.
+        # object stores have no folders to remove
         with suppress(OSError, NotImplementedError):
             system.rmdir(each)
 
 
 def remove_staging(system: Any, root: str, staging: str) -> None:
-    """Removes one of our own that has failed."""
+    """Remove a failed staging of this process."""
     with suppress(OSError):
         _remove_files(system, f"{root}/{staging}", frozenset())
 
@@ -166,7 +166,7 @@ def _remove_files(system: Any, folder: str, kept: frozenset[str] | set[str]) -> 
         else:
             left += 1
     if not left:
-        # An object store has no folders to remove.
+        # object stores have no folders to remove
         with suppress(OSError, NotImplementedError):
             system.rmdir(folder)
 
@@ -179,7 +179,7 @@ def _is_folder(info: Any) -> bool:
     return info["type"] == "directory" and not info.get("islink")
 
 
-# --- what is checked before it is believed --------------------------------------------------------
+# --- checks of a decoded manifest -------------------------------------------------------------------
 
 
 def _sealed(root: str) -> Sealed:

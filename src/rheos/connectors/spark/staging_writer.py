@@ -52,10 +52,10 @@ class WriteTask:
 
 
 def shipped(task: WriteTask) -> Any:
-    """The function for `mapInArrow`."""
+    """Return the function for `mapInArrow`."""
     paths = [path for path in sys.path if path]
 
-    # A nested function is pickled by value, and learns the driver's paths before it imports anything.
+    # A nested function is pickled by value, and sets the driver's sys.path before it imports anything.
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import sys
 
@@ -110,7 +110,7 @@ class StagingWriter:
         self.first_ms: int | None = None
         self.last_ms: int | None = None
         self.bad: str | None = None
-        """A record without event time."""
+        """A record without event time, if there is one."""
 
     def write(self, batch: Batch) -> None:
         if self._task.event_time is not None and not self._has_times(batch, self._task.event_time):
@@ -173,7 +173,7 @@ class StagingWriter:
         )
 
     def close(self) -> None:
-        """After an error: what was written counts for nothing, and is removed by the driver."""
+        """Close the file after an error. The driver removes what was written."""
         if self._file is not None:
             self._file.close()
 
@@ -182,7 +182,7 @@ class StagingWriter:
 
 
 def stored_schema(schema: pa.Schema) -> pa.Schema:
-    """Columns are named by their place, as a path in Parquet has dots of its own."""
+    """Return the schema with numbered columns, because Parquet reads a dot in a name as a path."""
     return pa.schema([pa.field(f"c{i}", _stored_type(f.type)) for i, f in enumerate(schema)])
 
 

@@ -53,15 +53,15 @@ def stream_settings(
 
 @dataclass(frozen=True, eq=False)
 class StreamSource(Source):
-    """Made by `dataframe.stream_source`. It stays on the driver: what workers read is what the query
-    has staged."""
+    """Source that `dataframe.stream_source` creates. It stays on the driver; workers read the rows that
+    the query has staged."""
 
     frame: Any
-    """A classic streaming pyspark.sql.DataFrame. Its columns are those of `schema`, in their order."""
+    """Classic streaming pyspark.sql.DataFrame. Its columns are those of `schema`, in the same order."""
     schema: pa.Schema
     settings: StreamSettings
     event_time: str | None = None
-    """The column that the rows of a batch are ordered by."""
+    """Column by which the rows of a batch are sorted."""
     bounded: bool = field(default=False, init=False)
     event_time_behind: bool = field(default=False, init=False)
 
@@ -78,7 +78,8 @@ class StreamSource(Source):
         return "a Spark query stages its rows for this job"
 
     def staged(self, folder: str) -> Source:
-        from rheos.connectors.spark.stream_query import StreamQuery  # Only streams of Spark need it.
+        # Only jobs with a Spark stream need this module.
+        from rheos.connectors.spark.stream_query import StreamQuery
 
         return StreamQuery(self.frame, self.schema, self.event_time, self.settings, folder).started()
 
