@@ -1,11 +1,11 @@
-"""Sinks that write at once, and whose target may be away: at least once, without holding up the job.
+"""Sinks that deliver rows immediately, at least once, and do not block the job if their target is down.
 
-Rows are delivered as they come. If the target is unavailable, the rows that it has not confirmed go to
-a file next to the job's checkpoints, and so do all rows after them. The file of an epoch is delivered
-once its checkpoint is complete, and that is retried until it succeeds. When no older file waits any
-more, the writer delivers what it has gathered since, in order, and then writes at once again.
+If the target is unavailable, the rows that it has not confirmed go to a file next to the job's
+checkpoints, and so do all later rows. The file of an epoch is delivered once its checkpoint is
+complete, with retries until it succeeds. When no older file is left, the writer delivers the rows that
+it has staged since, in order, and then delivers immediately again.
 
-    delivering ──(UnavailableError)──> spilling ──(all earlier epochs are delivered)──> delivering
+delivering ──(UnavailableError)──> spilling ──(all earlier epochs are delivered)──> delivering
 """
 
 from __future__ import annotations
@@ -37,26 +37,26 @@ SERVER_AWAY = "server_away"
 Count: TypeAlias = Callable[[str, int], None]
 
 PATIENCE_MS = 1_000
-"""Milliseconds for which a writer retries in place before its rows are staged. A call that took longer
-is not made again."""
+"""Milliseconds for which a writer retries before it stages its rows. A call that took longer is not
+repeated."""
 AHEAD_BYTES = 256 << 20
 """Maximum bytes staged while a commit runs or is retried, unless the commit itself is larger. At this
 limit the writer accepts no more rows, and they wait."""
 _TOGETHER_BYTES = 4 << 20
-"""Size of the epochs that are delivered before they are noted."""
+"""Size of the epochs that are delivered before they are recorded as delivered."""
 _FILE = re.compile(r"\d+/[0-9a-f]{12}-\d+\.arrow")
 _DONE = ".done"
 
 
 class TargetDelivery(ABC):
-    """Delivers rows to a target, in their order. What it raises once ends its use."""
+    """Delivers rows to a target, in order. It must not be used after it has raised an error."""
 
     settled_rows: int = 0
-    """Number of rows that the target has confirmed, the first ones that were written."""
+    """Number of rows that the target has confirmed; rows are confirmed in order."""
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Deliver rows, now or later. Raises UnavailableError once its patience is over."""
+        """Deliver rows, now or later. Raises UnavailableError once its retry budget is spent."""
 
     @abstractmethod
     def settle(self) -> None:
@@ -64,15 +64,15 @@ class TargetDelivery(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Let go of the connection. What is not settled may be lost."""
+        """Close the connection. Rows that are not confirmed may be lost."""
 
     def succeed(self, before: TargetDelivery) -> None:
-        """Take over what the delivery before this one, of the same writer, knows of the target."""
+        """Take over what the writer's previous delivery knows about the target."""
 
 
 @dataclass(frozen=True)
 class SpillingSink(Sink):
-    """A sink that delivers at once, and stages rows while its target is away."""
+    """Sink that delivers rows immediately, and stages them while its target is down."""
 
     retry_for_ms: int
     """How long to retry an unavailable target on the driver, which has no other retries."""
@@ -100,7 +100,7 @@ class SpillingSink(Sink):
 
 
 class SpilledEpoch(msgspec.Struct, frozen=True):
-    """The committable: the rows that one writer staged at the barrier of one checkpoint."""
+    """Committable: the rows that one writer staged at the barrier of one checkpoint."""
 
     attempt: int
     checkpoint: int
@@ -116,9 +116,8 @@ _decoder = msgspec.msgpack.Decoder(SpilledEpoch)
 
 
 def decode_spilled(committable: bytes) -> SpilledEpoch:
-    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that no writer
-    creates.
-    """
+    """Decode a committable. Raises UnrestorableError if it is damaged, or contains a path that no
+    writer creates."""
     try:
         epoch = _decoder.decode(committable)
         if _FILE.fullmatch(epoch.file.path) is None or epoch.file.rows <= 0:
@@ -132,7 +131,7 @@ def decode_spilled(committable: bytes) -> SpilledEpoch:
 
 
 class SpillingWriter(SinkWriter):
-    """Delivers rows, or stages them while the target is away."""
+    """Writer that delivers rows, or stages them while the target is down."""
 
     def __init__(self, sink: SpillingSink, ctx: SinkContext) -> None:
         self._sink = sink
@@ -141,14 +140,14 @@ class SpillingWriter(SinkWriter):
         self._delivery = self._new_delivery()
         self._unsettled: list[Batch] = []
         self._settled_rows = 0
-        """Number of rows that are settled, and not in `_unsettled` any more."""
+        """Number of rows that are confirmed and were removed from `_unsettled`."""
         self._file: StagedFileWriter | None = None
-        """While rows are staged: their file."""
+        """Writer of staged rows while the target is down; None while rows are delivered."""
         self._number = 0
         self._epoch_bytes = 0
         self._staged_bytes = 0
         self._waiting: set[int] = set()
-        """The epochs that are staged and were not committed at the last barrier."""
+        """Checkpoints of staged epochs that were not committed at the last barrier."""
         self._room = StagingRoom(AHEAD_BYTES)
         self._committer = OwnSpilledCommitter(sink, self._room) if sink.folder else None
 
@@ -233,7 +232,7 @@ class SpillingWriter(SinkWriter):
         self._staged_bytes += batch.nbytes
 
     def _end_epoch(self, checkpoint: CheckpointId) -> list[bytes]:
-        """Stage what the file has; or deliver it, if the target has all that is older again."""
+        """Stage the file's rows as an epoch; or deliver them, if the target has all older rows."""
         assert self._file is not None
         assert self._committer is not None
         is_back = self._committer.committed and not self._waiting
@@ -255,7 +254,7 @@ class SpillingWriter(SinkWriter):
         return [SpilledEpoch(self._ctx.attempt, checkpoint, file, size_bytes).encoded()]
 
     def _deliver(self, file: StagedRowsFile) -> bool:
-        """Deliver a file in place. Returns False if the target is away again."""
+        """Deliver a file immediately. Return False if the target is down again."""
         folder = SinkFolder(self._sink.folder)
         try:
             for batch in read_staged(folder, file):
@@ -283,7 +282,7 @@ class SpillingWriter(SinkWriter):
 
 
 class SpilledCommitter(Committer):
-    """Delivers staged rows. A file that is delivered is replaced by a note of it."""
+    """Committer that delivers staged rows. A note replaces the file of a delivered epoch."""
 
     for_outages: ClassVar[bool] = True
 
@@ -334,7 +333,7 @@ class SpilledCommitter(Committer):
         try:
             yield from read_staged(folder, epoch.file)
         except (OSError, pa.ArrowInvalid) as error:
-            if folder.exists(path + _DONE):  # Another committer was first.
+            if folder.exists(path + _DONE):  # Another committer was faster.
                 return
             raise UnrestorableError(
                 f"{epoch.file.rows} rows that were staged for checkpoint {epoch.checkpoint} cannot be "
@@ -361,13 +360,13 @@ class SpilledCommitter(Committer):
 
 
 class OwnSpilledCommitter(SpilledCommitter):
-    """The committer of a task, for what its own writer stages. Its caller retries it."""
+    """Committer of a task, for the epochs of its own writer. Its caller retries."""
 
     def __init__(self, sink: SpillingSink, room: StagingRoom) -> None:
         super().__init__(sink, patience_ms=0)
         self._room = room
         self.committed: set[int] = set()
-        """The epochs that were committed since the target was away last."""
+        """Checkpoints of epochs that were committed since the target was last down."""
 
     def commit(self, committables: Sequence[bytes]) -> None:
         epochs = list(map(decode_spilled, committables))
@@ -381,7 +380,7 @@ class OwnSpilledCommitter(SpilledCommitter):
         self._room.end(sizes)
 
     def counted(self) -> Counter[str]:
-        """Return what was counted since the last call."""
+        """Return the counts since the last call, and reset them."""
         counts, self._counts = self._counts, Counter()
         return counts
 

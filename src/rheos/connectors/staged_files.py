@@ -33,37 +33,40 @@ from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
 from rheos.core.protocol.elements import Batch
 
-# --- the bound on what a writer stages ----------------------------------------------------------------
+# --- limit of what a writer stages
+# ----------------------------------------------------------------------
 
 
 class StagingRoom:
     """Decides whether a writer may stage more. One thread stages, another commits."""
 
     def __init__(self, ahead_bytes: int) -> None:
-        """`ahead_bytes`: how much a writer may stage beyond a commit that has not succeeded, unless the
-        commit itself is larger."""
+        """Create a limit. `ahead_bytes` is how much a writer may stage beyond a commit that has not
+        succeeded, unless the commit itself is larger."""
         self._ahead_bytes = ahead_bytes
         self._lock = threading.Lock()
-        # Under the lock:
+        # Attributes guarded by the lock:
         self._under_way_bytes: int | None = None
-        """Size of the epochs of the commit that runs or is to be retried; None without one."""
+        """Bytes of the epochs of the commit that runs or is to be retried; None without one."""
         self._taken = 0
-        """Number of the newest epoch that a commit was begun for."""
+        """Newest checkpoint for which a commit was begun."""
         self._taken_bytes = 0
-        """Size of all epochs up to that."""
+        """Size of all epochs up to that checkpoint."""
 
     def has_room(self, staged_bytes: int) -> bool:
         """Return whether the writer may stage more now. `staged_bytes` is the size of everything that
         it has staged since it was opened."""
         with self._lock:
             if self._under_way_bytes is None:
-                return True  # The barrier for the next commit may be among what waits: it is taken.
+                # The barrier that starts the next commit may be behind the waiting rows, so they are
+                # accepted.
+                return True
             ahead_bytes = staged_bytes - self._taken_bytes
             return ahead_bytes <= max(self._ahead_bytes, self._under_way_bytes)
 
     def begin(self, sizes: Mapping[int, int]) -> None:
-        """Record that a commit begins. `sizes`: bytes of its epochs, by checkpoint. A retry makes no
-        more room than the first try did."""
+        """Record that a commit begins. `sizes` has the bytes of its epochs by checkpoint. A retry does
+        not change the limit."""
         with self._lock:
             if self._under_way_bytes is None:
                 self._under_way_bytes = self._take(sizes)
@@ -76,7 +79,7 @@ class StagingRoom:
             self._under_way_bytes = None
 
     def _take(self, sizes: Mapping[int, int]) -> int:
-        """Count epochs as taken. Returns the size of those that were not, in bytes."""
+        """Count epochs as part of a commit. Returns the bytes of those that were not counted yet."""
         size_bytes = sum(size for checkpoint, size in sizes.items() if checkpoint > self._taken)
         self._taken_bytes += size_bytes
         self._taken = max(self._taken, *sizes) if sizes else self._taken
@@ -138,7 +141,7 @@ class StagedFileWriter:
     def abandon(self) -> None:
         """Remove the open file, if there is one."""
         if self._open is not None:
-            with contextlib.suppress(OSError):  # The disk may be full; the file goes anyway.
+            with contextlib.suppress(OSError):  # The disk may be full; the file is removed in any case.
                 self._open[0].close()
             self._open = None
             self._folder.remove(self._path)

@@ -1,5 +1,5 @@
-"""Rows of a table in memory, looked up by key: a table that the program has, or one that is loaded on
-the worker, and loaded anew from time to time."""
+"""Lookup of rows by key in a table in memory, which the program passes, or a loader returns on the
+worker, at first and then at intervals."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _PLACE = "place"
 
 @dataclass(frozen=True, eq=False)
 class TableLookup(Lookup):
-    """Made by `lookup_table`."""
+    """Lookup that `lookup_table` creates."""
 
     keys: tuple[str, ...]
     schema: pa.Schema
     key_schema: pa.Schema
     table: pa.Table | None
-    """With the columns of key and rows; None where there is a loader."""
+    """Columns of keys and rows; None if there is a loader."""
     loader: Callable[[], Any] | None = None
     reload_every_us: int | None = None
 
@@ -67,7 +67,7 @@ class _TableClient(LookupClient):
         names = [f"key.{number}" for number in range(len(lookup.keys))]
         columns = [pl.Series(column) for column in keys.columns]
         asked = pl.DataFrame(
-            # A number that the table's type cannot hold has no row there.
+            # A number out of the range of the table's type becomes null, and is not found.
             [
                 column.rename(name).cast(frame[name].dtype, strict=False)
                 for name, column in zip(names, columns, strict=True)
@@ -99,7 +99,7 @@ class _TableClient(LookupClient):
 
 
 def _named(lookup: TableLookup, table: pa.Table) -> pl.DataFrame:
-    """With names that meet none of the user's."""
+    """Rename the columns so that they cannot collide with the user's."""
     keys = {key: f"key.{number}" for number, key in enumerate(lookup.keys)}
     columns = [*lookup.keys, *lookup.schema.names]
     names = [keys.get(name, f"value.{name}") for name in columns]

@@ -83,8 +83,8 @@ def sink(
 
 @dataclass(frozen=True)
 class TableSink(Sink):
-    """Made by `sink`. What is really written is made of it when the job is submitted, by a look at the
-    table."""
+    """Sink that `tables.sink` creates. When the job is submitted, Rheos inspects the table and derives
+    the actual sink from it."""
 
     target: str
     is_path: bool

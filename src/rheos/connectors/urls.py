@@ -15,11 +15,11 @@ _ENCODE = (
 
 
 def url_parts(url: object, schemes: Collection[str], system: str, hint: str) -> SplitResult:
-    """The parts of a URL with one of these schemes, whose `hostname` and `port` can be read.
+    """Parse a URL with one of these schemes. `hostname` and `port` of the result are valid.
 
-    `system` is what it is to be of ("a Redis"), and `hint` how it is written. Raises ProgramError,
-    which shows no part of it: with a `/`, `?` or `#` in a password, parts of that come out as the port,
-    the path, or the fragment.
+    `system` names what the URL refers to ("a Redis"), and `hint` shows its form. Raises ProgramError,
+    which shows no part of the URL: if a password contains `/`, `?` or `#`, parts of it appear in the
+    port, the path, or the fragment.
     """
     if not isinstance(url, str):
         raise ProgramError(f"url= is a {type(url).__name__}, not the URL of {system}", hint=hint)
@@ -40,7 +40,7 @@ def url_parts(url: object, schemes: Collection[str], system: str, hint: str) -> 
 
 
 def check_header_value(name: str, value: object) -> None:
-    """Raises ProgramError where a header cannot carry the value of the argument `name`."""
+    """Raise ProgramError if a header cannot contain the value of the argument `name`."""
     is_text = isinstance(value, str) and value and value.isascii() and value.isprintable()
     if not is_text or value != str(value).strip():
         raise ProgramError(

@@ -1,4 +1,4 @@
-"""Sources and readers around others: the contract is the inner one's, but for what a subclass says."""
+"""Base classes of sources and readers that wrap others and forward all other calls to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rheos.core.times import TimeColumn
 
 @dataclass(frozen=True, eq=False)
 class WrappedSource(Source):
-    """Base of sources that watch or change how another is read: frozen dataclasses, too."""
+    """Base of sources that observe or change how another is read. Subclasses are frozen dataclasses."""
 
     source: Source
 
@@ -90,9 +90,8 @@ class WrappedSource(Source):
 
 
 class WrappedReader(SplitReader):
-    """Base of readers that wrap another reader: a subclass defines `poll`. Lag and places of rows are
-    not passed on, because not every row of the inner reader need count.
-    """
+    """Base of readers that wrap another reader: a subclass defines `poll`. Lag and coordinates of rows
+    are not forwarded, because some rows of the inner reader may not count."""
 
     def __init__(self, reader: SplitReader) -> None:
         self._reader = reader

@@ -1,7 +1,7 @@
 """Formats of payloads (the value of a message, a line of a file): `rh.formats`.
 
 `core/formats/contract.py` defines what a format is. Formats of other distributions are attributes of
-this package, too, by the names that they register (`registration.py`).
+this package, too, under their registered names (`registration.py`).
 """
 
 import typing as _typing

@@ -1,8 +1,8 @@
 """Arrow IPC: a payload is a whole stream, a schema followed by any number of rows.
 
-The fastest format there is: rows are not decoded, but referred to. Columns are found by their names and
-must have the types of the schema; strings and bytes may also be dictionary-encoded, or views.
-Compressed buffers are refused, because they can claim any size: let the transport compress.
+This is the fastest format: rows are not decoded or copied. Columns are found by name and must have the
+types of the schema; strings and bytes may also be dictionary-encoded, or views. Compressed buffers are
+refused, because they can claim any size: let the transport compress.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -54,7 +54,7 @@ MAX_ROWS = 1 << 24
 """Maximum rows of one payload. A byte could hold eight rows of a boolean column, and each row takes
 many bytes in addition to its columns."""
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
-"""Kinds of message in Arrow's Message.fbs."""
+"""Types of messages in Arrow's Message.fbs."""
 
 
 @located_at_call
@@ -87,7 +87,7 @@ def arrow(*, rows_per_payload: int = 1000) -> ArrowFormat:
 
 @dataclass(frozen=True)
 class ArrowFormat(Format):
-    """Made by `arrow`."""
+    """Format that `arrow` creates."""
 
     rows_per_payload: int = 1000
 
@@ -114,7 +114,7 @@ class ArrowFormat(Format):
 
 
 def _holds(kind: pa.DataType) -> bool:
-    """Whether each value of the type takes at least a bit, so that rows are bounded by bytes."""
+    """Return whether each value uses at least one bit, so that bytes bound the rows."""
     if pa.types.is_fixed_size_binary(kind):
         return bool(kind.byte_width > 0)
     if pa.types.is_fixed_size_list(kind):
@@ -149,7 +149,7 @@ class _ArrowDecoder(Decoder):
         return Decoded(batch, None if one_each else np.repeat(np.arange(len(payloads)), rows), bad)
 
     def _read(self, payload: pa.Buffer) -> list[Batch]:
-        """The batches of one stream. Raises RowsError."""
+        """Return the batches of one stream. Raises RowsError."""
         try:
             _check_uncompressed(payload)
             source = pa.BufferReader(payload)
@@ -251,7 +251,7 @@ class _ArrowEncoder(Encoder):
 
 
 def _check_size(batches: list[Batch], size_bytes: int) -> None:
-    """A row takes a bit at least. Columns without buffers could announce any number of rows."""
+    """Raise RowsError if rows exceed bits: columns without buffers could claim any number."""
     rows = sum(batch.num_rows for batch in batches)
     if rows > min(8 * size_bytes, MAX_ROWS):
         raise RowsError(f"it announces {rows} rows in {size_bytes} bytes")
@@ -271,7 +271,7 @@ def _check_uncompressed(payload: pa.Buffer) -> None:
             raise RowsError("its buffers are compressed, so their size is unknown")
 
 
-# Flatbuffers, as far as the above needs them. Raise struct.error beyond the end.
+# Readers of flatbuffers, as far as needed above. They raise struct.error beyond the end.
 
 
 def _indirect(data: bytes, at: int) -> int:

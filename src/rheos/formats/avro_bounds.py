@@ -1,16 +1,16 @@
-"""Bounds for the values that an Avro payload expands to.
+"""Bounds for the number of values that an Avro payload expands to.
 
-Most values of Avro take a byte at least, so the length of a payload bounds their number. Some take
+Most values of Avro use at least one byte, so the length of a payload bounds their number. Some use
 none: nulls, empty `fixed` values, and records of such. Records that nest these double their number with
-each level, so that a few bytes could expand to billions of values. Two bounds hold:
+each level, so a few bytes could expand to billions of values. There are two bounds:
 
-- `MAX_FREE_VALUES`: values that one value of a type may hold without a byte of its own. A schema with
-  such a type is not used.
-- `MAX_VALUES` (`contract`): values in one payload. A payload whose length leaves that open is walked
-  first. The walk builds nothing, and stops at the bound.
+- `MAX_FREE_VALUES`: values without bytes of their own that one value of a type may contain. A schema
+with a type that exceeds it is refused.
+- `MAX_VALUES` (`contract`): values in one payload. If the length of a payload does not rule out that it
+exceeds this bound, it is scanned first. The scan builds no values, and stops at the bound.
 
-A decimal in `bytes` is a number as long as it claims; reading a long one takes time that grows with
-the square of its length. So a payload that has room for one is walked as well.
+The time to read a decimal in `bytes` grows with the square of its length, which it can choose. So a
+payload with room for a long one is scanned, too.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from rheos.core.formats.contract import MAX_VALUES
 from rheos.formats.bad_rows import RowsError
 
 MAX_DEPTH = 64
-"""Levels of types within types."""
+"""Maximum levels of nested types."""
 MAX_FREE_VALUES = 1_000
-"""Values that a value of any type may hold without bytes of their own."""
+"""Maximum number of values without bytes of their own that a value of any type may contain."""
 MAX_DECIMAL_BYTES = 4096
-"""Bytes of one decimal. The longest decimal of a column takes 32."""
+"""Maximum bytes of one decimal. The longest decimal of a column needs 32."""
 _MAX_VARINT_BYTES = 10
 
 
 class UnfitSchemaError(Exception):
-    """An Avro schema that does not exist, cannot be read, or lets a payload expand without bound."""
+    """Raised if an Avro schema is missing, is invalid, or lets a payload expand without bound."""
 
 
 class _Cost(NamedTuple):
     free: int
-    """Values that one value of the type holds, less the bytes that these take; at most."""
+    """Upper bound of the values in one value of the type, minus the bytes that they use."""
     least_bytes: int
 
 
 _Skip: TypeAlias = Callable[[bytes, int], int]
-"""Return where the value at this place ends."""
+"""Returns where the value at this index ends."""
 
 
 class _MalformedError(Exception):
@@ -49,11 +49,11 @@ class _MalformedError(Exception):
 
 
 class AvroBounds:
-    """Bounds of one parsed schema. Raises UnfitSchemaError where they do not hold for any payload.
+    """Bounds of one parsed schema. Raises UnfitSchemaError if some payload could exceed them.
 
     Args:
-        schema: as fastavro has parsed it.
-        named: the named types that it may refer to.
+        schema: schema as fastavro has parsed it.
+        named: named types that the schema may refer to.
     """
 
     def __init__(self, schema: Any, named: Mapping[str, Any]) -> None:
@@ -61,15 +61,15 @@ class AvroBounds:
         self._costs: dict[str, _Cost] = {}
         self._skips: dict[str, _Skip] = {}
         self._left = 0
-        """Values that the payload that is walked may still hold."""
+        """Number of values that the rest of the scanned payload may contain."""
         self._per_byte = 0.0
-        """Values that each byte may bring along, beyond one."""
+        """Number of values per byte, beyond one."""
         self._has_decimals = False
         self._free = max(0, self._cost(schema, ()).free)
         self._schema = schema
 
     def values_in(self, payload: bytes, begin: int) -> int:
-        """Return a bound of the number of values from `begin` on. Raises RowsError if it is passed."""
+        """Return a bound of the number of values from `begin` on. Raises RowsError if too high."""
         size = len(payload) - begin
         values = self._free + size + int(self._per_byte * size)
         if values <= MAX_VALUES and not (self._has_decimals and size > MAX_DECIMAL_BYTES):

@@ -1,5 +1,5 @@
-"""Whether columns and the fields of an Avro schema fit, known before the first record comes: a sample
-of each field is put into its column, and a sample of each column into its field, as records will be."""
+"""Check whether columns fit the fields of an Avro schema, before the first record: samples of each
+field and column are converted, as records will be."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rheos.formats.avro_schemas import arrow_of_field, fastavro
 
 
 def check_read(record: Mapping[str, Any], schema: pa.Schema) -> None:
-    """Raises SchemaError where a field of the parsed record schema can never be in its column."""
+    """Raise SchemaError if a field of the parsed record schema can never be stored in its column."""
     for field, column in _shared(record, schema):
         if (held := _type_of(field, record)) is None:
             continue
@@ -28,17 +28,17 @@ def check_read(record: Mapping[str, Any], schema: pa.Schema) -> None:
 
 
 def check_written(record: Mapping[str, Any], schema: pa.Schema) -> None:
-    """The same where rows are written by the parsed record schema."""
+    """Raise SchemaError if a column can never be written to its field of the parsed record schema."""
     for field, column in _shared(record, schema):
         held = _type_of(field, record)
         if held is None or pa.types.is_string(held):
-            continue  # A text may be one of those that the field takes, if it is an enum.
+            continue  # If the field is an enum, a string may be one of its symbols.
         if pa.types.is_list(held) != pa.types.is_list(column.type):
-            raise _no_fit(column, field)  # the library would treat a string as a list of its characters
+            raise _no_fit(column, field)  # fastavro would write a string as a list of its characters
         alone = {**record, "fields": [field]}
         try:
             fastavro().schemaless_writer(io.BytesIO(), alone, {field["name"]: _sample(column.type)})
-        except Exception:  # fastavro raises whatever comes up.
+        except Exception:  # fastavro raises various exceptions
             raise _no_fit(column, field) from None
 
 
@@ -48,7 +48,7 @@ def _shared(record: Mapping[str, Any], schema: pa.Schema) -> list[tuple[Any, pa.
 
 
 def _type_of(field: Any, record: Mapping[str, Any]) -> pa.DataType | None:
-    """None for what may hold values of several types."""
+    """Return the type of a field; None if it may contain values of several types."""
     try:
         return arrow_of_field(field, record).type
     except SchemaError:
@@ -56,7 +56,7 @@ def _type_of(field: Any, record: Mapping[str, Any]) -> pa.DataType | None:
 
 
 def _sample(kind: pa.DataType) -> Any:
-    """A value of the type, as it comes from Avro's records and goes into them."""
+    """Return a sample value of the type, as Avro's records contain it."""
     t = pa.types
     if t.is_dictionary(kind):
         return _sample(kind.value_type)

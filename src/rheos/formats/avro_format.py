@@ -1,7 +1,7 @@
 """Avro: a payload is one record, bare or preceded by the id of its schema in a registry.
 
-Payloads are read with the schema that wrote them. If `schema` is passed along with a registry, records
-are then resolved to that schema by Avro's rules: fields by name and alias, defaults, wider numbers.
+Payloads are decoded with the schema with which they were written. If `schema` and a registry are
+passed, records are then resolved to `schema` by Avro's rules: names, aliases, defaults, wider numbers.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -91,7 +91,7 @@ def avro(
 
 
 def _own(text: str) -> Any:
-    """Return the user's schema, as fastavro takes it. Raises SchemaError."""
+    """Return the user's schema in fastavro's form. Raises SchemaError."""
     return _own_parsed(text).schema
 
 
@@ -106,11 +106,11 @@ def _own_parsed(text: str) -> ParsedSchema:
 
 @dataclass(frozen=True)
 class AvroFormat(Format):
-    """Made by `avro`."""
+    """Format that `avro` creates."""
 
     schema: str | None
     registry: str | None = field(default=None, repr=False)
-    """Its URL, which may hold a login."""
+    """URL of the registry, which may contain a login."""
     subject: str | None = None
 
     name: ClassVar[str] = "avro"
@@ -167,15 +167,15 @@ class _AvroDecoder(Decoder):
         self._own = None if format.schema is None else _own_parsed(format.schema)
         self._registry = None if format.registry is None else registry_at(format.registry)
         self._writers: dict[int, ParsedSchema] = {}
-        """The schemas of the registry that were parsed."""
+        """Parsed schemas of the registry, by id."""
 
     def _decode(self, payloads: pa.Array) -> Decoded:
         self._unknown: dict[int, str] = {}
-        """Ids that the registry does not know; another batch asks again."""
+        """Errors by schema id, for schemas that are unknown. The next batch requests them again."""
         return decoded_records(payloads, self.schema, self._record, self._columns)
 
     def _columns(self, records: Sequence[Mapping[str, Any]]) -> Sequence[pa.Array]:
-        """Fields by the names of columns: others are ignored, and missing ones are null."""
+        """Return fields as columns, by name. Other fields are ignored; missing ones are null."""
         try:
             return [
                 column_of([record.get(each.name) for record in records], each.with_nullable(True))
@@ -195,7 +195,7 @@ class _AvroDecoder(Decoder):
         values = writer.bounds.values_in(payload, data.tell())
         try:
             record = self._read(data, writer.schema, reader)
-        except Exception as error:  # fastavro raises whatever comes up: IndexError, OverflowError, ...
+        except Exception as error:  # fastavro raises various exceptions: IndexError, OverflowError, ...
             said = f": {error}" if str(error) else ""
             what = f"it is not a record of its Avro schema: {type(error).__name__}{said}"
             raise RowsError(f"{what}{self._hint(payload)}") from None
@@ -239,7 +239,7 @@ class _AvroEncoder(Encoder):
         self._schema = _own(self._text)
         self._write = fastavro().schemaless_writer
         self._prefix: bytes | None = None if format.registry is not None else b""
-        """None until the schema is registered."""
+        """Prefix of payloads; None until the schema is registered."""
 
     def encode(self, rows: Batch) -> pa.Array:
         if self._prefix is None:
@@ -252,7 +252,7 @@ class _AvroEncoder(Encoder):
         out.write(prefix)
         try:
             self._write(out, self._schema, record)
-        except Exception as error:  # fastavro raises whatever comes up.
+        except Exception as error:  # fastavro raises various exceptions
             raise InputError(
                 f"a row does not fit its Avro schema: {named_error(error)}",
                 record=str(record),

@@ -1,4 +1,4 @@
-"""Avro's schemas and Arrow's: one from the other, and which of other people's are let in."""
+"""Conversion between schemas of Avro and Arrow, and checks of schemas from outside."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PLAIN: tuple[tuple[pa.DataType, Any], ...] = (
     (pa.timestamp("ms"), {"type": "long", "logicalType": "local-timestamp-millis"}),
     (pa.timestamp("us"), {"type": "long", "logicalType": "local-timestamp-micros"}),
 )
-"""Both ways."""
+"""Equivalent types, for both directions."""
 _WIDER = {
     pa.int8(): pa.int32(),
     pa.int16(): pa.int32(),
@@ -59,16 +59,16 @@ def fastavro() -> ModuleType:
 
 
 class ParsedSchema(NamedTuple):
-    """A schema that payloads may be read by."""
+    """Schema with which payloads can be read."""
 
     schema: Any
-    """As fastavro takes it."""
+    """Schema in fastavro's form."""
     bounds: AvroBounds
 
 
 def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
-    """Return the schema, if the values of its payloads are bounded. It may name types of those that it
-    `refers_to`, and each of these, types of those before it.
+    """Parse a schema, if the values of its payloads are bounded. It may use types of the schemas in
+    `refers_to`, and each of these may use types of those before it.
 
     Raises UnfitSchemaError.
     """
@@ -77,9 +77,9 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
         before = dict(named)
         try:
             found = fastavro().parse_schema(json.loads(text), named)
-        except Exception as error:  # fastavro raises whatever comes up: KeyError, AttributeError, ...
+        except Exception as error:  # fastavro raises various exceptions: KeyError, AttributeError, ...
             raise UnfitSchemaError(f"it is not an Avro schema: {named_error(error)}") from None
-        # Results for a type are not valid for another type of the same name.
+        # Costs of a type are invalid for another type of the same name.
         if any(named[name] is not known for name, known in before.items()):
             raise UnfitSchemaError("it defines a type again that it also refers to")
         bounds = AvroBounds(found, named)
@@ -90,7 +90,7 @@ def parsed(schema: str, refers_to: Sequence[str] = ()) -> ParsedSchema:
 
 
 def avro_of(schema: pa.Schema) -> str:
-    """An Avro schema of such rows, as JSON. Raises SchemaError."""
+    """Return an Avro schema for rows of the schema, as JSON. Raises SchemaError."""
     fields = [_field_of(field, field.name, field) for field in schema]
     return json.dumps({"type": "record", "name": "Row", "fields": fields})
 
@@ -138,7 +138,7 @@ def _type_of(kind: pa.DataType, place: str, column: pa.Field) -> Any:
 
 
 def check_record(schema: Any) -> None:
-    """Raises SchemaError where a parsed schema is not that of a record."""
+    """Raise SchemaError if a parsed schema is not that of a record."""
     if not isinstance(schema, dict) or schema.get("type") != "record":
         raise SchemaError(
             "the Avro schema is not that of a record",
@@ -147,15 +147,14 @@ def check_record(schema: Any) -> None:
 
 
 def arrow_of(schema: Any) -> pa.Schema:
-    """The rows of a parsed record schema. Raises SchemaError where there is no such column type."""
+    """Return the schema of rows for a parsed record schema. Raises SchemaError if there is none."""
     check_record(schema)
     return pa.schema([arrow_of_field(field, schema) for field in schema["fields"]])
 
 
 def arrow_of_field(field: Mapping[str, Any], record: Mapping[str, Any]) -> pa.Field:
-    """Return the column for a field of a parsed record schema. Raises SchemaError if there is no such
-    column type.
-    """
+    """Return the column for a field of a parsed record schema. Raises SchemaError if it has no column
+    type."""
     return _arrow_field(field["name"], field["type"], record.get("__named_schemas", {}))
 
 

@@ -1,4 +1,4 @@
-"""Decoding rows together, and finding the bad ones where that fails."""
+"""Decoding of many rows at once, and search for the bad ones if it fails."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.protocol.elements import Batch
 
 
 class RowsError(Exception):
-    """Some of the rows that were decoded together do not fit the schema."""
+    """Raised if some of the rows that were decoded together do not fit the schema."""
 
 
 def sift(
@@ -74,7 +74,8 @@ def sift(
 
 
 def _around(alone: npt.NDArray[np.int64], i: int, j: int) -> list[tuple[int, int]]:
-    """Rows i to j, the last first, in ranges of those that are `alone` and of what is between them."""
+    """Return the ranges into which rows i to j are split, the last first: each row in `alone` is a
+    range, and so are the rows between two of them."""
     if not len(alone):
         return _around(np.array([(i + j) // 2]), i, j)
     ends = np.unique(np.concatenate([[i, j], alone, alone + 1]))
@@ -82,7 +83,7 @@ def _around(alone: npt.NDArray[np.int64], i: int, j: int) -> list[tuple[int, int
 
 
 def _missing(batch: Batch, schema: pa.Schema) -> dict[int, str]:
-    """The rows with a null where the schema allows none."""
+    """Return the rows with a null in a non-nullable column, with the error."""
     found: dict[int, str] = {}
     for field, column in zip(schema, batch.columns, strict=True):
         if not field.nullable and column.null_count:

@@ -2,10 +2,10 @@
 registry. For Protobuf, whose schema is a file of message types, the path of the type follows.
 
     0 | id, 4 bytes | Avro: the record
-                    | Protobuf: how many indexes, and these, as zigzag varints | the message
+                    | Protobuf: the number of indexes, and these, as zigzag varints | the message
 
 The indexes lead from the file's message types through nested ones: `[1, 0]` is the first type within
-the second. The first of a file, which is most common, is written as a single 0.
+the second. The first type of a file, which is most common, is written as a single 0.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _ID = struct.Struct(">bI")
 _FIRST = (0,)
 _MOST_INDEXES = 16
-"""Types within types."""
+"""Maximum levels of nested message types."""
 _MOST_BYTES = 2
 """Maximum bytes of an index: a file has up to 8,192 types."""
 
@@ -33,14 +33,14 @@ WITH_A_REGISTRY = (
 
 
 def registry_at(url: str) -> SchemaRegistry:
-    """Raises ProgramError for what is no URL of one."""
-    from rheos.formats.schema_registry import SchemaRegistry  # It imports HTTP, which few need.
+    """Return a client of the registry. Raises ProgramError if the URL is invalid."""
+    from rheos.formats.schema_registry import SchemaRegistry  # slow to import, and seldom needed
 
     return SchemaRegistry(url)
 
 
 def check_subject(registry: str | None, subject: str | None) -> None:
-    """Raises ProgramError for a subject without a registry, or what is no URL of one."""
+    """Raise ProgramError for a subject without a registry, or an invalid URL of a registry."""
     if registry is not None:
         registry_at(registry)
     elif subject is not None:
@@ -48,7 +48,7 @@ def check_subject(registry: str | None, subject: str | None) -> None:
 
 
 def check_has_subject(registry: str | None, subject: str | None) -> None:
-    """The same where rows are written: the registry is to know under what name."""
+    """Raise ProgramError if rows are to be written with a registry, but without a subject."""
     if registry is not None and subject is None:
         raise ProgramError(
             "writing with a schema registry needs a subject",
@@ -57,13 +57,13 @@ def check_has_subject(registry: str | None, subject: str | None) -> None:
 
 
 class Prefix(NamedTuple):
-    """Before a record."""
+    """Prefix of a payload."""
 
     id: int
     path: tuple[int, ...]
     """Path of the message type; empty for Avro."""
     end: int
-    """Start of the record."""
+    """Index at which the record or message begins."""
 
 
 def schema_prefix(id: int, path: Sequence[int] = ()) -> bytes:
@@ -73,14 +73,14 @@ def schema_prefix(id: int, path: Sequence[int] = ()) -> bytes:
 
 
 def id_before(payload: bytes) -> Prefix:
-    """Raises RowsError where the payload does not begin so."""
+    """Parse the prefix of an Avro payload. Raises RowsError if it is invalid."""
     if len(payload) < _ID.size or payload[0]:
         raise RowsError("it does not begin with a zero byte and a schema id")
     return Prefix(_ID.unpack_from(payload)[1], (), _ID.size)
 
 
 def message_before(payload: bytes) -> Prefix:
-    """The same of Protobuf, with the path of the message type."""
+    """Parse the prefix of a Protobuf payload, with its type's path. Raises RowsError if invalid."""
     id, _, at = id_before(payload)
     count, at = _number(payload, at)
     if count == 0:
@@ -95,7 +95,7 @@ def message_before(payload: bytes) -> Prefix:
 
 
 def _varint(number: int) -> bytes:
-    """Zigzag: of a number that is not negative, its double."""
+    """Encode a number as a zigzag varint: zigzag doubles numbers that are not negative."""
     out, rest = bytearray(), number << 1
     while rest > 127:
         out.append(rest & 127 | 128)

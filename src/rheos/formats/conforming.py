@@ -1,4 +1,4 @@
-"""Columns as of another type of the same kind, nested ones too, without loss."""
+"""Lossless conversion of columns, also nested ones, to another type of the same kind."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def no_form(column: pa.Field, format: str, hint: str) -> SchemaError:
 
 
 def whole(column: pa.ChunkedArray) -> pa.Array:
-    """The column in one piece, which is not copied where it is one."""
+    """Return the column as one array, without a copy if it has a single chunk."""
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def conform(array: pa.Array, type_: pa.DataType) -> pa.Array:
-    """The array as of another type, safely cast. Raises ArrowInvalid where values do not fit.
+    """Cast an array to another type. Raises ArrowInvalid if a value does not fit.
 
-    Arrow's own cast of records takes the empty fields of an absent record for missing ones.
+    Arrow's own cast of structs reports the null fields of a null struct as missing.
     """
     if array.type == type_:
         return array

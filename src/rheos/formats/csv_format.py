@@ -1,6 +1,6 @@
 """CSV: a payload is one record of fields.
 
-Arrow decodes all payloads at once, and looks for bad ones only if that fails. An empty field is null;
+Arrow decodes all payloads at once; if that fails, it searches for the bad ones. An empty field is null;
 in a non-nullable string column it is the empty string, as `""` always is. Timestamps are ISO 8601
 (without zone: UTC), dates and times ISO.
 
@@ -98,7 +98,7 @@ def csv(*, header: bool = True, delimiter: str = ",") -> CsvFormat:
 
 @dataclass(frozen=True)
 class CsvFormat(Format):
-    """Made by `csv`."""
+    """Format that `csv` creates."""
 
     header: bool = True
     delimiter: str = ","
@@ -202,7 +202,7 @@ class _CsvDecoder(Decoder):
         odd[payloads.payload_at(np.flatnonzero(ends))] = True
         begin = payloads.starts[:-1][raw[payloads.starts[:-1]] == _BOM[0]]
         odd[payloads.payload_at(begin)] = True
-        if len(self._names) > 1:  # Arrow takes an empty line for a record of nulls.
+        if len(self._names) > 1:  # Arrow reads an empty line as a record of nulls.
             odd |= np.diff(payloads.starts) == 1
 
         def decode(i: int, j: int) -> Batch:
@@ -246,7 +246,8 @@ class _CsvDecoder(Decoder):
 
 
 def _wire_type(kind: pa.DataType) -> pa.DataType:
-    """Return what Arrow is asked for: text where it reads times more narrowly, or decimals wrongly."""
+    """Return the type that Arrow reads. It is a string if Arrow would read times too strictly, or
+    decimals wrongly."""
     if (pa.types.is_timestamp(kind) and kind.tz is not None) or pa.types.is_decimal(kind):
         return pa.string()
     return pa.string() if pa.types.is_dictionary(kind) else kind
@@ -255,7 +256,7 @@ def _wire_type(kind: pa.DataType) -> pa.DataType:
 def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     array = whole(column)
     if pa.types.is_decimal(field.type):
-        # Arrow's reader checks the scale of a number, and not how many digits it has.
+        # Arrow's reader checks the scale of a number, but not its number of digits.
         array.validate(full=True)
     if pa.types.is_timestamp(field.type) and field.type.tz is not None:
         zoned = pc.match_substring_regex(array, _ZONE)
@@ -266,11 +267,11 @@ def _typed(column: pa.ChunkedArray, field: pa.Field) -> pa.Array:
     try:
         if array.type == field.type:
             return array
-        if pa.types.is_decimal(field.type):  # Arrow trims what it reads as a number itself.
+        if pa.types.is_decimal(field.type):  # Arrow trims only values that it reads as numbers itself
             return decimals_of(pc.ascii_trim_whitespace(array), field.type)
         return array.cast(field.type)
     except pa.ArrowInvalid:
-        # A single record is decoded together with an empty one after it.
+        # A single record is decoded together with an empty one, so two rows are one record.
         shown = f"is {column[0].as_py()!r}" if len(column) <= 2 else "is not"
         raise RowsError(f"column {field.name!r} must be {field.type}, but {shown}") from None
 
@@ -285,7 +286,7 @@ class _CsvEncoder(Encoder):
         raw = np.frombuffer(lines, np.uint8)
         ends = np.flatnonzero(raw == NEWLINE)
         if len(ends) != rows.num_rows:
-            # A quote within quotes is written twice, so line ends outside follow an even number of
+            # A quote within quotes is written twice, so a line end outside follows an even number of
             # quotes.
             quotes = np.cumsum(raw == _QUOTE[0])
             ends = ends[quotes[ends] % 2 == 0]

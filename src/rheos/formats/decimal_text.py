@@ -1,4 +1,4 @@
-"""Times and decimals as text, for every border where text becomes such a column, and back."""
+"""Conversion of times and decimals to and from strings, for all text formats."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rheos.core.protocol.time_bounds import ARROW_TEXT, refuse_times_outside
 _DIGITS = 38
 """Maximum digits of a decimal. Arrow scales numbers of up to this many digits correctly in 256 bits."""
 _WIDE_DIGITS = 76
-"""Digits in 256 bits."""
+"""Maximum digits of a decimal of 256 bits."""
 _MAX_CHARS = 4096
-"""Characters of one number."""
+"""Maximum characters of one number."""
 _EXACT = Context(prec=_MAX_CHARS, rounding=ROUND_DOWN, Emin=-999_999_999, Emax=999_999_999)
 _IN_NUMBER = np.isin(np.arange(256), np.frombuffer(b"0123456789.", np.uint8))
 _AFTER_E = np.isin(np.arange(256), np.frombuffer(b"0123456789+-", np.uint8))
@@ -27,7 +27,7 @@ _E, _LOWER = b"e"[0], 32
 
 def decimals_of(texts: pa.Array, type_: pa.DataType) -> pa.Array:
     """Return the strings as decimals. Raises ArrowInvalid if a value would lose digits."""
-    # So few characters cannot have too many digits before or after the point.
+    # Shorter strings cannot have too many digits before or after the point.
     long = pc.greater(pc.binary_length(texts), _DIGITS - type_.scale)
     suspects = pc.or_(long, pc.match_substring(texts, "e", ignore_case=True))
     if pc.any(suspects).as_py():
@@ -114,8 +114,9 @@ def _exponent(number: Decimal) -> int:
 
 
 def with_writable_times(rows: Batch, form: str) -> Batch:
-    """Returns the rows with times in UTC where they have a zone. Raises InputError, naming column and
-    record, for a time that has no text. `form` is what is written, for the error: "CSV"."""
+    """Return the rows with times in UTC if they have a zone. Raises InputError, naming column and
+    record, for a time that cannot be written as a string. `form` names the format in the error:
+    "CSV"."""
     refuse_times_outside(rows, ARROW_TEXT, form)
     kinds = rows.schema.types
     if all(getattr(kind, "tz", None) in (None, "UTC") for kind in kinds):

@@ -1,8 +1,8 @@
 """JSON: a payload is one object, read strictly by the schema.
 
-Arrow decodes all payloads at once; only where that fails are bad ones looked for. Types are strict: "1"
-is no number, 1.0 no integer, 1 no string. Timestamps are ISO 8601 (without zone: UTC), dates and times
-ISO strings. Fields that the schema does not name are ignored.
+Arrow decodes all payloads at once; if that fails, the bad ones are searched for. Types are strict: "1"
+is not a number, 1.0 not an integer, and 1 not a string. Timestamps are ISO 8601 (without zone: UTC),
+dates and times ISO strings. Fields that are not in the schema are ignored.
 
     >>> import pyarrow as pa
     >>> from rheos import formats
@@ -56,7 +56,7 @@ _PLAIN = (
     pa.types.is_large_string,
     pa.types.is_null,
 )
-"""Types that Arrow's reader takes as they are."""
+"""Types that Arrow's reader supports directly."""
 _JUDGED: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
     (pa.types.is_boolean, bool),
     (pa.types.is_integer, int),
@@ -91,7 +91,7 @@ def json() -> JsonFormat:
 
 @dataclass(frozen=True)
 class JsonFormat(Format):
-    """Made by `json`."""
+    """Format that `json` creates."""
 
     name: ClassVar[str] = "json"
 
@@ -156,7 +156,7 @@ class _JsonDecoder(Decoder):
             try:
                 rows = decode_objects(part, self._wire, self.schema)
             except RowsError as error:
-                # Arrow refuses numbers beyond float64 wherever they are, also where nothing reads them.
+                # Arrow refuses numbers beyond float64 even in fields that the schema does not contain.
                 if j - i > 1 or _TOO_BIG not in str(error):
                     raise
                 rows = decode_objects(self._raw.alone(part), self._wire, self.schema)
@@ -184,7 +184,7 @@ class _JsonDecoder(Decoder):
 
 
 def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch:
-    """JSON objects as rows of `schema`, nulls not checked. Raises RowsError."""
+    """Decode JSON objects to rows of `schema`, without a check for nulls. Raises RowsError."""
     try:
         table = pj.read_json(
             pa.BufferReader(data),
@@ -203,13 +203,13 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
 
 
 def _typed(column: pa.Array, type_: pa.DataType) -> pa.Array:
-    if pa.types.is_time(type_):  # Arrow reads no times of day, but timestamps.
+    if pa.types.is_time(type_):  # Arrow reads timestamps, but not times of day
         column = pc.binary_join_element_wise("1970-01-01", column, "T").cast(pa.timestamp(type_.unit))
     return conform(column, type_)
 
 
 def _is_finite(column: pa.Array) -> bool:
-    """Return whether all floats are numbers. JSON has no others, and Arrow takes some."""
+    """Return whether all floats are finite. JSON has no others, but Arrow accepts some."""
     if pa.types.is_floating(column.type):
         return bool(pc.all(pc.is_finite(column), min_count=0).as_py())
     if pa.types.is_struct(column.type):
@@ -243,14 +243,14 @@ def wire_schema(schema: pa.Schema) -> pa.Schema:
 
 def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
     if pa.types.is_decimal128(type_):
-        # In 128 bits Arrow does not see that a number with the column's scale is too large.
+        # With 128 bits Arrow does not notice that a number with the column's scale is too large.
         return pa.decimal256(76, type_.scale)
     if any(is_a(type_) for is_a in _PLAIN):
         return type_
     if pa.types.is_date(type_):
         return pa.string()
     if pa.types.is_timestamp(type_):
-        # For a whole second, ".000" may be written; what is more does not fit when it is cast.
+        # A whole second may be written with ".000"; other fractions fail in the cast to seconds.
         return pa.timestamp("ms", type_.tz) if type_.unit == "s" else type_
     if pa.types.is_dictionary(type_):
         return _wire_type(type_.value_type, column)
@@ -267,7 +267,7 @@ def _wire_type(type_: pa.DataType, column: pa.Field) -> pa.DataType:
 
 
 def _judge(schema: pa.Schema) -> msgspec.json.Decoder[Any]:
-    """Reads a single object at once, and nearly as strictly as Arrow does."""
+    """Return a decoder that checks a single object fast, and nearly as strictly as Arrow does."""
     fields = [(f"f{i}", _judged(field), None) for i, field in enumerate(schema)]
     names = {f"f{i}": field.name for i, field in enumerate(schema)}
     return msgspec.json.Decoder(msgspec.defstruct("Judged", fields, rename=names, gc=False))

@@ -1,4 +1,4 @@
-"""JSON objects looked at one by one: fields as they are written, and how many values they hold."""
+"""Inspection of single JSON objects: fields as they are written, and the number of values in them."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
 
 
 class RawFields:
-    """The fields of a schema in an object, each as it is written. What the schema does not name is
-    checked only so far that its end is found."""
+    """Fields of the schema in an object, each as it is written. Of other fields, only the end is
+    searched."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.has_decimals = any(map(_has_decimals, schema.types))
@@ -31,7 +31,7 @@ class RawFields:
         return pa.py_buffer(msgspec.json.encode(self._fields(payload)) + b"\n")
 
     def unfit_decimal(self, payload: bytes) -> str | None:
-        """Return what is wrong with a decimal that its column cannot hold; None if nothing is."""
+        """Return the error for a decimal that its column cannot hold; None if all fit."""
         try:
             fields = self._fields(payload)
         except RowsError:
@@ -70,7 +70,7 @@ def _has_decimals(type_: pa.DataType) -> bool:
 
 
 def _unfit(value: Any, type_: pa.DataType) -> str | None:
-    """Return what is wrong with a decimal within the value that the column cannot hold."""
+    """Return the error for a decimal within the value that the column cannot hold; None if all fit."""
     if value is None or value is msgspec.UNSET:
         return None
     if pa.types.is_struct(type_):
@@ -87,15 +87,16 @@ def _unfit(value: Any, type_: pa.DataType) -> str | None:
 
 
 class ObjectBounds:
-    """Bounds of the number of values in an object. An element of a list becomes a value of each column
-    of its type, however few bytes it has. So objects with room for many are counted first."""
+    """Limit for the number of values in an object. An element of a list becomes a value of each column
+    of its type, however few bytes it has. So values of long objects are counted before they are
+    decoded."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._width = max(map(_widest_element, schema.types), default=0)
         self._uncounted_bytes = 2 * MAX_VALUES // max(self._width, 1)
 
     def unfit(self, payloads: Joined) -> dict[int, str]:
-        """Return the places of objects that hold too many, with what is wrong."""
+        """Return the indexes of objects with too many values, with the error."""
         if not self._width:
             return {}
         long = np.flatnonzero(np.diff(payloads.starts) > self._uncounted_bytes)
@@ -108,7 +109,7 @@ class ObjectBounds:
 
 
 def _widest_element(type_: pa.DataType) -> int:
-    """Return the most values that an element of a list within the type becomes; 0 without a list."""
+    """Return the maximum number of values per element of a list in the type; 0 without a list."""
     inner = max((_widest_element(type_.field(i).type) for i in range(type_.num_fields)), default=0)
     return max(inner, _width(type_.value_type)) if pa.types.is_list(type_) else inner
 

@@ -1,8 +1,9 @@
-"""Bounds for the values that a Protobuf message expands to.
+"""Bounds for the number of values that a Protobuf message expands to.
 
-Each value takes a byte of the message at least. But an empty element of a repeated field takes two
-bytes, and becomes a row of all columns of its type. So a long message is walked before it is parsed,
-and is bad if it holds more than `MAX_VALUES` (`contract`). The walk builds nothing, and stops there.
+Each value uses at least one byte of the message. But an empty element of a repeated field uses two
+bytes, and becomes a row of all columns of its type. So a long message is scanned before it is parsed,
+and is bad if it contains more than `MAX_VALUES` (`contract`). The scan builds no values, and stops at
+the bound.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from rheos.core.formats.contract import MAX_VALUES
 from rheos.formats.bad_rows import RowsError
 
 _MAX_DEPTH = 100
-"""Messages within messages, as the library has it."""
+"""Maximum levels of nested messages, as in the library."""
 _MAX_VARINT_BYTES = 10
 _MESSAGE, _TEXTS = 11, (9, 12)
 """Values of FieldDescriptor.type: message; string and bytes."""
@@ -24,17 +25,17 @@ _PACKED_BYTES = {1: 8, 6: 8, 16: 8, 2: 4, 7: 4, 15: 4}
 
 
 class MessageBounds:
-    """Bounds of the messages of one type."""
+    """Limit for the values in messages of one type."""
 
     def __init__(self, type_: Any) -> None:
-        """`type_` is the descriptor of the message type."""
+        """Create a limit. `type_` is the descriptor of the message type."""
         self._type = type_
         self._weights: dict[str, int] = {}
         self._unwalked_bytes = 2 * MAX_VALUES // max(self._heaviest(type_, set()), 2)
-        """Length up to which a message cannot pass the bound."""
+        """Length up to which a message cannot exceed the limit."""
 
     def values_in(self, message: bytes) -> int:
-        """Return a bound of the number of values. Raises RowsError where it is passed."""
+        """Return a bound of the number of values. Raises RowsError if it exceeds the maximum."""
         if len(message) <= self._unwalked_bytes:
             return len(message)
         try:
@@ -43,7 +44,7 @@ class MessageBounds:
             raise RowsError(f"it is not a {self._type.full_name}: it ends too early") from None
 
     def _heaviest(self, type_: Any, seen: set[str]) -> int:
-        """Return the most values that an element of a repeated field, at any depth, becomes."""
+        """Return the maximum number of values per element of a repeated field, at any depth."""
         if type_.full_name in seen:
             return 1
         seen.add(type_.full_name)
@@ -72,8 +73,7 @@ class MessageBounds:
     def _walk(
         self, data: bytes, at: int, end: int, type_: Any, left: int, depth: int
     ) -> tuple[int, int]:
-        """Return how many values are left, and where the message ends: at `end`, or at that of its
-        group."""
+        """Return how many values are left, and where the message or group ends."""
         if depth > _MAX_DEPTH:
             raise RowsError(f"it is nested deeper than {_MAX_DEPTH}")
         while at < end:
@@ -101,11 +101,11 @@ class MessageBounds:
                     elif field is not None and field.is_repeated and field.type not in _TEXTS:
                         count = _packed(data, at, stop, field.type)
                     at = stop
-                case 3:  # the begin of a group
+                case 3:  # the start of a group
                     left -= 1 if inner is None else self._weight(inner, ())
                     left, at = self._walk(data, at, end, inner, left, depth + 1)
                     count = 0
-                case 4:  # its end
+                case 4:  # the end of the group
                     return left, at
                 case _:
                     raise RowsError(

@@ -1,8 +1,8 @@
 """Protobuf: a payload is one message of a user's type, bare or preceded by the id of its schema in a
 registry.
 
-Optional fields that are absent are null; others have Protobuf's default. Timestamps and durations finer
-than a column's unit are truncated.
+Absent optional fields are null; other absent fields have Protobuf's default. Timestamps and durations
+that are more precise than the column's unit are truncated.
 
     >>> import pyarrow as pa
     >>> from google.protobuf.wrappers_pb2 import Int64Value
@@ -101,13 +101,13 @@ def protobuf(
 
 @dataclass(frozen=True)
 class ProtobufFormat(Format):
-    """Made by `protobuf`."""
+    """Format that `protobuf` creates."""
 
     message: str
-    """The name of its type, with its package."""
+    """Name of the message type, with its package."""
     descriptors: bytes = field(repr=False)
     registry: str | None = field(default=None, repr=False)
-    """Its URL, which may hold a login."""
+    """URL of the registry, which may contain a login."""
     subject: str | None = None
 
     name: ClassVar[str] = "protobuf"
@@ -136,7 +136,8 @@ class ProtobufFormat(Format):
         return message_class(self.descriptors, self.message)
 
 
-# --- messages to columns --------------------------------------------------------------------------
+# --- conversion of messages to columns
+# ------------------------------------------------------------------
 
 
 class _ProtobufDecoder(Decoder):
@@ -160,9 +161,9 @@ class _ProtobufDecoder(Decoder):
         values = self._bounds.values_in(message)
         try:
             return self._parse(message), values
-        except Exception as error:  # DecodeError, of the library, and whatever else comes up.
+        except Exception as error:  # the library raises DecodeError and others
             said = str(error).partition(" with type")[0]
-            # No field has the number 0, so no bare message begins so.
+            # No field has the number 0, so a message without a prefix never begins like this.
             hint = f"; {WITH_A_REGISTRY}" if message is payload and payload[:1] == b"\0" else ""
             raise RowsError(f"it is not a {self._name}: {said}{hint}") from None
 
@@ -177,7 +178,7 @@ class _ProtobufDecoder(Decoder):
 
 
 def _column(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
-    """A field of all messages, of a type that conforms to `kind`."""
+    """Return a field of all messages as a column, whose type conforms to `kind`."""
     held = [getattr(message, field.name) for message in messages]
     if is_map(field):
         entry = field.message_type.fields_by_name
@@ -195,7 +196,7 @@ def _column(messages: Sequence[Any], field: Any, kind: pa.DataType) -> pa.Array:
 
 
 def _values(held: Sequence[Any], field: Any, kind: pa.DataType, absent: Any) -> pa.Array:
-    """Values of the field, null where they are absent."""
+    """Return the values of the field; null where it is absent."""
     message = field.message_type
     if message is None:
         if field.enum_type is not None:
@@ -218,7 +219,8 @@ def _offsets(held: Sequence[Any]) -> pa.Array:
     return pa.array(np.concatenate([[0], np.cumsum([len(each) for each in held])]), pa.int32())
 
 
-# --- rows to messages -----------------------------------------------------------------------------
+# --- conversion of rows to messages
+# ---------------------------------------------------------------------
 
 
 class _ProtobufEncoder(Encoder):
@@ -226,7 +228,7 @@ class _ProtobufEncoder(Encoder):
         self._type = type_
         self._format = format
         self._prefix: bytes | None = None if format.registry is not None else b""
-        """None until the type is registered."""
+        """Prefix of payloads; None until the type is registered."""
 
     def encode(self, rows: Batch) -> pa.Array:
         if self._prefix is None:
@@ -243,7 +245,7 @@ class _ProtobufEncoder(Encoder):
         try:
             _fill(message, record)
             data: bytes = message.SerializeToString(deterministic=True)
-        except Exception as error:  # ValueError, TypeError, EncodeError, as it comes up.
+        except Exception as error:  # the library raises ValueError, TypeError and EncodeError
             raise InputError(
                 f"a row cannot be encoded as {self._type.DESCRIPTOR.full_name}: {error}",
                 record=str(record),
@@ -279,7 +281,7 @@ def _fill(message: Any, record: Mapping[str, Any]) -> None:
 
 
 def _set(message: Any, field: Any, value: Any) -> None:
-    """Makes a message of the value of a column."""
+    """Set the fields of a message from the value of a column."""
     if value is None:
         raise ValueError(f"an element of {field.name} is null")
     if field.message_type.full_name == TIMESTAMP:

@@ -1,8 +1,8 @@
-"""Message types of a schema registry: whether what was written by one can be read as the type that the
-user has given, and how that one is registered.
+"""Message types of a schema registry: checks that they can be read as the user's type, and registration
+of that type.
 
-A payload is read by the user's type alone. The registry says by which it was written, so one of another
-type, or with a field that would be read as something else, is bad, where its bytes alone may not tell.
+Payloads are always read as the user's type. The registry tells with which type each was written. It is
+bad if that is another type, or has a field that would be misread, which its bytes alone may not show.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 10_000
 _WELL_KNOWN = "google/protobuf/"
-"""The library has these files; no registry needs to."""
+"""Folder of files that the library includes, so that no registry needs them."""
 _TYPES = ("any", "api", "duration", "empty", "field_mask", "source_context", "struct", "timestamp")
 _FILES = {f"{_WELL_KNOWN}{name}.proto": f"{name}_pb2" for name in (*_TYPES, "type", "wrappers")}
 _FILES[f"{_WELL_KNOWN}descriptor.proto"] = "descriptor_pb2"
@@ -30,7 +30,7 @@ _NAMES = (
     *("double", "float", "int64", "uint64", "int32", "fixed64", "fixed32", "bool", "string", "group"),
     *("message", "bytes", "uint32", "enum", "sfixed32", "sfixed64", "sint32", "sint64"),
 )
-"""By FieldDescriptor.type, from 1 on."""
+"""Names of types by FieldDescriptor.type, from 1 on."""
 _READ_FROM: Mapping[str, frozenset[str]] = {
     "int64": frozenset({"int32", "uint32", "bool", "enum"}),
     "uint64": frozenset({"uint32", "bool"}),
@@ -47,11 +47,11 @@ class WrittenTypes:
     """Cache of a decoder: finds the start of the message in a payload, and checks its type."""
 
     def __init__(self, registry: SchemaRegistry, read_as: Any) -> None:
-        """`read_as`: the descriptor of the user's message type."""
+        """Create a cache. `read_as` is the descriptor of the user's message type."""
         self._registry = registry
         self._read_as = read_as
         self._fit: dict[tuple[int, tuple[int, ...]], str | None] = {}
-        """Why it does not fit, by what a prefix says."""
+        """Error by schema id and path of the prefix; None if the type fits."""
 
     def ask_again(self) -> None:
         """Forget types that did not fit: they may be registered by now."""
@@ -79,11 +79,11 @@ class WrittenTypes:
 
 
 def _type_at(schema: KnownSchema, prefix: Prefix) -> Any:
-    """The descriptor of the message type. Raises UnfitSchemaError."""
+    """Return the descriptor of the message type. Raises UnfitSchemaError."""
     what = f"schema {prefix.id} of the registry"
     files = {name: _file(text, repr(name)) for name, text in schema.refers_to.items()}
     for name, file in files.items():
-        file.name = name  # By which others import it.
+        file.name = name  # name by which other files import it
     main = _file(schema.text, what)
     main.name = main.name or "main.proto"
     pool = protobuf_module("descriptor_pool").DescriptorPool()
@@ -103,7 +103,7 @@ def _type_at(schema: KnownSchema, prefix: Prefix) -> Any:
     except IndexError:
         path = ", ".join(map(str, prefix.path))
         raise UnfitSchemaError(f"{what} has no message type at [{path}]") from None
-    except Exception as error:  # TypeError, KeyError, as it comes up.
+    except Exception as error:  # the library raises TypeError, KeyError and others
         raise UnfitSchemaError(f"{what} is not valid: {error}") from None
 
 
@@ -111,7 +111,7 @@ def _file(text: str, what: str) -> Any:
     file = protobuf_module("descriptor_pb2").FileDescriptorProto()
     try:
         file.ParseFromString(base64.b64decode(text, validate=True))
-    except Exception:  # binascii.Error, DecodeError.
+    except Exception:  # binascii.Error or DecodeError
         raise UnfitSchemaError(
             f"{what}: the registry does not return it as a file descriptor when asked with "
             "?format=serialized"
@@ -126,7 +126,7 @@ def _check(written: Any, read: Any) -> None:
 
 
 def _check_fields(written: Any, read: Any, seen: set[tuple[str, str]]) -> None:
-    """Raises UnfitSchemaError where a field would be read as what it is not."""
+    """Raise UnfitSchemaError if a field would be misread."""
     if (written.full_name, read.full_name) in seen:
         return
     seen.add((written.full_name, read.full_name))
@@ -152,13 +152,13 @@ def _shown(field: Any, kind: str) -> str:
     return f"{many}{kind if named is None else named.full_name} {field.name}"
 
 
-# --- to write -------------------------------------------------------------------------------------
+# --- registration for writing
+# ---------------------------------------------------------------------------
 
 
 def registered_prefix(registry: SchemaRegistry, subject: str, message: Any) -> bytes:
-    """Return the prefix of messages of the type. Registers its file, after the files that it
-    imports.
-    """
+    """Register the type's file, after the files that it imports, and return the prefix of its
+    messages."""
     references: dict[str, Reference] = {}
 
     def imports(file: Any) -> list[Reference]:
@@ -182,7 +182,7 @@ def _text(file: Any) -> str:
 
 
 def _path_of(message: Any) -> list[int]:
-    """Return the path of its type within its file."""
+    """Return the path of the message's type within its file."""
     around = message.containing_type
     if around is None:
         proto = protobuf_module("descriptor_pb2").FileDescriptorProto()

@@ -1,4 +1,4 @@
-"""Protobuf's message types: from the user's class or descriptors, and as Arrow's types."""
+"""Message types of Protobuf: from a class or descriptors, and conversion to Arrow types."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.formats.registration import FormatRegistration
 
 _DEEP = 16
-"""Messages within messages, beyond which a type is taken to hold itself."""
+"""Levels of nested messages after which a type counts as recursive."""
 
 
 FORMAT = FormatRegistration(
@@ -49,7 +49,7 @@ def descriptors_of(message: Any) -> bytes:
 
 
 def message_class(descriptors: bytes, name: str) -> Any:
-    """The class of a message type. Raises ProgramError where the descriptors do not have it."""
+    """Return the class of a message type. Raises ProgramError if the descriptors do not contain it."""
     files = protobuf_module("descriptor_pb2").FileDescriptorSet()
     try:
         files.ParseFromString(descriptors)
@@ -57,9 +57,7 @@ def message_class(descriptors: bytes, name: str) -> Any:
         for file in files.file:
             pool.Add(file)
         found = pool.FindMessageTypeByName(name)
-    except (
-        Exception
-    ) as error:  # The library raises DecodeError, TypeError and KeyError, as it comes up.
+    except Exception as error:  # The library raises DecodeError, TypeError and KeyError.
         raise ProgramError(
             f"the descriptors have no message type {name!r}: {error}",
             hint="create them with protoc --include_imports --descriptor_set_out=FILE, and include "
@@ -85,10 +83,10 @@ _SCALARS = {
     5: pa.float64(),
     6: pa.float32(),
     7: pa.bool_(),
-    8: pa.string(),  # An enum, by its names.
+    8: pa.string(),  # an enum, by the names of its values
     9: pa.string(),
 }
-"""By FieldDescriptor.cpp_type."""
+"""Arrow types by FieldDescriptor.cpp_type."""
 
 
 def is_map(field: Any) -> bool:
@@ -96,7 +94,8 @@ def is_map(field: Any) -> bool:
 
 
 def is_wrapper(field: Any) -> bool:
-    """Whether it is a value that may be absent, such as google.protobuf.Int64Value."""
+    """Return whether the field is a wrapper of an optional value, such as
+    google.protobuf.Int64Value."""
     return field.message_type is not None and field.message_type.full_name in _WRAPPERS
 
 
@@ -106,7 +105,7 @@ def scalar_type(field: Any) -> pa.DataType:
 
 
 def arrow_field(field: Any, depth: int = 0) -> pa.Field:
-    """Return the column for the field. Raises SchemaError if there is no such column type."""
+    """Return the column for the field. Raises SchemaError if it has no column type."""
     if is_map(field):
         entry = field.message_type.fields_by_name
         value = pa.field("value", value_type(entry["value"], depth), nullable=False)
@@ -137,7 +136,7 @@ def value_type(field: Any, depth: int = 0) -> pa.DataType:
 
 
 def check_columns(message: Any, columns: Any, place: str, *, writes: bool) -> None:
-    """Whether columns (fields of Arrow) can be those fields of the message type. Raises SchemaError."""
+    """Raise SchemaError if the columns (Arrow fields) cannot be fields of the message type."""
     for column in columns:
         field = message.fields_by_name.get(column.name)
         if field is None:

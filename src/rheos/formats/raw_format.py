@@ -1,4 +1,4 @@
-"""Raw bytes: a payload is the value of the one column, as it is.
+"""Raw bytes: a payload is the value of the only column, unchanged.
 
 >>> import pyarrow as pa
 >>> from rheos import formats
@@ -35,7 +35,7 @@ def raw() -> RawFormat:
 
 @dataclass(frozen=True)
 class RawFormat(SingleColumnFormat):
-    """Made by `raw`."""
+    """Format that `raw` creates."""
 
     name: ClassVar[str] = "raw"
     what: ClassVar[str] = "bytes"

@@ -1,4 +1,4 @@
-"""Rows from records that a library decodes one by one, and records from rows."""
+"""Conversion between rows and records, for libraries that decode and encode one record at a time."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ def decoded_records(
 ) -> Decoded:
     """Decode payloads one by one.
 
-    Records are many times as large as their payloads. So a group of them becomes columns as soon as it
-    holds `MAX_VALUES` values.
+    Records need many times the memory of their payloads. So a group of them is converted to columns as
+    soon as it contains `MAX_VALUES` values.
 
     Args:
         read: returns the record of a payload, and a bound of the number of values in it.
-        columns: returns the columns of some records, whose nulls are not checked yet.
+        columns: converts some records to columns, without a check for nulls.
 
     `read` and `columns` raise RowsError.
     """
@@ -71,7 +71,7 @@ def decoded_records(
 
 
 def records_of(rows: Batch) -> Iterator[dict[str, Any]]:
-    """Each row by the names of its columns."""
+    """Yield each row as a dict of its columns."""
     names = rows.schema.names
     columns = [read_column(rows, name) for name in names]
     return (dict(zip(names, values, strict=True)) for values in zip(*columns, strict=True))

@@ -1,4 +1,4 @@
-"""The formats that SQL and `rh.formats` know by name, each by one registration.
+"""Registry of formats, which SQL and `rh.formats` find by name.
 
 Another distribution adds its own through the entry-point group `rheos.formats`:
 
@@ -16,14 +16,14 @@ from rheos.core.plug_ins import PlugInRegistry, Registration
 
 @dataclass(frozen=True, kw_only=True)
 class FormatRegistration(Registration):
-    """One format of payloads."""
+    """Registration of one format of payloads."""
 
     function: str
-    """The function that makes the format, as `module:function`. Its arguments are the options of SQL:
+    """Function that creates the format, as `module:function`. Its arguments are the options in SQL:
     `'ion.symbols' = '...'` is the argument `symbols` of the format `ion`."""
 
     def make(self) -> Any:
-        """Import and return the function that makes the format."""
+        """Import and return the function that creates the format."""
         return FORMATS.imported(self, self.function)
 
 
@@ -37,4 +37,4 @@ FORMATS = PlugInRegistry(
     },
     namespace="rheos.formats",
 )
-"""All formats by name. pyproject.toml declares the same ones, as any distribution would."""
+"""All formats by name. Rheos declares its own in pyproject.toml, as any distribution does."""

@@ -1,7 +1,7 @@
-"""A registry of schemas, as Confluent's speaks over HTTP: from ids to schemas, and back.
+"""Client of a schema registry with Confluent's interface: it finds and registers schemas.
 
-An id means the same schema for ever, so answers are kept. Nothing that it answers is trusted: size and
-form are checked here, and schemas where they are parsed.
+An id always refers to the same schema, so responses are cached. Responses are not trusted: this module
+checks their size and form, and parsers check the schemas.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ REQUEST = OutsideCall(
     "in the meantime",
 )
 TIMEOUT_S = 10.0
-"""Time for a whole request, up to the last byte of its answer."""
+"""Seconds for a whole request, up to the last byte of its response."""
 MAX_ANSWER_BYTES = 1 << 20
 _MAX_KEPT = 10_000
 _JSON = "application/vnd.schemaregistry.v1+json"
 
 
 MAX_REFERENCES = 64
-"""So many others a schema may refer to, itself or by those that it refers to."""
+"""Maximum number of schemas that a schema may reference, directly or indirectly."""
 
 Kind: TypeAlias = Literal["AVRO", "PROTOBUF"]
 
 
 class Reference(msgspec.Struct, frozen=True):
-    """A version of a schema that another one needs."""
+    """Version of a schema that another one needs."""
 
     name: str
-    """By which the other one knows it: of Protobuf, the path of its file."""
+    """Name by which the other schema refers to it; for Protobuf, the path of its file."""
     subject: str
     version: int
 
@@ -85,14 +85,14 @@ class KnownSchema:
 
 
 class SchemaRegistry:
-    """Asks one registry. Its calls block, up to `TIMEOUT_S` each; one runs at a time.
+    """Client of one registry. Its calls block, up to `TIMEOUT_S` each; one runs at a time.
 
-    Raises TransportError where it cannot be reached or is in trouble, which may pass, and
-    ConfigurationError where it refuses, or is no registry.
+    Raises TransportError if the registry is unreachable or temporarily fails, and ConfigurationError if
+    it refuses the request, or is not a schema registry.
     """
 
     def __init__(self, url: str) -> None:
-        """Asks nothing yet. Raises ProgramError for what is no URL."""
+        """Create a client, without a request. Raises ProgramError if this is not a URL."""
         parts = urlsplit(url if isinstance(url, str) else "")
         if parts.scheme not in ("http", "https") or not parts.hostname:
             raise ProgramError(
@@ -124,7 +124,7 @@ class SchemaRegistry:
         return self._schemas[id]
 
     def _found(self, path: str, kind: Kind, what: str) -> _Found:
-        # The text of a .proto file would need a parser of that language.
+        # The source of a .proto file would require a parser of that language.
         form = "?format=serialized" if kind == "PROTOBUF" else ""
         found: _Found = self._asked(f"{path}{form}", None, _Found, what)
         if found.schema_type != kind:
@@ -136,8 +136,8 @@ class SchemaRegistry:
     def _add_references(
         self, of: _Found, kind: Kind, what: str, needed: dict[str, str], asked: dict[str, Reference]
     ) -> None:
-        """Adds what a schema refers to. `asked` are the references that were followed, by name: so
-        those that go in a circle end, and are refused where they are parsed."""
+        """Add the schemas that a schema references. `asked` has the references followed so far, by
+        name. So cycles end; the parser refuses them."""
         for reference in of.references:
             name = reference.name
             if asked.setdefault(name, reference) != reference:
@@ -166,7 +166,7 @@ class SchemaRegistry:
     def reference(
         self, name: str, schema: str, kind: Kind, references: Sequence[Reference]
     ) -> Reference:
-        """Registers what others are to refer to, under its name."""
+        """Register a schema under its name, and return a reference to it."""
         self.registered(name, schema, kind, references)
         found: _Version = self._posted(name, "", _ToRegister(schema, kind, references), _Version)
         return Reference(name, name, found.version)
@@ -232,7 +232,7 @@ class SchemaRegistry:
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A login goes to nobody else."""
+    """Refuses redirects, so that the login is not sent to another server."""
 
     def redirect_request(self, *args: Any, **kwargs: Any) -> None:
         return None

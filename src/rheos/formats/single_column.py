@@ -14,14 +14,14 @@ from rheos.core.protocol.elements import Batch
 
 @dataclass(frozen=True)
 class SingleColumnFormat(Format):
-    """A format whose payload is the value of the only column."""
+    """Format whose payload is the value of the only column."""
 
     what: ClassVar[str]
     """Content of the column, for errors, such as "bytes"."""
     types: ClassVar[tuple[pa.DataType, ...]]
     """Types that the column may have. The first one is that of the format's own schema."""
     end: ClassVar[str]
-    """Ending of the names of its files."""
+    """Extension of the format's files."""
 
     @property
     def in_lines(self) -> InLines:

@@ -1,4 +1,4 @@
-"""Text: a payload is the value of the one column, as UTF-8.
+"""Text: a payload is the value of the only column, in UTF-8.
 
 >>> import pyarrow as pa
 >>> from rheos import formats
@@ -39,7 +39,7 @@ def text() -> TextFormat:
 
 @dataclass(frozen=True)
 class TextFormat(SingleColumnFormat):
-    """Made by `text`."""
+    """Format that `text` creates."""
 
     name: ClassVar[str] = "text"
     what: ClassVar[str] = "text"

@@ -65,8 +65,7 @@ class Producing:
         transactional_id: str = "",
         stalled_s: float = ANSWER_S,
     ) -> None:
-        """Create a producer. `stalled_s`: time after which brokers that accept no record are
-        unavailable."""
+        """Create a producer. Brokers that accept nothing for `stalled_s` seconds are unavailable."""
         self._stalled_s = stalled_s
         self._options = options
         self._topic = topic

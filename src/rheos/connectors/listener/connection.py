@@ -34,8 +34,7 @@ class HttpConnection:
         self.begun = False
         """Whether the answer was begun."""
         self.settles: Callable[[], None] | None = None
-        """Called before a whole answer is sent, so that a slow reader does not occupy an admitted
-        place."""
+        """Called before a whole answer is sent: a slow reader must not occupy an admitted place."""
         self._reader = reader
         self._writer = writer
         self._unread = 0

@@ -92,8 +92,7 @@ def _check_identity(session: ServerSession, table: TargetTable) -> None:
 
 
 def find_slot(session: ServerSession, name: str) -> ReplicationSlot:
-    """Return the slot. Raises InputError if it is lost, ConfigurationError if it belongs to another
-    source."""
+    """Return the slot. Raises InputError if it is lost, ConfigurationError if it is not ours."""
     found = session.rows(
         "SELECT plugin::text, database::text, confirmed_flush_lsn::text, wal_status, "
         "database = current_database(), active FROM pg_replication_slots WHERE slot_name = %s",
@@ -141,8 +140,8 @@ def advance(session: ServerSession, slot: str, lsn: int) -> None:
 def check_log(
     session: ServerSession, slot: str, at: ChangesPosition, history: Callable[[int], str]
 ) -> int:
-    """Return the current timeline of the server's log. Raises InputError if the log ends before `at`, or
-    left its timeline earlier. `history` returns the history of a timeline."""
+    """Return the current timeline of the server's log. Raises InputError if the log ends before `at`,
+    or left its timeline earlier. `history` returns the history of a timeline."""
     [(written, file)] = session.rows(
         "SELECT pg_current_wal_insert_lsn()::text, pg_walfile_name(pg_current_wal_insert_lsn())"
     )

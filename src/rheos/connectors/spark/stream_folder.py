@@ -2,8 +2,8 @@
 
     <folder>/query/                       the checkpoint of Spark's query: its progress
     <folder>/stream.json                  identity of the query and division of its rows; written once
-    <folder>/batches/<number>/            a staging each, as that of a DataFrame (`staging.py`); a batch
-                                          exists once its manifest does, and is never written again
+    <folder>/batches/<number>/            one staging per batch, as of a DataFrame (`staging.py`); a
+                                          batch exists once its manifest does, and never changes
     <folder>/reached/<lane>               the current batch of the lane's reader
     <folder>/completed/<lane>             the same as of the newest checkpoint in the job's log
     <folder>/whole.json                   number of batches of a stream that has ended
@@ -52,7 +52,7 @@ class StreamNote(msgspec.Struct, frozen=True, kw_only=True):
 
     of: str
     query: str
-    """The id that Spark's query has for as long as its checkpoint is there."""
+    """Id that Spark's query keeps as long as its checkpoint exists."""
     schema: bytes
     event_time: str | None
     lanes: int
@@ -70,7 +70,7 @@ _whole_decoder: msgspec.json.Decoder[_Whole] = msgspec.json.Decoder(_Whole)
 
 
 class StreamFolder:
-    """For the driver, which writes batches, and for the workers, which read them. Any call may wait."""
+    """Used by the driver, which writes batches, and by workers, which read them. Calls may block."""
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
@@ -78,24 +78,25 @@ class StreamFolder:
 
     @property
     def query_url(self) -> str:
-        """As Spark takes it."""
+        """Return the folder's address in Spark's form."""
         if "file" in self._system.protocol:
             return f"file://{self._root}/query"
         scheme, _, rest = self.url.partition("://")
         return f"{'s3a' if scheme == 's3' else scheme}://{rest}/query"
 
-    # --- what the stream is ---------------------------------------------------------------------------
+    # --- properties of the stream
+    # ---------------------------------------------------------------------------
 
     @property
     def identity(self) -> str:
         return identity(self._root)
 
     def note(self) -> StreamNote | None:
-        """Raises UnrestorableError where it is damaged, or is that of another folder."""
+        """Return the note, or None. Raises UnrestorableError if it is damaged or another folder's."""
         return self._sealed("stream.json", _note_decoder)
 
     def put_note(self, note: StreamNote) -> None:
-        """Writes it, unless there is one."""
+        """Write the note, unless one exists."""
         self._seal("stream.json", note)
 
     def whole(self, query: str) -> int | None:
@@ -114,7 +115,7 @@ class StreamFolder:
         return f"{self.url}/batches/{number:010d}"
 
     def batch(self, number: int) -> Manifest | None:
-        """None where it is not there. Raises UnrestorableError where it is damaged."""
+        """Return the batch; None if it does not exist. Raises UnrestorableError if it is damaged."""
         return read_manifest(self._system, self._batch(number))
 
     def numbers(self) -> list[int]:
@@ -128,20 +129,21 @@ class StreamFolder:
         return sorted(int(name) for name in names if _NUMBER.fullmatch(name))
 
     def clear(self, number: int, manifest: Manifest) -> None:
-        """Removes what was written for the batch, and is not in it."""
+        """Remove files that were written for the batch but are not part of it."""
         remove_leftovers(self._system, self._batch(number), manifest)
 
     def remove(self, number: int, manifest: Manifest) -> None:
-        """The batch is read, and no checkpoint needs it."""
+        """Remove a batch that is read, and that no checkpoint needs."""
         remove_whole(self._system, self._batch(number), manifest)
 
     def _batch(self, number: int) -> str:
         return f"{self._root}/batches/{number:010d}"
 
-    # --- how far it is read ---------------------------------------------------------------------------
+    # --- progress of readers
+    # --------------------------------------------------------------------------------
 
     def mark(self, kind: Mark, lane: int, number: int) -> None:
-        """Raises OSError."""
+        """Write a lane's mark. Raises OSError."""
         folder = f"{self._root}/{kind}"
         path, data = f"{folder}/{lane:05d}", str(number).encode()
         if "file" not in self._system.protocol:
@@ -154,7 +156,7 @@ class StreamFolder:
         os.replace(temporary, path)
 
     def marks(self, kind: Mark, lanes: int) -> dict[int, int]:
-        """By lane; those that are not there, or are no numbers, are left out."""
+        """Return the marks by lane, without those that are missing or cannot be read."""
         found: dict[int, int] = {}
         for lane in range(lanes):
             with suppress(OSError, ValueError):

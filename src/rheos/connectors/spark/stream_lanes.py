@@ -1,10 +1,10 @@
 """Reading of staged micro-batches by workers: in lanes, each an endless split.
 
-Every batch was dealt out to the lanes when it was written, a file for each, in the order of event time.
-A lane's reader goes through its files, batch by batch; its position is the batch and the place in its
-file. After each batch it emits the latest event time of the *whole* batch. So before batch n all lanes
-have reached the same time, that of the earlier batches: whether a row is late depends only on the batch
-in which it arrived.
+Every batch was distributed to the lanes when it was written, one file each, sorted by event time. A
+lane's reader reads its files batch by batch; its position is the batch, and the row in the file. After
+each batch it emits the latest event time of the *whole* batch. So before batch n, all lanes have
+reached the same time, that of the earlier batches: whether a row is late depends only on the batch in
+which it arrived.
 
     batch        0              1                 2
     lane 0   12:01 12:05  |  12:07         |  (none)        each lane is at 12:07 after batch 1,
@@ -55,12 +55,12 @@ class QueryBeside(Protocol):
 class _LanePosition(msgspec.Struct, frozen=True, array_like=True):
     batch: int
     inside: bytes | None
-    """Position in the lane's file of the batch; None is its beginning."""
+    """Position in the lane's file of the batch; None at its beginning."""
 
 
 @dataclass(frozen=True)
 class StagedStream(Source):
-    """The batches of one query. The id of a lane begins with that of the query."""
+    """Batches of one query. The id of a lane begins with that of the query."""
 
     folder: str
     query: str
@@ -70,7 +70,7 @@ class StagedStream(Source):
     batches: int | None = None
     """Number of batches; None if more may follow."""
     running: QueryBeside | None = field(default=None, compare=False, repr=False)
-    """The driver's alone."""
+    """The query; only on the driver."""
     bounded: bool = field(default=False, init=False)
     event_time_behind: bool = field(default=False, init=False)
 
@@ -83,7 +83,7 @@ class StagedStream(Source):
         return [Split(f"{self.query}/{lane:05d}", payload) for lane in range(self.lanes)]
 
     def discover(self) -> Sequence[Split]:
-        """No lane is ever added: it is the query that is looked after."""
+        """Return the lanes, to which none is ever added, and check that the query is alive."""
         if self.running is not None:
             self.running.check()
         return self.splits()
@@ -145,7 +145,7 @@ class _LaneReader(SplitReader):
         self._coming: Completion[Manifest | None] | None = None
         self._look_at_us: int | None = None
         self._is_first = True
-        """Nothing was found yet."""
+        """Whether the reader has not looked for a batch yet."""
         self._file: SplitReader | None = None
         self._last_ms: int | None = None
         self._note_place()
@@ -193,7 +193,7 @@ class _LaneReader(SplitReader):
         return True
 
     def _go_on(self) -> Polled:
-        """Behind the batch."""
+        """Continue with the next batch."""
         if self._file is not None:
             self._file.close()
         self._file = self._inside = None
@@ -204,7 +204,8 @@ class _LaneReader(SplitReader):
         return pa.RecordBatch.from_pylist([], schema=self._source.schema)
 
     def _note_place(self) -> None:
-        """Also where it begins: what was noted before may be lost, and the query waits for it."""
+        """Record the lane's current batch, also at the beginning: an earlier mark may be lost, and the
+        query would wait for it."""
         if isinstance(self._ctx.client, _LaneMarks):
             self._ctx.client.reached(self._lane, self._number)
 
@@ -226,7 +227,7 @@ def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | No
         return manifest
     numbers = folder.numbers()
     if any(other > number for other in numbers):
-        manifest = folder.batch(number)  # It may have come meanwhile.
+        manifest = folder.batch(number)  # It may have been staged in the meantime.
         if manifest is None:
             raise InputError(
                 f"batch {number} of the stream is needed but was deleted: the oldest batch is "
@@ -244,7 +245,7 @@ def _look(folder: StreamFolder, number: int, *, is_first: bool) -> Manifest | No
 
 
 class _LaneMarks(SourceClient):
-    """Notes for the driver how far the lanes of a subtask are read."""
+    """Records for the driver how far a subtask has read its lanes."""
 
     def __init__(self, folder: StreamFolder, io: IoExecutor) -> None:
         self._folder = folder
@@ -254,7 +255,7 @@ class _LaneMarks(SourceClient):
         self._is_writing = False
 
     def reached(self, lane: int, number: int) -> None:
-        """Called in the mailbox: written soon, the newest only."""
+        """Record a lane's progress. Called in the mailbox; the newest value is written soon."""
         with self._lock:
             self._due[lane] = number
             if self._is_writing:

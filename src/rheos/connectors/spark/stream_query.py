@@ -46,7 +46,7 @@ _NOTED_WITHIN_S = 10
 
 
 class StreamQuery:
-    """Made and started by `started`. `check` and `end` are for any thread."""
+    """Query that `started` starts. Any thread may call `check` and `end`."""
 
     def __init__(
         self,
@@ -67,19 +67,20 @@ class StreamQuery:
         started.
         """
         self._first = 0
-        """The oldest batch that is there."""
+        """Number of the oldest batch that exists."""
         self._next = 0
         """Number of the next batch."""
         self._deaths = 0
         self._died_at = -1
-        """The batch that was to come then."""
+        """Number of the next batch when the query died last."""
         self._failures = 0
         """Number of consecutive failures of `check`."""
         self._known = threading.Event()
         """Set once the query is known to be the one whose batches are stored here."""
         self._ended = threading.Event()
 
-    # --- for the owner --------------------------------------------------------------------------------
+    # --- calls from the owner
+    # -------------------------------------------------------------------------------
 
     def started(self) -> StagedStream:
         """Start the query and return the stream to read; with `available_now`, return after everything
@@ -98,10 +99,10 @@ class StreamQuery:
             raise
 
     def check(self) -> None:
-        """Starts a query again that has died, and raises why it has, as a RheosError.
+        """Restart a query that has died, and raise the reason as a RheosError.
 
-        When it has raised `LISTING_TRIES` times in a row the attempt has failed: whatever was given up
-        in that one, the next call is of another, and starts the query again.
+        When it has raised `LISTING_TRIES` times in a row, the attempt has failed. The next call is that
+        of another attempt, and restarts the query even if this attempt had given up.
         """
         if self._ended.is_set():
             return
@@ -128,7 +129,7 @@ class StreamQuery:
 
     def _stop(self) -> None:
         if self._query is not None:
-            # The session may be gone, and the query with it.
+            # The session, and the query with it, may not exist any more.
             with suppress(Exception):
                 self._query.stop()
 
@@ -189,7 +190,7 @@ class StreamQuery:
         self._next = whole[-1] + 1 if whole else self._first
 
     def _settle(self, query: str) -> None:
-        """The batches in the folder are those of this query."""
+        """Check that the batches in the folder are those of this query."""
         note = self._folder.note()
         if note is None:
             schema = self._schema.serialize().to_pybytes()
@@ -221,7 +222,7 @@ class StreamQuery:
         from pyspark.errors import PySparkException
 
         if self._query is not None:
-            # It is inactive before Spark has noted its end, and until then its name is taken.
+            # Spark keeps the name of an inactive query until it has recorded its end.
             with suppress(PySparkException, Py4JError):
                 self._query.awaitTermination(_NOTED_WITHIN_S)
         settings = self._settings
@@ -238,7 +239,8 @@ class StreamQuery:
         try:
             self._query = writer.start()
         except (PySparkException, Py4JError) as error:
-            # One that did run here is right: something that it needs is away.
+            # If the query ran before, the program is correct, and something that it needs is
+            # unavailable.
             kind = UnavailableError if self._known.is_set() else InputError
             self._error = kind(
                 f"Spark cannot start the stream: {reason_of(error)}",
@@ -246,7 +248,7 @@ class StreamQuery:
             )
             raise self._error from error
         if self._ended.is_set():
-            # `end` may have looked before it was there.
+            # `end` may have run before the query existed.
             self._stop()
 
     def _run_out(self) -> None:
@@ -259,7 +261,7 @@ class StreamQuery:
             raise self._failure(is_given_up=True) from None
 
     def _failure(self, is_given_up: bool) -> RheosError:
-        """Why the query has died. What it died of by itself may be over the next time."""
+        """Return the error of a query that has died. A failure in Spark may be temporary."""
         if self._error is not None:
             return self._error
         cause = self._query.exception()
@@ -274,7 +276,7 @@ class StreamQuery:
     # --- in the query's thread ------------------------------------------------------------------------
 
     def _take(self, frame: Any, number: int) -> None:
-        """Stages a batch. Spark calls it for one batch after the other."""
+        """Stage a batch. Spark calls it for one batch after the other."""
         try:
             self._take_next(frame, number)
         except BaseException as error:
@@ -321,7 +323,7 @@ class StreamQuery:
         self._next = number + 1
 
     def _hold(self) -> None:
-        """Until few enough batches are unread."""
+        """Wait until the number of unread batches is below the limit."""
         while not self._ended.is_set():
             if self._settings.available_now or self._unread() < self._settings.max_unread:
                 return

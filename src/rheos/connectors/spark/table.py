@@ -1,4 +1,4 @@
-"""A table as those see it who publish into it: where it is, and whether it is as it was."""
+"""Table that a sink publishes into: its location and columns, and a check that they are unchanged."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rheos.core.errors import SchemaError
 
 @dataclass(frozen=True)
 class SparkTable:
-    """A table that is there."""
+    """An existing table."""
 
     label: str
-    """Its full name, or its path."""
+    """Full name of the table, or its path."""
     format: TableFormat
     location: str
-    """As Spark knows it."""
+    """Location in Spark's form."""
     staging: Staging
     columns: tuple[TableColumn, ...]
-    """As they were when the job was submitted."""
+    """Columns when the job was submitted."""
     by_name: bool
 
     @property
@@ -32,15 +32,14 @@ class SparkTable:
         return f"{self.format} table {self.label}"
 
     def current_columns(self, session: SparkSession) -> tuple[TableColumn, ...]:
-        """As they are now."""
+        """Return the current columns."""
         if self.by_name:
             session.catalog.refreshTable(self.label)
             return columns_of(session.table(self.label).schema)
         return columns_of(session.read.format(self.format).load(self.location).schema)
 
     def check_unchanged(self, session: SparkSession) -> None:
-        """Raises SchemaError where what was staged does not fit the table any more: nothing is
-        published then."""
+        """Raise SchemaError if staged rows do not fit the table any more; then nothing is published."""
         if not self.by_name and self.format == "parquet":
             return
         with publishing(f"the table {self.label} does not exist"):

@@ -1,5 +1,4 @@
-"""Common parts of the committers of tables: the files that they publish, and the files that they
-remove.
+"""Common parts of the committers of tables: which files they publish and remove.
 
 `TransactionCommitter` is for formats with a log of their own (Delta Lake, Iceberg). An epoch, the files
 staged for one checkpoint, is one append there. It is identified by the sink (job, operator, and log of
@@ -51,7 +50,7 @@ PUBLICATION = OutsideCall(
     "has, and publishes the rest",
 )
 _USUAL_S = 60.0
-"""Time that a publication may take before it counts as waiting."""
+"""Seconds that a publication may take before it counts as waiting."""
 _CALLS = LoneCalls()
 
 NOTES = posixpath.join(STAGING, ".published")
@@ -109,7 +108,7 @@ class TableCommitter(Committer):
 
     @abstractmethod
     def _publish(self, session: SparkSession, parts: list[StagedPart]) -> None:
-        """In the order of checkpoints."""
+        """Publish the parts, which are in the order of their checkpoints."""
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         kept = [msgspec.msgpack.encode(decode_part(payload).file) for payload in keep]
@@ -142,7 +141,7 @@ class TransactionCommitter(TableCommitter):
 
     @abstractmethod
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
-        """One append, that says whose it is."""
+        """Append rows in one transaction, which also records the sink and the checkpoint."""
 
     def _sink(self, part: StagedPart) -> str:
         """Return the sink's identity in the table. A job that begins another log counts from one again,
@@ -196,7 +195,8 @@ def _noted(folder: SinkFolder, sink: str) -> int:
 
 
 def _note(folder: SinkFolder, sink: str, checkpoint: int) -> None:
-    """The older ones are needed no more. Who is late adds an older one, which says nothing new."""
+    """Write the note of a checkpoint and remove older ones. A replaced committer may add an older note
+    later, which has no effect."""
     prefix = f"{_note_prefix(sink)}-"
     older = [name for name in folder.names(NOTES) if name.startswith(prefix)]
     relative = posixpath.join(NOTES, f"{prefix}{checkpoint}")

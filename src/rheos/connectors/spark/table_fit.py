@@ -1,4 +1,4 @@
-"""Whether the columns of a stream fit those of a table, and what is staged so that they do."""
+"""Checks that a stream's columns fit those of a table, and the types in which they are staged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDER = {
     "int": ("bigint",),
     "float": ("double",),
 }
-"""Types to which a column may be widened for the table, without loss."""
+"""Types to which a column may be widened without loss."""
 
 _IN_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date")
 """Types whose values can be part of a folder's name."""
@@ -26,7 +26,7 @@ _IN_NAMES = ("string", "tinyint", "smallint", "int", "bigint", "boolean", "date"
 class TableColumn:
     name: str
     type: str
-    """As Spark writes it, nested nullability left out."""
+    """Type as Spark writes it, without nested nullability."""
     nullable: bool
 
 
@@ -38,7 +38,7 @@ def columns_of(schema: sql.StructType) -> tuple[TableColumn, ...]:
 
 
 def check_fits(schema: pa.Schema, table: tuple[TableColumn, ...], label: str) -> None:
-    """Raises SchemaError, naming the column, where rows of the schema cannot be appended."""
+    """Raise SchemaError, naming the column, if rows of the schema cannot be appended."""
     by_name = {column.name: column for column in table}
     for field in columns_of(spark_schema(schema)):
         column = by_name.get(field.name)
@@ -82,7 +82,7 @@ def _missing(field: TableColumn, table: dict[str, TableColumn], label: str) -> S
 def fitted_schema(
     schema: pa.Schema, table: sql.StructType, label: str, partitions: tuple[str, ...]
 ) -> pa.Schema:
-    """The stream's columns with the table's types. Raises SchemaError where they do not fit."""
+    """Return the stream's columns with the table's types. Raises SchemaError if they do not fit."""
     columns = columns_of(table)
     check_fits(schema, columns, label)
     types = {column.name: column.type for column in columns}

@@ -1,4 +1,4 @@
-"""Publishing what a checkpoint has staged into a table: Parquet, Delta Lake or Iceberg."""
+"""Publication of a checkpoint's staged files in a table: Parquet, Delta Lake or Iceberg."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class ParquetCommitter(TableCommitter):
             self._announce(session, parts)
 
     def _announce(self, session: SparkSession, parts: list[StagedPart]) -> None:
-        """The catalog lists the partitions of a table, and sessions remember the files."""
+        """Add new partitions to the catalog, and refresh the list of files that sessions cache."""
         name, columns = self.table.label, self.table.staging.partition_by
         types = {column.name: column.type for column in self.table.columns}
         partitions = sorted({tuple(part.partition) for part in parts}, key=str) if columns else []
@@ -56,7 +56,7 @@ def _literal(value: str | None, kind: str) -> str:
 
 class DeltaCommitter(TransactionCommitter):
     def _appended(self, session: SparkSession, sink: str) -> int:
-        return 0  # Delta itself drops what it has.
+        return 0  # Delta itself ignores repeated appends.
 
     def _append(self, session: SparkSession, rows: DataFrame, sink: str, checkpoint: int) -> None:
         writer = (

@@ -1,4 +1,4 @@
-"""The Spark session that tables are reached by, and its errors as ours."""
+"""Spark session through which tables are accessed, and translation of its errors."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from rheos.core.errors import CheckpointError, ConfigurationError, SchemaError, 
 
 
 def active_session(what: str) -> SparkSession:
-    """Made where Spark runs without one, as it does under a continuous job that has needed none so far.
-    Raises ConfigurationError where Spark does not run."""
+    """Return the active session. If Spark runs without one, as under a continuous job that has needed
+    none, create it. Raises ConfigurationError if Spark does not run."""
     try:
         return SparkSession.active()
     except PySparkException as error:
@@ -32,7 +32,7 @@ def active_session(what: str) -> SparkSession:
 
 @contextmanager
 def looking(what: str) -> Iterator[None]:
-    """Within it, what Spark raises becomes a ConfigurationError."""
+    """Translate Spark's errors within the context to ConfigurationError."""
     try:
         yield
     except (PySparkException, Py4JError) as error:
@@ -44,7 +44,7 @@ def looking(what: str) -> Iterator[None]:
 
 @contextmanager
 def publishing(what: str) -> Iterator[None]:
-    """Within it, what Spark raises becomes an error of ours, tried again where it may pass."""
+    """Translate Spark's errors in the context; temporary ones become UnavailableError."""
     try:
         yield
     except AnalysisException as error:
@@ -74,7 +74,7 @@ _OUTAGES = (
     "org.apache.http.conn.ConnectTimeoutException",
     "Service Unavailable",
 )
-"""Texts in the stack traces of errors that pass once a server, or room on a disk, is back."""
+"""Parts of stack traces of errors that are temporary: a server is down, or a disk is full."""
 
 
 def _is_outage(error: Exception) -> bool:
@@ -91,7 +91,7 @@ _UNLINKED = (
 
 
 def _misfit(what: str, error: Exception) -> ConfigurationError | None:
-    """A package that was made for another Spark shows itself so, and no repetition helps."""
+    """Return the error if a package was built for another version of Spark: retries do not help."""
     reason = reason_of(error)
     if not any(name in reason for name in _UNLINKED):
         return None

@@ -1,4 +1,4 @@
-"""A table of Spark as a sink, once it was looked at: where it is, what it holds, who publishes."""
+"""Sink for a table of Spark after its inspection: location, columns, and committer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ _COMMITTERS: dict[TableFormat, Callable[[SparkTable], Committer]] = {
 
 @dataclass(frozen=True)
 class PreparedTable(SparkTable, Sink):
-    """Made by `prepared`: a table that is there."""
+    """Sink that `prepared` creates for an existing table."""
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         return TableWriter(self.staging, ctx)
@@ -69,7 +69,7 @@ class PreparedTable(SparkTable, Sink):
 
     def target_shape(self) -> TypeShape | None:
         if not self.by_name and self.format == "parquet":
-            return None  # A folder of files has no columns but those of its files.
+            return None  # A folder of files has no columns except those of its files.
         fields = [
             FieldShape(name=column.name, type=TypeShape(name=column.type), required=not column.nullable)
             for column in self.columns
@@ -161,7 +161,7 @@ def _read_schema(session: SparkSession, sink: TableSink, schema: pa.Schema) -> s
             hint="use the same partitioning, or write to another folder",
         )
     found = session.read.parquet(sink.target).schema
-    # Spark guesses the types of values in folder names.
+    # Spark infers the types of values in folder names.
     guessed = {name: given[name] for name in sink.partition_by}
     return sql.StructType([guessed.get(field.name, field) for field in found.fields])
 
@@ -179,7 +179,7 @@ def _prepared(
     staged = fitted_schema(spark_arrow_schema(schema), table_schema, label, partitions)
     staging = Staging(label, _fsspec_url(location), staged, partitions)
     if format == "parquet":
-        # It is published by rename, as files are.
+        # Its files are published by rename, as those of a file sink.
         FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy").validate(staging.stored)
     return PreparedTable(label, format, location, staging, columns, not sink.is_path)
 
@@ -188,7 +188,7 @@ def _prepared(
 
 
 def require_format(session: SparkSession, format: str) -> None:
-    """Raises ConfigurationError, naming the package, where the session does not have the format."""
+    """Raise ConfigurationError, naming the package, if the session does not support the format."""
     if format not in _PACKAGES:
         return
     name, known_class, package, settings = _PACKAGES[format]
@@ -219,19 +219,20 @@ def _checked_format(session: SparkSession, sink: TableSink, provider: str, name:
     )
 
 
-# --- names and places ---------------------------------------------------------------------------------
+# --- names and locations
+# --------------------------------------------------------------------------------
 
 _PART = re.compile(r"`((?:[^`]|``)+)`|([^.`]+)")
 
 
 def _full_name(session: SparkSession, name: str) -> str:
-    """With catalog and database, so that it means the same in every thread and at every start. Raises
-    ConfigurationError where it is that of a temporary view."""
+    """Return the name with catalog and database, which is unambiguous in every thread and at every
+    start. Raises ConfigurationError if it is that of a temporary view."""
     parts = [inside.replace("``", "`") if inside else plain for inside, plain in _PART.findall(name)]
     if len(parts) == 1:
         catalog = session.catalog
         if catalog.tableExists(name) and catalog.getTable(name).isTemporary:
-            raise _is_view(name)  # Its full name would mean a table.
+            raise _is_view(name)  # A view's full name would refer to a table.
         parts = [session.catalog.currentDatabase(), *parts]
     if len(parts) == 2:
         parts = [session.catalog.currentCatalog(), *parts]
@@ -274,7 +275,7 @@ def _on_hadoop(session: SparkSession, path: str, ask: Callable[[Any, Any], T]) -
 
 
 def _fsspec_url(location: str) -> str:
-    """Hadoop's name of a place as fsspec has it."""
+    """Return Hadoop's address of a location in fsspec's form."""
     if location.startswith("file:"):
         return "/" + location.removeprefix("file:").lstrip("/")
     scheme, separator, rest = location.partition("://")

@@ -1,7 +1,7 @@
-"""Tasks of a table sink: they stage Parquet files, fitted to the table's types.
+"""Writers of a table sink: they stage Parquet files with the table's types.
 
 Files are staged in the table's hidden folder `.rheos-staging`, like those of `files.sink`, so that a
-Parquet table can take them by rename. Nothing here needs Spark.
+Parquet table can publish them by rename. This module does not need Spark.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from rheos.core.protocol.ids import CheckpointId
 
 
 class StagedPart(msgspec.Struct, frozen=True):
-    """The committable: one file of one checkpoint, with paths relative to the table's folder."""
+    """Committable: one file of one checkpoint, with paths relative to the table's folder."""
 
     table: str
     job: str
     operator: str
     checkpoint: int
-    """The one at whose barrier it was staged."""
+    """Checkpoint at whose barrier the file was staged."""
     staged: str
     target: str
     rows: int
@@ -44,9 +44,8 @@ _part_decoder = msgspec.msgpack.Decoder(StagedPart)
 
 
 def decode_part(committable: bytes) -> StagedPart:
-    """Decode a committable. Raises UnrestorableError if it is damaged, or names a file that Rheos would
-    not.
-    """
+    """Decode a committable. Raises UnrestorableError if it is damaged, or contains a path that Rheos
+    would not create."""
     return checked(committable, _part_decoder)
 
 
@@ -55,13 +54,13 @@ class Staging:
     """Location and schema of staged rows."""
 
     table: str
-    """The table's name or path, for people."""
+    """Name or path of the table, for people."""
     folder: str
-    """As fsspec knows it."""
+    """Folder of the table in fsspec's form."""
     schema: pa.Schema
-    """The stream's columns, with the types that the table has."""
+    """Columns of the stream, with the types that the table has."""
     partition_by: tuple[str, ...]
-    """The columns that go into folders' names, and not into files."""
+    """Columns whose values are in the names of folders, not in the files."""
 
     @property
     def stored(self) -> pa.Schema:
@@ -70,7 +69,7 @@ class Staging:
 
 
 class TableWriter(SinkWriter):
-    """One subtask's rows: a file of each partition and checkpoint, or more where they grow large."""
+    """Writer of one subtask: one file per partition and checkpoint, or several if they grow large."""
 
     def __init__(self, staging: Staging, ctx: SinkContext) -> None:
         self._staging = staging

@@ -9,12 +9,11 @@
 | time, day-time interval | time64[us], duration[us] |
 | array, map, struct, void | list, map, struct, null |
 
-Arrow has more types than Spark. Those with a Spark type that holds all their values map to it
-(uint32 to long, a dictionary to its values); the others are refused, with what to do.
+Arrow has more types than Spark. A type maps to a Spark type that can hold all its values, if there is
+one (uint32 to long, a dictionary to its values); otherwise an error says what to do.
 
-Columns are matched by their place, never by name. Between the JVM and Python a column may have yet
-another Arrow type (a timestamp carries the session's zone, a time is in ns): `to_arrow` and
-`to_spark` cast batches on their way in and out of `mapInArrow`.
+Columns are matched by index, never by name. In batches of `mapInArrow`, a column may have yet another
+Arrow type (a timestamp has the session's zone, a time is in ns). `to_arrow` and `to_spark` cast them.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ _REFUSED: dict[type, str] = {
 
 
 def arrow_schema(schema: sql.StructType) -> pa.Schema:
-    """The Arrow schema of a DataFrame; nullability and metadata are kept.
+    """Return the Arrow schema of a DataFrame, with nullability and metadata.
 
-    Raises SchemaError, which names the column, where a type has no mapping or two columns one name.
+    Raises SchemaError, naming the column, if a type has no mapping or two columns have the same name.
     """
     _check_names(schema.names, "", fold=False)
     return pa.schema([_arrow_field(field, field.name) for field in schema.fields])
@@ -81,7 +80,8 @@ def _arrow_field(field: sql.StructField, path: str) -> pa.Field:
 
 
 def _field(name: str, kind: pa.DataType, nullable: bool, metadata: Any = None) -> pa.Field:
-    """Elements of an empty literal are void in Spark, and never null; Arrow's null type is nullable."""
+    """Return an Arrow field. Spark declares elements of an empty literal void and not nullable; Arrow's
+    null type must be nullable."""
     return pa.field(name, kind, nullable or pa.types.is_null(kind), metadata)
 
 
@@ -123,10 +123,10 @@ def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
 
 
 def spark_schema(schema: pa.Schema, *, case_sensitive: bool = False) -> sql.StructType:
-    """The schema of a DataFrame that holds the rows; nullability and Spark's metadata are kept.
+    """Return the schema of a DataFrame with these rows; nullability and Spark's metadata are kept.
 
-    Spark finds columns without regard to case unless `spark.sql.caseSensitive` is set, so names that
-    differ by it alone are refused. Raises SchemaError, which names the column.
+    Spark ignores the case of column names unless `spark.sql.caseSensitive` is set, so names that differ
+    only by case are refused. Raises SchemaError, naming the column.
     """
     _check_names(schema.names, "", fold=not case_sensitive)
     fold = not case_sensitive
@@ -169,9 +169,9 @@ def _spark_type(kind: pa.DataType, path: str, fold: bool) -> sql.DataType:
 
 
 def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
-    """The columns by the Arrow types that have just one Spark type each: those in the table above.
+    """Return the schema with the Arrow types in the table above, each of which has one Spark type.
 
-    Raises SchemaError, which names the column.
+    Raises SchemaError, naming the column.
     """
     return pa.schema(
         [field.with_type(spark_arrow_type(field.type, field.name)) for field in schema],
@@ -179,7 +179,7 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def spark_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
-    """The type of the table above that holds all values of `kind`. Raises SchemaError."""
+    """Return the type in the table above that can hold all values of `kind`. Raises SchemaError."""
     if isinstance(kind, pa.BaseExtensionType):
         raise _unmapped(path, str(kind), f"cast it to its storage type, {kind.storage_type}")
     if kind in _PLAIN_SPARK:
@@ -233,7 +233,8 @@ def _nested_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
     return pa.list_(pa.field("element", element, kind.value_field.nullable))
 
 
-# --- names, and what has no mapping ---------------------------------------------------------------
+# --- names, and types without a mapping
+# -----------------------------------------------------------------
 
 
 def _check_names(names: Iterable[str], path: str, *, fold: bool) -> None:
@@ -266,13 +267,13 @@ def _unmapped(path: str, kind: str, hint: str) -> SchemaError:
 
 
 def to_arrow(rows: Rows, schema: pa.Schema) -> Rows:
-    """Rows that Spark gave, by a schema of the types of the table above, such as `arrow_schema`'s."""
+    """Convert rows received from Spark to a schema with types of the table above."""
     return cast_rows(rows, schema)
 
 
 def to_spark(rows: Rows, schema: pa.Schema | None = None) -> Rows:
-    """Rows as Spark takes them for the DataFrame schema `spark_schema(schema)`; `schema` is that of the
-    rows where it is not given. Raises InputError where a value is out of the range that Spark has."""
+    """Convert rows for a DataFrame with the schema `spark_schema(schema)`; `schema` is by default that
+    of the rows. Raises InputError if a value exceeds Spark's range."""
     return cast_rows(rows, wire_schema(rows.schema if schema is None else schema))
 
 

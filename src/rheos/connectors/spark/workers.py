@@ -1,4 +1,4 @@
-"""Modules of a job that Spark's Python workers lack."""
+"""Errors about modules that Spark's Python workers lack."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _LACKS = re.compile(r"ModuleNotFoundError: No module named '([\w.]+)'")
 
 
 def module_absent(module: str, python: str) -> ConfigurationError:
-    """A worker's Python lacks what the job is made of."""
+    """Return the error that a worker's Python lacks a module which the job needs."""
     return ConfigurationError(
         f"a worker's Python ({python}) has no module {module!r}",
         hint="set PYSPARK_PYTHON to the Python that has it, before the Spark session is created (on "
