@@ -1,7 +1,7 @@
 """The command `rheos`: it parses arguments, calls the packages below, and prints the results.
 
-`main` lists the commands. `control` and `jobs` have those for running jobs, `replaying` those that
-run a program once more over a job's input (`fork`, `why`, `debug`). `failures` prints errors.
+`main` contains the commands. Those for running jobs are in `control` and `jobs`; those that rerun a
+program over a job's input (`fork`, `why`, `debug`) are in `replaying`. `terminal` prints errors.
 `project/` has the templates of `rheos init`, `shell/` the shell of `rheos sql`, `benchmarks/` the
 programs of `rheos bench`.
 """

@@ -17,7 +17,7 @@ from rheos.core.errors import ConfigurationError
 
 
 def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
-    """Runs the benchmark of that name. Gives the exit code."""
+    """Run the benchmark with this name; return the exit code."""
     try:
         program = PROGRAMS.get(name)
         if program is None:
@@ -38,7 +38,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
 
 
 def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
-    """Runs the programs in SQL and their like in turns. Gives the exit code: 1 where one of them does
+    """Run each SQL program and its counterpart in turns. Return the exit code: 1 if one of them does
     not reach its target."""
     try:
         console = Terminal(stderr=True)

@@ -1,5 +1,5 @@
-"""`rheos chaos`: runs a job as `rheos run` does, and strikes at its processes, at the links to its
-servers and at their processes meanwhile."""
+"""`rheos chaos`: runs a job as `rheos run` does, and injects faults into its processes, its connections
+to servers, and these servers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.runtimes.host.stores import open_store
 
 
 def finished(directory: str) -> bool:
-    """Whether the log of every job in the checkpoint directory says that it has finished."""
+    """Return whether the log of every job in the checkpoint directory records that it has finished."""
     store = open_store(directory, make=False)
     jobs = {path.partition("/")[0] for path in store.list("") if "/log/" in path}
     logs = [JobLog(store, JobId(unquote(job))).read() for job in sorted(jobs)]
@@ -48,8 +48,8 @@ def chaos(
     freeze: str,
     seed: int,
 ) -> int:
-    """Gives the exit code: 0 where the job came through, or was cancelled after `for_`. `options` go to
-    `rheos run`, where they have a value."""
+    """Run the command; return the exit code: 0 if the job finished, or was cancelled after `for_`.
+    `options` with a value are passed to `rheos run`."""
     try:
         chosen = Fault.parse(faults or _default_faults(links, server_pids))
         given = {name: value for name, value in options if value is not None}
@@ -66,8 +66,8 @@ def chaos(
         command = [sys.executable, "-m", "rheos", "run", str(file)]
         for name, value in given.items():
             command += [name, str(value)]
-        # Frozen processes must resume and no process may be left over, even if this command is asked
-        # to end.
+        # Frozen processes must resume, and no process may be left over, even if this command is
+        # terminated.
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
         with links_to(links) as struck:
             passed_on, environment = redirected(struck, arguments, os.environ)

@@ -41,7 +41,7 @@ _STYLES = {
 
 @dataclass(frozen=True)
 class Checked:
-    """A program held against a savepoint."""
+    """Result of the comparison of a program with a savepoint."""
 
     savepoint: Savepoint
     directory: str
@@ -52,11 +52,11 @@ class Checked:
     upgrade: Upgrade
     """State changes that the program and the command line allow."""
     command: str
-    """The file, its arguments and the savepoint, as the command has them."""
+    """File, arguments and savepoint as they are in the command line."""
 
     @property
     def lost(self) -> list[Finding]:
-        """State that would be lost although neither the program nor the command allows it."""
+        """Return state that would be lost although neither the program nor the command allows it."""
         return [
             finding
             for finding in self.findings
@@ -65,7 +65,7 @@ class Checked:
 
     @property
     def refusal(self) -> CheckpointError | None:
-        """Why `rheos run --from-savepoint` would not start."""
+        """Return the error with which `rheos run --from-savepoint` would fail, if any."""
         return refusals(
             self.findings,
             allow_dropped=self.upgrade.allow_dropped,
@@ -85,8 +85,8 @@ def check(
     *,
     as_json: bool,
 ) -> int:
-    """Prints what is found. The exit code is 1 where state would be lost or cannot be read, and 2 where
-    there is no savepoint, or the command is used wrongly."""
+    """Print the result. Return the exit code: 1 if state would be lost or cannot be read, and 2 if the
+    savepoint does not exist, or the command is used incorrectly."""
     try:
         captured = captured_program(file, arguments, settings)
         with done_for(captured.site):
@@ -110,8 +110,8 @@ def check(
 def held_against(
     plan: PhysicalPlan, savepoint: Savepoint, directory: str, upgrade: Upgrade, command: str = ""
 ) -> Checked:
-    """Raises SchemaError where the program declares state that cannot be stored, and CheckpointError
-    where operators cannot be renamed as is asked."""
+    """Compare a program with a savepoint. Raises SchemaError if the program declares state that cannot
+    be stored, and CheckpointError if operators cannot be renamed as requested."""
     operators = {operator.id: operator.name for operator in plan.operators()}
     entry = under_new_ids(savepoint.entry, upgrade.renamed, f"the savepoint {directory!r}")
     findings = compare_entry(entry, state_shapes(plan.operators()), operators)
@@ -151,12 +151,12 @@ def _savepoint(directory: str) -> Savepoint:
     savepoint = read_savepoint(store, directory)
     verify_savepoint(store, savepoint, directory)
     for handle in savepoint.entry.handles[:1]:
-        # All parts are of one version: whether this one reads it shows in the first of them.
+        # All parts have the same version, so the first one shows whether this release can read it.
         state_format.decode(read_part(store, handle), range(0))
     return savepoint
 
 
-# --- how it looks -------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------
 
 
 def _print(checked: Checked) -> None:
@@ -192,7 +192,7 @@ def _print(checked: Checked) -> None:
     for problem in checked.problems:
         console.print(Text(problem, "red"))
     for line in _conclusion(checked):
-        # A command is copied: it stays on one line.
+        # A command stays on one line, so that users can copy it.
         command = line.startswith(" ")
         console.print(Text(line, "" if checked.good or command else "red"), soft_wrap=command)
 
@@ -218,7 +218,7 @@ def _conclusion(checked: Checked) -> Iterable[str]:
 
 
 def _commands(checked: Checked) -> Iterable[str]:
-    """The commands with which the program would start, where options are enough for that."""
+    """Yield the commands that would start the program, if options are sufficient for that."""
     refused = [
         finding
         for finding in checked.findings

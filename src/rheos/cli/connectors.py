@@ -1,4 +1,4 @@
-"""`rheos connectors`: the connectors and formats that are installed, and what each can do."""
+"""`rheos connectors`: the installed connectors and formats, and the capabilities of each."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
 
     Args:
         as_json: print JSON, with the capabilities of each source and sink.
-        name: print only this connector, with these capabilities.
+        name: print only this connector, with its capabilities.
     """
     if name is not None:
         return _show_one(name, as_json)
@@ -119,5 +119,5 @@ def _table(what: str, rows: Sequence[dict[str, Any]]) -> Table:
         else:
             client = "installed" if row["installed"] else f"pip install '{row['install']}'"
         cells = (row["name"], ", ".join(row.get("can", [])), client, row["distribution"])
-        table.add_row(*map(Text, cells))  # Brackets in it are no markup.
+        table.add_row(*map(Text, cells))  # `Text` prevents that brackets are interpreted as markup.
     return table

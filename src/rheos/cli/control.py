@@ -1,4 +1,4 @@
-"""The commands that look at running jobs and command them: `jobs`, `status`, `checkpoints`, `metrics`,
+"""Commands that inspect and control running jobs: `jobs`, `status`, `checkpoints`, `metrics`,
 `monitoring`, `events`, `logs`, `profile`, `why-not`, `savepoint`, `stop`, `rescale`, `cancel`."""
 
 from __future__ import annotations

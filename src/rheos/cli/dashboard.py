@@ -1,4 +1,4 @@
-"""`rheos dashboard`: REST and a page for the jobs, in the foreground until Ctrl-C."""
+"""`rheos dashboard`: REST and a web page for jobs, in the foreground until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 
 
 def dashboard(config: DashboardConfig) -> int:
-    """Prints its address, and serves until it is asked to end."""
+    """Print the address, serve until the command is terminated, and return the exit code."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         server = DashboardServer(config)

@@ -1,4 +1,4 @@
-"""`rheos debug`: one key of a job, replayed here, step by step."""
+"""`rheos debug`: local replay of one key of a job, step by step."""
 
 from __future__ import annotations
 
@@ -37,11 +37,12 @@ _PLACES_OF_OURS = ["rheos", "rheos.*"]
 
 
 class _AgainError(BaseException):
-    """The replay is to begin anew. No code of the program sees it."""
+    """Raised to begin the replay again. The program's code does not see it."""
 
 
 class DebugShell(cmd.Cmd, ReplayListener):
-    """`commands` are read in place of a terminal; at their end the replay goes on to its own."""
+    """Shell of the debugger. With `commands` it reads these instead of a terminal; after the last one,
+    the replay runs to its end."""
 
     def __init__(self, debugged: Debugged, commands: TextIO | None = None) -> None:
         super().__init__(stdin=commands)
@@ -56,16 +57,16 @@ class DebugShell(cmd.Cmd, ReplayListener):
         """Whether to continue after a step without a prompt."""
         self._state = debugged.state
         self._done: list[DebugStep] = []
-        """Steps that were replayed."""
+        """Steps replayed so far."""
         self._silent_to = 0
         """Step up to which the shell replays again without output or prompts."""
         self._into = False
-        """The next call is debugged from its first line on."""
+        """Whether to debug the next call from its first line."""
         self._traced = sys.gettrace()
-        """By whom, but for such a call."""
+        """Trace function that is restored after such a call."""
 
     def run(self) -> int:
-        """Gives the exit code."""
+        """Run the shell; return the exit code."""
         self._say(*heading(self._debugged), 'help or ? lists the commands; "step" is the first')
         while True:
             self._done = []
@@ -88,7 +89,8 @@ class DebugShell(cmd.Cmd, ReplayListener):
         self._say(*ending(self._debugged), "no steps remain: use state, back or quit")
         self._ask()
 
-    # --- while it is replayed ---------------------------------------------------------------------
+    # --- calls during the replay
+    # ------------------------------------------------------------------------
 
     def before(self, call: WatchedCall, state: KeyState) -> None:
         self._state = state
@@ -102,8 +104,8 @@ class DebugShell(cmd.Cmd, ReplayListener):
             sys.settrace(self._entering(inspect.unwrap(call.method).__code__))
 
     def _entering(self, code: CodeType) -> Callable[[FrameType, str, Any], Any]:
-        """Traces nothing until the function is entered, which one that yields is only when it is asked
-        for its first row; from there on it is the debugger's."""
+        """Return a trace function that starts the debugger when the function is entered. A generator is
+        entered only when its first row is requested."""
         debugger = pdb.Pdb(skip=_PLACES_OF_OURS, nosigint=True, **self._streams)
 
         def trace(frame: FrameType, event: str, arg: Any) -> Any:
@@ -222,8 +224,8 @@ def debug_job(
     trace: bool,
     as_json: bool,
 ) -> int:
-    """Asks what to do where there is a terminal, and prints each step otherwise. Gives the exit code: 1
-    where the program failed."""
+    """Prompt for commands at a terminal; otherwise print each step. Return the exit code: 1 if the
+    program failed."""
     try:
         debugged = debug(
             job,
@@ -272,7 +274,7 @@ def _print(debugged: Debugged) -> int:
 
 
 def _print_json(debugged: Debugged) -> int:
-    # Output that the functions print is not part of the JSON.
+    # Output of the program's functions is not part of the JSON.
     with contextlib.redirect_stdout(sys.stderr):
         steps = [step_object(step) for step in debugged]
     print(printed(debugged_object(debugged, steps)))

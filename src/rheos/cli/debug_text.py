@@ -1,4 +1,4 @@
-"""Formats a replayed key as text and as JSON."""
+"""Output of a replayed key as text and as JSON."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def state_lines(state: KeyState) -> Iterator[str]:
 
 
 def step_lines(step: DebugStep, inputs: int) -> Iterator[str]:
-    """`inputs` is how many the operator has."""
+    """Yield the lines of a step. `inputs` is the number of inputs of the operator."""
     yield f"{step.number:>4}  {_what(step, inputs)}"
     yield from (f"        {_change(change)}" for change in step.changes)
     yield from (f"        counted {name}: {n}" for name, n in step.counted.items())
@@ -117,11 +117,12 @@ def _as_text(value: Any) -> str:
     return _plain(value) if isinstance(value, datetime) else str(value)
 
 
-# --- how exact it is --------------------------------------------------------------------------------
+# --- accuracy of the replay
+# -----------------------------------------------------------------------------
 
 
 def ending(debugged: Debugged) -> Iterator[str]:
-    """Whether what was replayed is what ran, and where it need not be."""
+    """Yield lines on whether the replay equals the original run, and why it may differ."""
     if debugged.deviation is not None:
         if debugged.deviation:
             yield (

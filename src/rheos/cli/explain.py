@@ -1,4 +1,4 @@
-"""`rheos explain`: shows what a user's file builds, and runs none of it."""
+"""`rheos explain`: shows what a user's file builds, without running it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Format = Literal["text", "mermaid", "plan", "spark"]
 
 
 def explain(file: Path, arguments: Sequence[str], format_: Format, settings: Overrides) -> int:
-    """Prints the program of the first `execute` that the file comes to. Gives the exit code."""
+    """Print the program of the first `execute` that the file reaches; return the exit code."""
     try:
         captured = captured_program(file, arguments, settings)
         with done_for(captured.site):

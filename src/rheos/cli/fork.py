@@ -1,4 +1,4 @@
-"""`rheos fork`: what a changed program would have made of a running job's input."""
+"""`rheos fork`: compares a changed program's output with a running job's, on the same input."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def show_fork(
     out: Path | None,
     as_json: bool,
 ) -> int:
-    """Prints the differences. Gives the exit code: 0 whether there are any or not."""
+    """Print the differences. Return the exit code, which is 0 even if there are differences."""
     try:
         if out is not None:
             _make(out)
@@ -67,7 +67,8 @@ def show_fork(
     return 0
 
 
-# --- all rows, as files -----------------------------------------------------------------------------
+# --- all rows as files
+# ----------------------------------------------------------------------------------
 
 
 def _make(out: Path) -> None:
@@ -92,7 +93,8 @@ def _write(found: ForkResult, out: Path) -> None:
         output.rows.write_parquet(out / "difference" / f"{safe_name(sink)}.parquet")
 
 
-# --- how it looks -----------------------------------------------------------------------------------
+# --- output
+# ---------------------------------------------------------------------------------------------
 
 
 def _print(found: ForkResult, samples: int, *, waited: bool) -> None:

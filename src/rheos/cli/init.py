@@ -33,8 +33,8 @@ def init(folder: Path) -> int:
 
 
 def make_project(folder: Path) -> None:
-    """The whole project or, where ConfigurationError is raised, nothing of it. The name of the folder
-    is that of the job."""
+    """Create the whole project; its job has the name of the folder. Raises ConfigurationError, and
+    creates nothing then."""
     name = folder.name
     if not _NAME.fullmatch(name):
         raise ConfigurationError(
@@ -58,7 +58,8 @@ def make_project(folder: Path) -> None:
                 f"the folder {str(folder)!r} is not empty",
                 hint="choose another name; nothing was written",
             )
-        # Beside it, and then in one step: so there is all of it, or nothing.
+        # The project is created next to its place and then renamed, so that it is complete or does not
+        # exist.
         made = tempfile.mkdtemp(prefix=f".{name}-", dir=folder.parent)
         for file in FILES:
             (Path(made) / file).write_text(text_of(file, name), encoding="utf-8")

@@ -92,7 +92,7 @@ def _waits(client: JobClient) -> tuple[JobWait, ...]:
     try:
         return client.status().waits
     except RheosError:
-        return ()  # The command itself reports that the job does not answer.
+        return ()  # The command itself reports that the job does not respond.
 
 
 # --- the commands -------------------------------------------------------------------------------------
@@ -151,14 +151,14 @@ def stop_job(
 def operate(
     wanted: str, operation: JobOperation[T], timeout: str | None, *, as_json: bool = False
 ) -> int:
-    """Ask a running job for an operation, and print the answer.
+    """Request an operation from a running job, and print the response.
 
     Args:
         wanted: names the job, as in `find_job`.
         operation: the operation, with its arguments.
         timeout: maximum time that the command waits; `None` waits for the operation's own time limit
             and a little longer.
-        as_json: whether to print the answer as JSON even if it has a text form.
+        as_json: whether to print the response as JSON even if it has a text form.
     """
 
     def run() -> int:
@@ -200,15 +200,15 @@ def find(wanted: str) -> JobRecord:
 
 
 def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]) -> T:
-    """Return what is known of a job of this machine.
+    """Return information about a job of this machine.
 
     Args:
         wanted: names the job, as in `find_job`.
-        running: asks a job that runs.
+        running: requests it from a running job.
         stored: reads it for a job that has ended, from its id and its checkpoint directory.
 
     Raises:
-        ConfigurationError: no job fits, or several do.
+        ConfigurationError: no job matches, or several do.
     """
     registry = Registry()
     try:
@@ -222,7 +222,7 @@ def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[s
 
 
 def _wait_until_gone(record: JobRecord) -> None:
-    """Then the job may be started again at once. It has ended by now: this takes a moment."""
+    """Wait until a job that has ended is no longer registered, so that it may be started again."""
     give_up = time.monotonic() + _GONE_WITHIN_S
     while time.monotonic() < give_up:
         if record.file_name not in {running.file_name for running in Registry().records()}:
@@ -292,11 +292,11 @@ def checkpoints_table(kept: list[CheckpointInfo]) -> Table:
     return table
 
 
-# --- how it looks -------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------
 
 
 def size_text(size_bytes: int) -> str:
-    """ "812 B", "4.2 KB", "1.3 GB"."""
+    """Return a size for people: "812 B", "4.2 KB", "1.3 GB"."""
     if size_bytes < 1024:
         return f"{size_bytes} B"
     value = float(size_bytes)
@@ -308,7 +308,7 @@ def size_text(size_bytes: int) -> str:
 
 
 def time_text(ms: int) -> str:
-    """Empty for 0: logs of earlier versions do not say."""
+    """Return a time for people; empty for 0, which means unknown in logs of earlier versions."""
     if not ms:
         return ""
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -322,6 +322,6 @@ def plain_table(*headings: str) -> Table:
 
 
 def console() -> Console:
-    """In a pipe every job has one line, however long."""
+    """Return the console. In a pipe it does not wrap lines, so that every job has one line."""
     console = Terminal(highlight=False)
     return console if console.is_terminal else Terminal(highlight=False, width=1_000)

@@ -1,4 +1,4 @@
-"""`rheos logs` and `rheos events`: what a job has logged, and what happened to it."""
+"""`rheos logs` and `rheos events`: log messages and events of a job."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def show_logs(wanted: str, *, follow: bool, lines: int, level: str, as_json: boo
 
 
 def line_text(line: LoggedLine) -> str:
-    """Return a line for people: where it comes from, and the message. A message of several lines, or
-    with characters that a terminal would act on, cannot be taken for other lines of the log."""
+    """Return a line for people: its origin, and the message. Further lines of a message, and characters
+    that control a terminal, cannot be mistaken for other lines of the log."""
     attempt = "" if line.attempt is None else f"attempt {line.attempt}"
     subtask = "driver" if line.subtask is None else f"subtask {line.subtask}"
     where = ", ".join(part for part in (line.operator, subtask, attempt) if part)

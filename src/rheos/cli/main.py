@@ -1,4 +1,4 @@
-"""The command `rheos`. It imports what a subcommand needs only when that runs: `--help` is quick."""
+"""The command `rheos`. Modules of one subcommand are imported when it runs: `--help` is fast."""
 
 from __future__ import annotations
 
@@ -89,8 +89,8 @@ def _show_version(wanted: bool) -> None:
 
 
 def _start_jvm(file: Path, settings: GivenSettings, *, quiet: bool) -> None:
-    """Start it first of all, as it takes as long as to import what follows, and announce it, as the
-    first status comes only seconds later."""
+    """Start the JVM while Python still imports modules, which takes as long. Print a message, because
+    the first status appears only seconds later."""
     from rheos.runtimes.spark import early_start
 
     try:
@@ -110,7 +110,7 @@ def _start_jvm(file: Path, settings: GivenSettings, *, quiet: bool) -> None:
 
 @contextmanager
 def _cancelled_by_ctrl_c() -> Iterator[None]:
-    """Also while Python imports: by then the JVM starts already."""
+    """Handle Ctrl-C within the context, also during imports, when the JVM is already starting."""
     try:
         yield
     except KeyboardInterrupt as error:
@@ -527,5 +527,5 @@ def dashboard(
 
 
 def main() -> None:
-    """The entry point of the console script."""
+    """Run the command: entry point of the console script."""
     app()

@@ -65,7 +65,7 @@ def show_history(wanted: str, metric: str | None, directory: str | None, as_json
 
 
 def history_table(view: HistoryView, metric: Metric | None) -> Table:
-    """A row for each moment, the coarse ones first; a column for each series of the metric."""
+    """Return a table with a row per point in time, coarse ones first, and a column per series."""
     shown = _SHOWN_OF_HISTORY if metric is None else (metric.name,)
     series = sorted(
         {name for part in (view.coarse, view.fine) for name in part.series if _metric_of(name) in shown}
@@ -95,7 +95,7 @@ def _metric(name: str) -> Metric:
 
 
 def operators_table(metrics: MetricsReport) -> Table:
-    """A row for each operator, over all subtasks. Times are those of its chain."""
+    """Return a table with a row per operator, over all subtasks. Times are those of its chain."""
     found = {(r.metric, r.at): r for r in across_subtasks(metrics.readings)}
     chain_of = {op: chain for chain, ops in metrics.chains.items() for op in ops}
     subtasks = max((len({r.at[-1] for r in metrics.of(f.BUSY)}), 1))
@@ -116,7 +116,7 @@ def operators_table(metrics: MetricsReport) -> Table:
 
 
 def slots_table(metrics: MetricsReport) -> Table:
-    """A row for each subtask."""
+    """Return a table with a row per subtask."""
     found = {(r.metric, r.at): r for r in metrics.readings}
     columns = (f.SLOT_BUSY, f.SLOT_BLOCKED, f.CPU, f.GC_TIME, f.MEMORY, f.SYNC, f.ALIGN, f.ASYNC)
     table = plain_table("subtask")
@@ -134,7 +134,7 @@ def slots_table(metrics: MetricsReport) -> Table:
 
 
 def metric_table(metric: Metric, metrics: MetricsReport) -> Table:
-    """A row for each reading of one metric."""
+    """Return a table with a row per reading of one metric."""
     table = plain_table(*metric.scope.labels)
     table.add_column(metric.name, justify="right")
     table.add_column("/s", justify="right")

@@ -1,7 +1,7 @@
-"""The commands of job operations: each is derived from its declaration in the table.
+"""Commands for job operations, each derived from the operation's declaration.
 
-An argument of the operation becomes an option, or a positional argument. The command waits for the
-answer, and prints it.
+An argument of the operation becomes an option or a positional argument. The command waits for the
+response and prints it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from rheos.runtimes.operation_contract import (
 
 
 def add_commands(app: typer.Typer) -> None:
-    """Add a command for each operation of the table that is offered as one."""
+    """Add a command for each operation that declares one."""
     for operation in job_operations.JOB_OPERATIONS:
         if Face.COMMAND in operation.faces:
             app.command(operation.name, help=help_text(operation))(_command(operation))
@@ -67,7 +67,7 @@ def _parameters(operation: type[JobOperation[Any]]) -> list[Parameter]:
 
 
 def _declaration(name: str, argument: Argument, default: Any) -> Any:
-    """Return the declaration of one parameter, as Typer takes it."""
+    """Return Typer's declaration of one parameter."""
     shown = argument.default or default not in (None, Parameter.empty)
     if argument.positional is not None:
         return typer.Argument(metavar=argument.positional, help=argument.help, show_default=shown)
@@ -78,7 +78,7 @@ def _declaration(name: str, argument: Argument, default: Any) -> Any:
 
 
 def _value(argument: Argument, value: Any) -> Any:
-    """Return the value of a field, from the value of the command's parameter."""
+    """Convert the value of the command's parameter to that of the operation's field."""
     if value is None:
         return None
     if argument.seconds:

@@ -1,5 +1,5 @@
-"""Options: those of settings, once for all commands that take them; those that are the program's, and
-those that are nearly one of ours; durations and sizes."""
+"""Options of commands: those of settings, which all commands share; those of the program, and mistyped
+ones; durations and sizes."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
     from rheos.api.overrides import Overrides
 
 PASSES_ARGUMENTS_ON = {"ignore_unknown_options": True}
-"""Options that are not ours belong to the job file, as does all that follows `--`."""
+"""Typer settings: unknown options, and everything after `--`, are arguments of the job file."""
 
 _ALIKE = 0.8
 T = TypeVar("T")
 
 
 class PassingOn(TyperCommand):
-    """Refuses an option that is nearly one of ours. A job that was to start from a savepoint would
-    otherwise begin with nothing, because of one letter."""
+    """Command that refuses unknown options similar to its own. Otherwise a mistyped option, such as
+    that of a savepoint, would be passed to the program, and the job would start without state."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         ours = [name for parameter in self.params for name in parameter.opts if name.startswith("--")]
@@ -54,8 +54,8 @@ class PassingOn(TyperCommand):
 
 
 def width(value: str | None) -> int | str | None:
-    """Return a parallelism, as a number if it is one. Refuses what is not valid for any bounds of the
-    program. For a callback, like those below."""
+    """Return a parallelism, as a number if it is one. Refuses a value that no program accepts. Callback
+    of options, like those below."""
     from rheos.api.widths import read_width
     from rheos.core.state.key_groups import MAX_KEY_GROUPS
 
@@ -64,12 +64,12 @@ def width(value: str | None) -> int | str | None:
 
 
 def duration(value: str | None) -> str | None:
-    """The option's callback: refuses what is no duration before anything is done."""
+    """Return a duration. Refuses an invalid one before the command does anything."""
     return _checked(value, duration_ms)
 
 
 def size(value: str | None) -> str | None:
-    """Likewise, what is no size."""
+    """Return a size. Refuses an invalid one before the command does anything."""
     return _checked(value, size_bytes)
 
 
@@ -225,11 +225,11 @@ def renames(values: list[str] | None) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class GivenSettings:
-    """The settings in a command line: a file of settings, and the options, which win over it."""
+    """Settings of a command line: a file of settings, and options, which have precedence."""
 
     config: Path | None
     values: dict[str, Any]
-    """The value of each option by the name of its setting; None if it was not given."""
+    """Value of each option by name of its setting; None if it was not passed."""
 
     def overrides(self) -> Overrides:
         """Return the overrides of a program's settings. Ends the command if the file is not valid."""
@@ -295,7 +295,7 @@ def takes_settings(*names: str, config: bool = True, **defaults: Any) -> Callabl
 
 
 def _annotation(declared: Setting, default: Any) -> Any:
-    """Return the parameter of a setting, as Typer takes it: what it takes follows from the type."""
+    """Return Typer's declaration of a setting's option, which follows from the setting's type."""
     kind, metavar, callback = _TYPES.get(declared.type, (str, None, None))
     if declared.choices:
         literal: Any = Literal
@@ -321,4 +321,4 @@ _TYPES: Mapping[str, tuple[Any, str | None, Callable[[Any], Any] | None]] = {
     "int | str": (str, None, width),
     "Mapping[str, str]": (list[str], None, None),
 }
-"""By the type of a setting: the type of its option, its metavar, and what checks or reads its value."""
+"""Type of the option, metavar, and function that checks or parses the value, by type of the setting."""

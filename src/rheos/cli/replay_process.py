@@ -1,7 +1,7 @@
-"""The process that the dashboard asks what runs a job's program once more (`dashboard/replays.py`).
+"""Process in which the dashboard reruns a job's program (`dashboard/replays.py`).
 
-It reads one request as JSON from its input, does what the command of that name does, and writes one
-answer as JSON to what was its output; what the program prints goes to stderr.
+It reads one request as JSON from its standard input, executes the command in the request, and writes
+one response as JSON to its original standard output. Output of the program goes to stderr.
 """
 
 from __future__ import annotations
@@ -97,8 +97,7 @@ def _debug(job: str, asked: DebugRequest) -> dict[str, Any]:
     )
     steps = [step_object(step) for step in debugged]
     for step in steps:
-        # The answer has the step's changes to the state. All of the state at each step would be too
-        # long.
+        # The response has the changes of the state. The whole state at each step would be too large.
         del step["before"], step["after"]
     return debugged_object(debugged, steps)
 

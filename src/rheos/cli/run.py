@@ -25,17 +25,17 @@ from rheos.runtimes.spark import early_start
 
 @dataclass(frozen=True)
 class Watched:
-    """By whom the jobs are watched while they run."""
+    """Exports and endpoints through which jobs are monitored while they run."""
 
     metrics_port: str | None = None
     """Port, or address and port, at which Prometheus scrapes the jobs' metrics."""
     otlp: str | None = None
-    """The collector of OpenTelemetry that these are sent to."""
+    """URL of the OpenTelemetry collector to which metrics are sent."""
     dashboard: bool = False
     log_json: bool = False
-    """Whether all that they log goes to stderr as JSON, in place of what is shown to people."""
+    """Whether everything that is logged goes to stderr as JSON, instead of output for people."""
     metrics_names: Sequence[str] = ()
-    """Names by which scrapes may call this machine."""
+    """Host names for this machine that requests for metrics may use."""
 
     def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
         """Start the exports, which run until `beside` is closed. Raises ConfigurationError."""
@@ -66,8 +66,8 @@ class Watched:
 def run(
     file: Path, arguments: Sequence[str], settings: Overrides, watched: Watched | None = None
 ) -> int:
-    """Runs the file, and the jobs that it starts to their end. Gives the exit code: that of the
-    program, and 1 where a job has failed."""
+    """Run the file, and the jobs that it starts to their end. Return the exit code: that of the
+    program, or 1 if a job has failed."""
     jobs: list[JobHandle] = []
     watched = watched or Watched()
     with ExitStack() as beside:
@@ -100,7 +100,7 @@ def _run(
                 if not jobs:
                     for environment in environments:
                         environment.check_executed()
-                # A program may start jobs and leave them to us.
+                # A program may start jobs without waiting for them.
                 for job in jobs:
                     job.wait()
             except KeyboardInterrupt as error:
@@ -118,8 +118,8 @@ def _run(
 
 
 def _interrupt_raises() -> None:
-    """Ctrl-C raises KeyboardInterrupt, as Python has it. PySpark's own handler, set with the session,
-    would cancel all jobs of the session, also those that are not ours."""
+    """Restore Python's handler, which raises KeyboardInterrupt. PySpark's own handler, set with the
+    session, would cancel all Spark jobs of the session, also those of others."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

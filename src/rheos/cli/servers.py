@@ -20,7 +20,7 @@ def serve(name: str, port: int | None, data: Path | None) -> int:
 
     Returns the exit code: 2 if there is no such server, if it cannot start, or if it ends by itself.
     """
-    # Whoever ends the command ends the server in order, and not only at a terminal.
+    # The server is stopped properly not only by Ctrl-C, but also by SIGTERM.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         with development_server(name)(port=port, data=data) as server:

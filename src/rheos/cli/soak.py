@@ -1,4 +1,4 @@
-"""`rheos bench soak`: shows each minute as it ends, and at last whether all held."""
+"""`rheos bench soak`: prints the metrics of each minute, and at the end the result of the checks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def soak(settings: SoakSettings, as_json: bool) -> int:
 
 
 def line(minute: Minute) -> str:
-    """A minute's metrics, under the columns."""
+    """Return a minute's metrics as a line of the table."""
     mib = 2**20
     cells = (
         f"{minute.number}",

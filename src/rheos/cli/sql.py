@@ -1,4 +1,4 @@
-"""`rheos sql`: a shell, and what is given by `-e`, or by a pipe."""
+"""`rheos sql`: runs statements of `-e`, of a pipe, or of the interactive shell."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.cli.terminal import Terminal, report
 
 
 def sql(text: str | None, settings: Overrides) -> int:
-    """Carries out the statements of `text`, of a pipe, or those that are typed. Gives the exit code."""
+    """Execute the statements in `text`, of a pipe, or typed by the user. Return the exit code."""
     typed = text is None and sys.stdin.isatty()
     try:
         with overrides.applied(settings):

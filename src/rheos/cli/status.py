@@ -1,4 +1,4 @@
-"""A job's status on a screen: live on a terminal, elsewhere a line now and then; at the end a table."""
+"""Output of a job's status: live at a terminal, otherwise a line at intervals; a table at the end."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def scaling_text(status: JobStatus) -> str:
 
 
 def failure_text(status: JobStatus) -> str:
-    """Why a job that restarts does so: the first line of the error; empty for one that does not."""
+    """Return why a job is restarting: the first line of the error; empty if it is not."""
     if status.state is not JobState.RESTARTING or not status.failure:
         return ""
     return status.failure.splitlines()[0]
@@ -108,7 +108,7 @@ def _is_ill(health: JobHealth) -> bool:
 
 
 def status_line(status: JobStatus, now_ms: int) -> str:
-    """All in one line, for a log."""
+    """Return the status in one line, for a log."""
     failure = failure_text(status)
     return ", ".join(
         [
@@ -130,7 +130,7 @@ def status_line(status: JobStatus, now_ms: int) -> str:
 
 
 def status_view(status: JobStatus, now_ms: int) -> Group:
-    """A few lines, for a terminal."""
+    """Return the status in a few lines, for a terminal."""
     view = Table.grid(padding=(0, 3))
     view.add_row(
         Text(status.name, style="bold"),
@@ -179,7 +179,7 @@ def final_table(status: JobStatus) -> Group:
 
 
 def _metrics(operator: OperatorStatus) -> Iterator[str]:
-    """Yield its counters, and the accumulators and gauges of its function."""
+    """Yield the operator's counters, and the accumulators and gauges of its function."""
     for name, count in sorted(operator.counters.items()):
         yield f"{name} {count:,}"
     for name, added in sorted(operator.accumulated.items()):
@@ -192,7 +192,7 @@ def _metrics(operator: OperatorStatus) -> Iterator[str]:
 
 
 class StatusDisplay:
-    """Shows the jobs of a program while they run. Listeners may be called from any thread."""
+    """Display of a program's jobs while they run. Any thread may call its listeners."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -216,7 +216,7 @@ class StatusDisplay:
                 self._live = None
 
     def listener(self, name: str) -> Callable[[JobStatus], None]:
-        """Return a function that shows the status of the job of that name."""
+        """Return a function that shows the status of the job with this name."""
         with self._lock:
             self._latest[name] = None
             if self._console.is_terminal and self._live is None:
@@ -225,7 +225,7 @@ class StatusDisplay:
                     console=self._console,
                     refresh_per_second=4,
                     transient=True,
-                    # The program's output goes above the status, but never into a pipe of its own.
+                    # The program's output goes above the status, unless it is redirected to a pipe.
                     redirect_stdout=sys.stdout.isatty(),
                 )
                 self._live.start()

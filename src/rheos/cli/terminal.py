@@ -1,6 +1,6 @@
 """Output of commands for people, without characters that control a terminal (`rheos.core.printable`).
 
-Commands print by `say` and `Terminal`, and JSON by `print`: that stays exact.
+Commands print text through `say` and `Terminal`. They print JSON through `print`, unchanged.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from rheos.core.printable import printable, printable_lines
 
 
 def say(text: object, *, error: bool = False, flush: bool = False) -> None:
-    """Print one message. The lines after its first one start with `|`.
+    """Print a message. Lines after its first one begin with `|`.
 
     Args:
-        text: what is printed; further lines begin with "|".
-        error: whether it goes to stderr.
-        flush: whether it is written at once.
+        text: the message.
+        error: whether to print to stderr.
+        flush: whether to flush the output.
     """
     print(printable_lines(str(text)), file=sys.stderr if error else sys.stdout, flush=flush)
 
 
 def say_lines(text: object, *, error: bool = False) -> None:
-    """Print lines that Rheos itself wrote, such as a plan or an error, without marking them."""
+    """Print lines of Rheos's own, such as a plan or an error, unmarked."""
     print(printable_lines(str(text), ""), file=sys.stderr if error else sys.stdout)
 
 
 class Terminal(Console):
-    """A console of Rich that shows tables and texts, its own styles apart, as `printable` does."""
+    """Rich console that escapes control characters in texts, except those of its own styles."""
 
     def _render_buffer(self, buffer: Iterable[Segment]) -> str:
         return super()._render_buffer(map(_printable, buffer))
@@ -48,7 +48,8 @@ def _printable(segment: Segment) -> Segment:
     return Segment(text, segment.style)
 
 
-# --- errors of programs: the user's own file and line come first --------------------------------------
+# --- errors of programs: the user's file and line come first
+# --------------------------------------------
 
 
 FAILED = 1
@@ -71,7 +72,7 @@ def report(error: BaseException) -> int:
 
 
 def user_traceback(error: BaseException) -> list[str]:
-    """The traceback as Python prints it, without the frames of the command and of this package."""
+    """Return the traceback as Python prints it, without frames of the command and of Rheos."""
     whole = traceback.TracebackException.from_exception(error)
     _trim(whole)
     return list(whole.format())

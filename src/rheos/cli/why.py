@@ -1,4 +1,4 @@
-"""`rheos why`: which input rows led to a row that a job gave, and by which way."""
+"""`rheos why`: the input rows that led to an output row of a job, and the operators in between."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show_why(
     from_start: bool,
     as_json: bool,
 ) -> int:
-    """Prints what led to the row. Gives the exit code."""
+    """Print what led to the row; return the exit code."""
     try:
         found = why(
             job,
@@ -72,7 +72,8 @@ def _fields(row: str) -> Mapping[str, Any]:
     return fields
 
 
-# --- in words -----------------------------------------------------------------------------------------
+# --- output as text
+# -------------------------------------------------------------------------------------
 
 
 def _lines(found: WhyResult, inputs: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`rheos why-not`: why a window of a running job has not fired yet, or a timer."""
+"""`rheos why-not`: the reasons why a window or timer of a running job has not fired yet."""
 
 from __future__ import annotations
 
@@ -29,37 +29,37 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class Due:
-    """The window or timer that the answer is about."""
+    """Window or timer to explain."""
 
     what: str
     """ "window" or "timer"."""
     start_ms: int | None
     end_ms: int
-    """A window's end, which it does not have itself; a timer's time."""
+    """End of a window, which is exclusive; or time of a timer."""
     asked: bool
 
     @property
     def needs_ms(self) -> int:
-        """The watermark that fires it."""
+        """Return the watermark at which it fires."""
         return self.end_ms - 1 if self.what == "window" else self.end_ms
 
 
 @dataclass(frozen=True)
 class WhyNot:
-    """All that is known."""
+    """Everything that is known about a window or timer."""
 
     at_ms: int
-    """By the driver's wall clock."""
+    """Time of the answer, by the driver's wall clock."""
     held: WatermarkDelay
     key: str | None
     kept: PendingForKey | None
     not_kept: str
-    """Why nothing is known of state; empty where something is."""
+    """Reason why the state is unknown; empty if it is known."""
     due: Due | None
 
     @property
     def open_windows(self) -> list[OpenWindow]:
-        """Windows that have not fired."""
+        """Return the windows that have not fired."""
         fired_ms = self.held.watermark_ms
         windows = self.kept.windows if self.kept else ()
         return [each for each in windows if fired_ms is None or each.end_ms - 1 > fired_ms]
@@ -160,7 +160,8 @@ def _due(
     return min(left, key=lambda due: due.needs_ms, default=None)
 
 
-# --- in words ---------------------------------------------------------------------------------------
+# --- output as text
+# -------------------------------------------------------------------------------------
 
 
 def _lines(found: WhyNot) -> Iterator[str]:

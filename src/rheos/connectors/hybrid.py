@@ -119,7 +119,7 @@ class HybridSource(Source):
     record: type | None = None
     on: TimeColumn | None = None
     switches_us: tuple[int, ...] = ()
-    """Switch times between the parts; empty if there are none."""
+    """Switch times between the parts; empty without a switch."""
     bounded: bool = field(default=True, init=False)
 
     def __post_init__(self) -> None:

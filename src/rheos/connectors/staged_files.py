@@ -58,8 +58,7 @@ class StagingRoom:
         it has staged since it was opened."""
         with self._lock:
             if self._under_way_bytes is None:
-                # The barrier that starts the next commit may be behind the waiting rows, so they are
-                # accepted.
+                # The barrier that starts the next commit may follow the waiting rows: accept them.
                 return True
             ahead_bytes = staged_bytes - self._taken_bytes
             return ahead_bytes <= max(self._ahead_bytes, self._under_way_bytes)

@@ -28,7 +28,7 @@ from rheos.runtimes.job import JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 
 _WHOLE = {"0": 0, "-1": -1}
-"""Buffer timeouts that are no durations."""
+"""Buffer timeouts that are not durations."""
 
 _POLL_S = 0.2
 _START_WITHIN_S = 120.0
@@ -37,7 +37,7 @@ _LAST_SLICES_WITHIN_S = 5.0
 
 @dataclass(frozen=True)
 class BenchSettings:
-    """Options of the command. None keeps the program's own default."""
+    """Options of the command. None means the program's own default."""
 
     parallelism: int
     seconds: float
@@ -46,33 +46,33 @@ class BenchSettings:
     rate_per_core: float | None = None
     buffer_timeout: str = "10ms"
     checkpoint_interval: str | None = None
-    """None takes no checkpoints."""
+    """Interval of checkpoints; None for no checkpoints."""
     batch_rows: int = 16_384
     objective: str | None = None
-    """A latency objective; then the buffer timeout is the job's own choice."""
+    """Latency objective, for which the job chooses its own buffer timeout."""
     state: StateConfig = field(default_factory=StateConfig)
 
 
 @dataclass(frozen=True)
 class BenchResult:
-    """A benchmark's figures, and what it was run with."""
+    """Metrics of a benchmark, and the settings of its run."""
 
     program: BenchProgram
     settings: BenchSettings
     load: Load
     window: MeasuredWindow
     status: JobStatus
-    """As it was at the end of the window."""
+    """Status at the end of the window."""
     cores: float
     """Average number of cores that the driver, its JVM and the workers used together."""
 
 
 Progress = Callable[[str], None]
-"""Called with a few words on what is going on."""
+"""Called with a short description of the current phase."""
 
 
 def run(program: BenchProgram, settings: BenchSettings, progress: Progress) -> BenchResult:
-    """Runs the program and measures it. Raises what the job raises."""
+    """Run the program and measure it. Raises the errors of the job."""
     with tempfile.TemporaryDirectory(prefix="rheos-bench-") as folder:
         measures = Path(folder, "measures")
         measures.mkdir()
@@ -112,7 +112,7 @@ def start_of_rows(handle: JobHandle, folder: str, tap: str, parallelism: int) ->
     while True:
         _rest(handle, _POLL_S)
         recorded = read_slices(folder, tap)
-        # One recorder in each slot: the sink's, or that of the slot's split.
+        # There is one recorder per slot: the sink's, or that of the slot's split.
         started = first_complete(recorded) if len(recorded) >= parallelism else None
         if started is not None:
             return started
@@ -130,7 +130,7 @@ def _measure(
         return read_slices(folder, program.counted_at)
 
     started = start_of_rows(handle, folder, program.counted_at, settings.parallelism)
-    # On a busy machine the notification may be late.
+    # On a busy machine the notification may be delayed.
     first = max(started, time.time_ns() // SLICE_NS) + round(settings.warmup_s * 1e9) // SLICE_NS
     end = first + max(round(settings.seconds * 1e9) // SLICE_NS, 1)
     _wait_for(handle, first, "warming up", settings.warmup_s, progress)
@@ -147,8 +147,8 @@ def _measure(
 
 
 def _processor_s() -> float:
-    """The processor time that this process and all below it have used. Those that are below it now are
-    there as long as the job runs."""
+    """Return the processor time of this process and its current descendants, which live as long as the
+    job."""
     used_s = 0.0
     for process in (own := psutil.Process(), *own.children(recursive=True)):
         with contextlib.suppress(psutil.NoSuchProcess):
@@ -158,14 +158,14 @@ def _processor_s() -> float:
 
 
 def _wait_for(handle: JobHandle, number: int, what: str, of_s: float, progress: Progress) -> None:
-    """Until the slice has begun."""
+    """Wait until the slice has begun."""
     while (left_s := (number * SLICE_NS - time.time_ns()) / 1e9) > 0:
         progress(f"{what}, {max(of_s - left_s, 0):.0f} of {of_s:g} s")
         _rest(handle, min(_POLL_S, left_s))
 
 
 def _rest(handle: JobHandle, seconds: float) -> None:
-    """Sleeps. Raises the job's error where it has ended meanwhile."""
+    """Sleep. Raises the job's error if it has ended since."""
     time.sleep(seconds)
     if handle.status().state in (JobState.FAILED, JobState.CANCELLED, JobState.FINISHED):
         handle.wait()

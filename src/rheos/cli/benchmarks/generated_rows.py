@@ -1,4 +1,4 @@
-"""Rows that the benchmarks' sources make up: random keys and values, with event time."""
+"""Generated rows of the benchmarks' sources: random keys and values, with event time."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import Any
 from rheos.connectors.generator import Block
 
 ROWS_PER_MS = 50
-"""Rows per ms of event time, in each split."""
+"""Number of rows per ms of event time, in each split."""
 KINDS = 100
 """Number of kinds of events."""
 ACTIVE_MS = 15_000
-"""For how long a key is visited before it is quiet for twice as long."""
+"""Time in ms for which a key has rows; then it pauses for twice as long."""
 
 
 @dataclass(frozen=True)
 class Measurements:
-    """The generator's function: a random key below `keys`, and a random value."""
+    """Generator of rows with a random key below `keys`, and a random value."""
 
     keys: int
 
@@ -27,7 +27,7 @@ class Measurements:
 
 
 class Timed(Measurements):
-    """The same, and the time in ms."""
+    """Generator of the same rows with the time in ms."""
 
     def __call__(self, block: Block) -> dict[str, Any]:
         return {**super().__call__(block), "at": block.index() // ROWS_PER_MS}
@@ -35,7 +35,7 @@ class Timed(Measurements):
 
 @dataclass(frozen=True)
 class Kinds:
-    """The generator's function: a random key below `keys`, a random kind, and the time in ms."""
+    """Generator of rows with a random key below `keys`, a random kind, and the time in ms."""
 
     keys: int
 
@@ -50,9 +50,9 @@ class Kinds:
 
 @dataclass(frozen=True)
 class Visits:
-    """The generator's function: a random key among those that are visited, a value, the time in ms.
+    """Generator of rows with a random key among the active ones, a value, and the time in ms.
 
-    A third of the keys is visited at a time, so that sessions end.
+    A third of the keys is active at a time, so that sessions end.
     """
 
     keys: int
@@ -67,5 +67,5 @@ class Visits:
 
 
 def interval_ms(keys: int, splits: int) -> int:
-    """Return the maximum distance of the rows of a pair for which a row has about one partner."""
+    """Return the time distance within which a row has about one partner."""
     return max(keys // (2 * ROWS_PER_MS * splits), 1)

@@ -1,4 +1,4 @@
-"""Search of lines by a regular expression. One line in a hundred matches."""
+"""Benchmark that searches lines by a regular expression. One line in a hundred matches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.connectors.generator import Block
 
 LINES = 1 << 16
-"""Number of distinct lines; a generator's block is a run of them."""
+"""Number of distinct lines. A generator's block is a range of them."""
 
 PATTERN = r"ERROR \[[a-z]+-\d+\] .*timed out after \d{4,} ms"
 
@@ -22,7 +22,7 @@ _PARTS = ("billing", "search", "orders", "images", "mailer", "gateway", "session
 
 @lru_cache(maxsize=1)
 def lines(seed: int) -> pa.Array:
-    """The lines of a made-up service's log, about 100 bytes each. In each hundred one matches."""
+    """Return log lines of an imaginary service, about 100 bytes each. One in each hundred matches."""
     rng = np.random.default_rng(seed)
     hours, minutes, seconds = (rng.integers(0, limit, LINES) for limit in (24, 60, 60))
     actions = rng.integers(0, len(_ACTIONS), LINES)
@@ -45,7 +45,7 @@ def lines(seed: int) -> pa.Array:
 
 @dataclass(frozen=True)
 class Lines:
-    """The generator's function: runs of lines, cut from the pool without a copy."""
+    """Generator of ranges of lines, cut from the pool without a copy."""
 
     def __call__(self, block: Block) -> dict[str, Any]:
         pool = lines(block.seed)
@@ -56,5 +56,5 @@ class Lines:
 
 
 def _rounds(pool: pa.Array, rows: int) -> list[pa.Array]:
-    """As many rows of the pool, from its start, over and over."""
+    """Return slices of the pool, repeated from its start, with this number of rows in total."""
     return [pool.slice(0, min(rows - done, LINES)) for done in range(0, rows, LINES)]

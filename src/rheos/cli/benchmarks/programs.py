@@ -1,4 +1,4 @@
-"""The benchmarks: each a program as a user would write it, with taps where it is measured."""
+"""The benchmarks: programs as users would write them, with taps where rows are measured."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Watermark, Window
 
 SINCE = "t"
-"""The column from which latencies count: when the record was due, or made where there is no rate."""
+"""Time from which latencies count: when the row was due, or generated if there is no rate."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +34,37 @@ class Load:
     parallelism: int
     keys: int | None
     rate_per_core: float | None
-    """Records per second and core; None is as fast as they are taken."""
+    """Records per second and core; None for the maximum."""
     batch_rows: int
     folder: str
     """Folder to which the taps write."""
 
     @property
     def key_count(self) -> int:
-        """Number of keys of a program that has keys."""
+        """Return the number of keys of a program that has keys."""
         assert self.keys is not None
         return self.keys
 
 
 @dataclass(frozen=True)
 class BenchRows:
-    """An endless source in a benchmark's program, of one split per core."""
+    """Creates the endless source of a benchmark's program, with one split per core."""
 
     env: Environment
     load: Load
     tapped: bool
-    """Whether rows are counted as they leave the source."""
+    """Whether rows are counted when they leave the source."""
 
     def of(
         self, fn: GeneratorFunction, name: str, *, on: str | None = None, **columns: pa.DataType
     ) -> DataStream:
-        """Return the rows that `fn` makes.
+        """Return the rows that `fn` generates.
 
         Args:
             fn: the generator's function.
             name: the name of the source.
             on: the column of event time, if there is one.
-            columns: the types of the columns. None of them is null.
+            columns: the types of the columns, none of which is nullable.
         """
         load = self.load
         rate = None if load.rate_per_core is None else load.rate_per_core * load.parallelism
@@ -109,7 +109,7 @@ class BenchRows:
 
 
 Write = Callable[[BenchRows], DataStream]
-"""Writes a program, from its source to the stream that is measured."""
+"""Builds a program, from its source to the stream that is measured."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ class BenchProgram:
     counted_at: Literal["sink", "source"] = SINK
 
     def build(self, env: Environment, load: Load) -> None:
-        """Write the program into an environment, with its taps."""
+        """Add the program to an environment, with its taps."""
         self.write(BenchRows(env, load, self.counted_at == SOURCE)).sink_to(
             MeasuringSink(load.folder, since=SINCE)
         )
@@ -150,7 +150,7 @@ def _program(
     return register
 
 
-# --- rows one by one ------------------------------------------------------------------------------
+# --- single rows ------------------------------------------------------------------------------------
 
 
 @_program("grep", "100-byte lines through a regular expression; one in a hundred matches")
@@ -279,7 +279,7 @@ def _broadcast(rows: BenchRows) -> DataStream:
 
 
 def three_steps() -> Pattern:
-    """Return a pattern of three steps. Three rows in a hundred fulfil a condition."""
+    """Return a pattern of three steps. Three rows in a hundred satisfy a condition."""
     first = begin("first", skip_past_last_event()).where(pl.col("kind") == 0)
     second = first.followed_by("second").where(pl.col("kind") == 1)
     return second.followed_by("third").where(pl.col("kind") == 2).within("10m")
@@ -338,7 +338,7 @@ def _windows(name: str, about: str, window: Window, made: type[Timed] | type[Vis
     @_program(name, about, keys=100_000)
     def write(rows: BenchRows) -> DataStream:
         found = rows.timed("visits", made).key_by("k").window(window)
-        # Latencies count from the last row of a window, `t` (SINCE).
+        # A window's latency counts from its last row, `t` (SINCE).
         results = found.aggregate(
             count=agg.count(), sum=agg.sum("v"), max=agg.max("v"), t=agg.max(SINCE)
         )

@@ -24,40 +24,40 @@ from rheos.core.protocol.ports import Clock
 _CUTS_BITS = 7
 _SHIFT = 52 - _CUTS_BITS
 _OFFSET = 1023 << _CUTS_BITS
-"""The bucket of the value 1 before it is moved to 0."""
+"""Bucket of the value 1, before buckets are shifted to begin at 0."""
 
 _LARGEST = 2**62
 BUCKETS = (62 << _CUTS_BITS) + 1
 
 RELATIVE_ERROR = 0.5 / (1 << _CUTS_BITS)
-"""A quantile is at most this share of its value away from a value that was counted there."""
+"""Maximum relative error of a quantile."""
 
 
 class Histogram:
-    """Counts integers from 1 to 2**62. Smaller ones, which a clock that was set back makes, count as 1,
-    and larger ones as the largest."""
+    """Histogram of integers from 1 to 2**62. Smaller ones, which occur if a clock was set back, count
+    as 1, and larger ones as the largest."""
 
     def __init__(self) -> None:
         self._counts = np.zeros(BUCKETS, np.int64)
 
     def record(self, values: npt.NDArray[np.int64]) -> None:
-        """Counts each value."""
+        """Count each value."""
         if len(values) == 0:
             return
         buckets = np.clip(values, 1, _LARGEST).astype(np.float64).view(np.int64)
         buckets >>= _SHIFT
         buckets -= _OFFSET
-        # Latencies are close together: only the range between the minimum and the maximum is counted.
+        # Latencies are close together: count only in the range from the minimum to the maximum.
         first = int(buckets.min())
         counts = np.bincount(buckets - first)
         self._counts[first : first + len(counts)] += counts
 
     def add(self, buckets: Iterable[int], counts: Iterable[int]) -> None:
-        """Adds what `sparse` of another one gave."""
+        """Add the counts that `sparse` of another histogram returned."""
         np.add.at(self._counts, np.array(list(buckets), np.int64), np.array(list(counts), np.int64))
 
     def sparse(self) -> tuple[list[int], list[int]]:
-        """The buckets that are not empty, in rising order, and their counts."""
+        """Return the buckets that are not empty, in ascending order, and their counts."""
         buckets = np.flatnonzero(self._counts)
         return buckets.tolist(), self._counts[buckets].tolist()
 
@@ -81,33 +81,33 @@ class Histogram:
 
 
 def _lower(bucket: int) -> float:
-    """The least value of a bucket."""
+    """Return the smallest value of a bucket."""
     power, cut = divmod(bucket, 1 << _CUTS_BITS)
     return float(2**power) * (1 + cut / (1 << _CUTS_BITS))
 
 
 SLICE_NS = 100_000_000
 _WRITE_EVERY = 5
-"""Slices."""
+"""Number of slices that are written at once."""
 
 
 class Slice(msgspec.Struct, frozen=True):
     """Measurements of one recorder in one slice of wall-clock time."""
 
     number: int
-    """The time since the epoch, in slices."""
+    """Time since the epoch, in slices."""
     rows: int
     buckets: list[int]
-    """The latencies: see `Histogram.sparse`."""
+    """Latencies as `Histogram.sparse` returns them."""
     counts: list[int]
     rss_mib: float
-    """The memory of its process at the end of the slice."""
+    """Resident memory of the recorder's process at the end of the slice, in MiB."""
     cpu_s: float
-    """The processor time that its process had used by then."""
+    """Total processor time of the recorder's process by that time, in seconds."""
 
 
 class Recorder:
-    """Counter of rows and latencies. Owned by one subtask.
+    """Counter of rows and latencies, for one subtask.
 
     The current slice is not reported: the driver's window ends before it.
     """
@@ -123,7 +123,7 @@ class Recorder:
         self._encode = msgspec.json.Encoder().encode
 
     def record(self, rows: int, since_ns: npt.NDArray[np.int64] | None = None) -> None:
-        """Rows that pass now; `since_ns` are the wall-clock times from which their latencies count."""
+        """Count rows that pass now. Latencies count from the wall-clock times `since_ns`."""
         now = self._clock.now_ns()
         if now // SLICE_NS != self._number:
             self._next_slice(now // SLICE_NS)
@@ -140,7 +140,7 @@ class Recorder:
         self._rows = 0
         self._number = number
         if len(self._lines) >= _WRITE_EVERY:
-            # One call, so that a reader sees whole lines but for the last.
+            # A single write, so that a reader sees only whole lines, except possibly the last.
             self._file.write(b"".join(self._lines))
             self._lines.clear()
 
@@ -161,13 +161,12 @@ def memory_mib() -> float:
 
 
 def read_slices(folder: str, name: str) -> list[list[Slice]]:
-    """The slices of each recorder of that name, in the order of time."""
+    """Return the slices of each recorder with this name, in the order of time."""
     return [list(_slices(path.read_bytes())) for path in sorted(Path(folder).glob(f"{name}-*.jsonl"))]
 
 
 class NewSlices:
-    """Reads what recorders have written since the last look, so that a long run is not read again and
-    again."""
+    """Reads what recorders have written since the last call, so that each file is read only once."""
 
     def __init__(self, folder: str, name: str) -> None:
         self._folder = Path(folder)
@@ -176,7 +175,7 @@ class NewSlices:
         """Bytes read from each file, up to the end of a line."""
 
     def take(self) -> dict[str, list[Slice]]:
-        """By recorder."""
+        """Return the new slices by recorder."""
         found = {}
         for path in sorted(self._folder.glob(f"{self._name}-*.jsonl")):
             with path.open("rb") as file:
@@ -199,20 +198,20 @@ class MeasuredWindow(msgspec.Struct, frozen=True):
 
     records_per_s: float
     latencies_ms: tuple[float | None, float | None, float | None]
-    """The median, the 90th and the 99th percentile; None where no latency was recorded."""
+    """Median, 90th and 99th percentile in ms; None if no latency was recorded."""
     rss_start_mib: float
     """Memory of the largest process at the beginning."""
     rss_end_mib: float
     cpu_share: float
-    """The share of a core that the processes had, on average. Well below 1 at full load, something else
-    held them up: other programs on the machine, most of all."""
+    """Average share of a core that the processes used. If it is well below 1 at full load, something
+    else slowed them down, usually other programs on the machine."""
     begins_ns: int = 0
-    """Since the epoch."""
+    """Begin of the window in ns since the epoch."""
     ends_ns: int = 0
 
 
 def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
-    """The first slice in which every recorder is at work. None while one has recorded nothing."""
+    """Return the first slice in which every recorder was active; None if one has no data yet."""
     firsts = [slices[0].number if slices else None for slices in recorded]
     if not firsts or any(first is None for first in firsts):
         return None
@@ -222,7 +221,7 @@ def first_complete(recorded: Iterable[list[Slice]]) -> int | None:
 def measured(
     rows: Iterable[list[Slice]], latencies: Iterable[list[Slice]], first: int, end: int
 ) -> MeasuredWindow:
-    """Sums up the slices of a window: the rows of some recorders, the latencies of some."""
+    """Combine the slices of a window: the rows of some recorders, and the latencies of some."""
     seen = [[part for part in slices if first <= part.number < end] for slices in rows]
     total = sum(part.rows for slices in seen for part in slices)
     histogram = Histogram()
@@ -244,7 +243,7 @@ def measured(
 
 
 def cpu_share(seen: Iterable[Sequence[Slice]]) -> float:
-    """The share of a core that the processes of some recorders had, on average."""
+    """Return the average share of a core that the processes of some recorders used."""
     spans = [(slices[0], slices[-1]) for slices in seen if len(slices) > 1]
     shares = [
         (last.cpu_s - first.cpu_s) / ((last.number - first.number) * SLICE_NS / 1e9)

@@ -1,4 +1,4 @@
-"""A benchmark's figures as one JSON object, or as a table."""
+"""Metrics of a benchmark as a JSON object, or as a table."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.core.protocol.durations import duration_ms
 
 
 def as_json(outcome: BenchResult) -> dict[str, Any]:
-    """The object that `--json` prints. What a benchmark has not (keys, a rate) is null."""
+    """Return the object that `--json` prints. Values that the benchmark does not have are null."""
     settings, load, window = outcome.settings, outcome.load, outcome.window
     p50, p90, p99 = (None if ms is None else round(ms, 3) for ms in window.latencies_ms)
     interval = settings.checkpoint_interval
@@ -43,7 +43,7 @@ def as_json(outcome: BenchResult) -> dict[str, Any]:
 
 
 def as_table(outcome: BenchResult) -> Table:
-    """Return the same as a table to display."""
+    """Return the metrics as a table to display."""
     figures = as_json(outcome)
     table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")
     table.add_column("measured")
@@ -85,7 +85,7 @@ def _conditions(figures: dict[str, Any]) -> str:
 
 
 def _objective(outcome: BenchResult) -> dict[str, float] | None:
-    """The latency objective, and what the job has chosen and found by the end of the window."""
+    """Return the latency objective, and what the job had chosen and measured at the end."""
     latency = outcome.status.latency
     return None if latency is None else asdict(latency)
 

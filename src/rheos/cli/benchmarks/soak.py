@@ -1,9 +1,9 @@
-"""The soak: one job with state of every kind, at full load for long, watched minute by minute.
+"""Soak test: one job with state of every kind, at full load for a long time, checked every minute.
 
-Running totals of many keys, windows that fire into files, and a Python function with timers read one
-stream. What must hold for an hour must hold for a year: the rate stays, and neither the memory of the
-workers and the driver grows, nor what a checkpoint takes, nor what the checkpoint directory holds. In
-the end the published windows are counted: each key once, and no row lost or doubled.
+Running totals of many keys, windows that are written to files, and a Python function with timers read
+one stream. The rate must stay the same. The memory of workers and driver must not grow, and neither
+must the duration of checkpoints and the size of the checkpoint directory. At the end the published
+windows are counted: each key must occur once, and no row may be lost or duplicated.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rheos.runtimes.job import JobState
 from rheos.runtimes.job_handle import JobHandle
 
 ROWS_PER_MS = 1000
-"""Rows of a split for each millisecond of event time, at full load."""
+"""Rows of a split per millisecond of event time, at full load."""
 
 WINDOW_MS = 60_000
 SINCE = "t"
@@ -59,12 +59,12 @@ class SoakSettings:
     checkpoint_interval: str = "5s"
     state: StateConfig = field(default_factory=StateConfig)
     rate_per_s: float | None = None
-    """Rows a second in each subtask; None: as fast as they are taken."""
+    """Rows per second in each subtask; None for the maximum."""
 
     @property
     def rows_per_ms(self) -> int:
-        """Rows of a split for each millisecond of event time. At a given rate it passes as fast as the
-        clock does."""
+        """Return a split's rows per millisecond of event time. At a given rate, event time advances
+        like the wall clock."""
         return ROWS_PER_MS if self.rate_per_s is None else max(round(self.rate_per_s / 1000), 1)
 
 
@@ -72,30 +72,30 @@ class Minute(msgspec.Struct, frozen=True):
     """Measurements of one minute."""
 
     number: int
-    """From 1."""
+    """Number of the minute, from 1."""
     records_per_s: float
     cpu_share: float
-    """The share of a core that a worker had, on average."""
+    """Average share of a core that a worker used."""
     worker_mib: float
-    """The most memory that a worker had."""
+    """Memory of the largest worker."""
     driver_mib: float
     checkpoint_bytes: int
     """Size of the newest checkpoint."""
     written_bytes: int
-    """Bytes of it that were newly written."""
+    """Bytes of the newest checkpoint that were newly written."""
     checkpoint_ms: int
     sync_ms: float
     """Time for which the newest checkpoint blocked processing."""
     directory_bytes: int
-    """All that the checkpoint directory holds."""
+    """Size of the checkpoint directory."""
     checkpoints: int
-    """Completed since the start."""
+    """Checkpoints completed since the start."""
     failed: int
     restarts: int
     handles: int
     """Open file handles of the driver, its JVM and the workers."""
     threads: int
-    """Their threads."""
+    """Number of threads of the same processes."""
 
 
 class PublishedWindows(msgspec.Struct, frozen=True):
@@ -104,9 +104,9 @@ class PublishedWindows(msgspec.Struct, frozen=True):
     windows: int
     rows: int
     wrong: int
-    """Windows whose rows are not just those that the source made for them."""
+    """Number of windows whose row count differs from that which the source generated."""
     doubled: int
-    """Keys that a window has more than once."""
+    """Number of keys that occur more than once in a window."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class Soaked:
 
 @dataclass(frozen=True)
 class _Rows:
-    """Random keys and values; event time goes on by a millisecond every `per_ms` rows."""
+    """Generator of random keys and values. Event time advances by a millisecond every `per_ms` rows."""
 
     keys: int
     per_ms: int
@@ -181,8 +181,8 @@ def _build(env: Environment, settings: SoakSettings, folder: Path) -> None:
 def run(
     settings: SoakSettings, progress: Callable[[str], None], each: Callable[[Minute], None]
 ) -> Soaked:
-    """Soaks. `progress` is called with what goes on, `each` each minute when it is over. Raises
-    what the job raises."""
+    """Run the soak test. `progress` is called with the current phase, and `each` at the end of each
+    minute. Raises the errors of the job."""
     with tempfile.TemporaryDirectory(prefix="rheos-soak-") as name:
         folder = Path(name)
         (folder / "measures").mkdir()
@@ -237,7 +237,7 @@ def _watch(
 
 
 def _minute(handle: JobHandle, folder: Path, number: int, seen: Sequence[Sequence[Slice]]) -> Minute:
-    """`seen` is what each recorder saw in the minute."""
+    """Return the measurements of a minute. `seen` has the slices of each recorder."""
     status, checkpoints = handle.status(), handle.checkpoints()
     newest = checkpoints[-1] if checkpoints else None
     return Minute(
@@ -263,7 +263,7 @@ def _sum_of_processes(of: Callable[[psutil.Process], int]) -> int:
     driver = psutil.Process()
     total = 0
     for process in (driver, *driver.children(recursive=True)):
-        with contextlib.suppress(psutil.Error):  # A process that has just ended.
+        with contextlib.suppress(psutil.Error):  # The process may have ended by now.
             total += of(process)
     return total
 
@@ -275,12 +275,12 @@ def _size(folder: Path) -> int:
             try:
                 total += os.stat(os.path.join(path, name)).st_size
             except FileNotFoundError:
-                continue  # Retention was quicker.
+                continue  # The file was removed by retention.
     return total
 
 
 def count_published(folder: Path, rows_per_ms: int) -> PublishedWindows:
-    """Count the windows in the sink's folder. `rows_per_ms` is that of all splits together."""
+    """Count the windows in the sink's folder. `rows_per_ms` is the sum over all splits."""
     if not any(folder.glob("**/*.parquet")):
         return PublishedWindows(0, 0, 0, 0)
     rows = pl.scan_parquet(folder / "**/*.parquet").select("k", "window_start", "rows").collect()
@@ -299,9 +299,9 @@ def count_published(folder: Path, rows_per_ms: int) -> PublishedWindows:
 _SLOWER = 0.9
 _GROWTH = 1.1
 _GROWTH_MIB = 24.0
-"""Less than this is the noise of allocators."""
+"""Growth in MiB that is attributed to allocators, and not reported."""
 _GROWTH_COUNT = 10
-"""Fewer than these are the noise of pools that fill."""
+"""Growth in handles or threads that is attributed to pools that fill, and not reported."""
 
 
 def problems(minutes: Sequence[Minute], published: PublishedWindows) -> list[str]:

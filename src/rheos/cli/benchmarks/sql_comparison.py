@@ -1,5 +1,4 @@
-"""`rheos bench sql`: programs in SQL, and the same with the API, run in turns and held against each
-other."""
+"""`rheos bench sql`: programs in SQL and the same programs with the API, run in turns and compared."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from rheos.cli.benchmarks.report import as_json
 from rheos.core.errors import JobFailedError
 
 Measure = Callable[[str], dict[str, Any]]
-"""Function that runs the program of that name and returns its metrics by the names of `as_json`."""
+"""Runs the program with this name and returns its metrics by the names of `as_json`."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Compared:
 
     @property
     def of_rate(self) -> float:
-        """Its rate by that of the other: the median over the rounds."""
+        """Return the ratio of the rates: the median over the rounds."""
         return median(self._ratios("records_per_s"))
 
     @property
@@ -81,7 +80,7 @@ def compared(pairs: Sequence[Beside], measure: Measure, rounds: int = ROUNDS) ->
 
 
 def measuring(settings: BenchSettings, progress: Progress) -> Measure:
-    """Runs benchmarks with these settings, one after the other in one Spark session."""
+    """Return a function that runs benchmarks with these settings, in one Spark session."""
 
     def measure(name: str) -> dict[str, Any]:
         figures = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
@@ -96,7 +95,7 @@ def measuring(settings: BenchSettings, progress: Progress) -> Measure:
 
 
 def comparison(each: Compared) -> dict[str, Any]:
-    """An object of `--json`."""
+    """Return the comparison as an object for `--json`."""
     return {
         "name": each.of.name,
         "beside": each.of.beside,

@@ -1,4 +1,4 @@
-"""Events of users, checked against the rules of a shop by a plain Python function with state."""
+"""Benchmark: a plain Python function with state checks users' events against a shop's rules."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOUR = ("sign_in", "add", "add", "pay", "ship", "add", "remove", "sign_out")
 
 _KINDS = tuple(sorted(set(TOUR)))
 _WRONG_IN = 200
-"""One event in this many differs from its user's cycle."""
+"""Average number of events of which one differs from its user's cycle."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class ShopEvent:
     user: int
     kind: str
     t: int
-    """The wall-clock time, in ns, at which it was made or due."""
+    """Wall-clock time in ns at which the event was generated or due."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Alert:
 
 
 class Validate(KeyedProcessFunction):
-    """Follows each user through the shop, alerts on a step that no rule allows, and starts over."""
+    """Follows each user through the shop. A step that no rule allows causes an alert and a reset."""
 
     state = ValueState(str, default=INITIAL)
 
@@ -66,9 +66,9 @@ class Validate(KeyedProcessFunction):
 
 @dataclass(frozen=True)
 class Events:
-    """The generator's function. A user's events are all of one split, so that their order holds.
+    """Generator of events. All events of a user are in one split, so they stay in order.
 
-    A split's users come in rounds: each once, in an order that changes from round to round.
+    Each user of a split has one event per iteration; the order of users differs between iterations.
     """
 
     users: int

@@ -19,15 +19,15 @@ from rheos.core.graph.state import BroadcastState, ValueState
 
 @compiled
 class ValidateCompiled(Validate):
-    """`Validate`, in machine code."""
+    """Variant of `Validate` in machine code."""
 
 
 _STATES = pa.array([INITIAL, *sorted({state for state, _ in RULES} - {INITIAL})])
 _KINDS = pa.array(sorted(set(TOUR)))
 _NUMBERS = {state: number * len(_KINDS) for number, state in enumerate(_STATES.to_pylist())}
-"""Number of each state; the sum with the number of a kind is the place of a rule."""
+"""Number of each state. Added to the number of a kind, it is the index of a rule."""
 _FOLLOWING = np.zeros(len(_STATES) * len(_KINDS), np.int64)
-"""A wrong step starts over."""
+"""Next state by index of the rule; the initial state if no rule allows the step."""
 _IS_WRONG = np.ones(len(_FOLLOWING), np.bool_)
 for (_state, _kind), _next in RULES.items():
     _place = _NUMBERS[_state] + _KINDS.to_pylist().index(_kind)
@@ -68,7 +68,7 @@ def rules() -> list[Rule]:
 
 
 class ValidateByRules(KeyedBroadcastProcessFunction):
-    """Follows each user through the shop by the rules that have come, and alerts on other steps."""
+    """Follows each user through the shop by the rules received; other steps cause alerts."""
 
     rules = BroadcastState(tuple[str, str], str)
     state = ValueState(str, default=INITIAL)

@@ -1,6 +1,4 @@
-"""Measuring points of a benchmark: rows that leave the source, and updates that leave the keyed
-operator.
-"""
+"""Measuring points of a benchmark: rows that leave the source, and updates from the keyed operator."""
 
 from __future__ import annotations
 
@@ -30,9 +28,9 @@ SOURCE: Final = "source"
 
 @dataclass(frozen=True)
 class MeasuringSink(Sink):
-    """Counts rows and drops them. It is chained to the operator before it, so that a row arrives in
-    the moment in which it leaves that operator. `since` is the column of the wall-clock time, in ns,
-    from which a row's latency counts."""
+    """Sink that counts rows and drops them. It is chained to its upstream operator, so a row arrives as
+    soon as it leaves that operator. `since` is the column with the wall-clock time, in ns, from which a
+    row's latency counts."""
 
     folder: str
     since: str
@@ -62,10 +60,10 @@ class _MeasuringWriter(SinkWriter):
 
 @dataclass(frozen=True, eq=False)
 class MeasuredSource(WrappedSource):
-    """A source whose rows are counted as they are handed out, for programs that do not answer each row.
+    """Source whose rows are counted when they are emitted, for programs without a result per row.
 
-    What is handed out and not yet processed is bounded by the credits, so over seconds the one rate is
-    the other.
+    Credits bound the rows that are emitted but not processed. So over some seconds, the rate at the
+    source equals the rate of processing.
     """
 
     folder: str

@@ -1,1 +1,1 @@
-"""`rheos sql`: statements by hand, from a file, or from a pipe."""
+"""`rheos sql`: runs statements that are typed, or come from an option or a pipe."""

@@ -1,4 +1,4 @@
-"""The shell at a terminal: lines with history and completion."""
+"""Prompt of the shell at a terminal, with history and completion."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from prompt_toolkit.completion import CompleteEvent
     from prompt_toolkit.document import Document
 
-# --- what was typed: where statements end, and completions --------------------------------------------
+# --- input: where statements end, and completions
+# -------------------------------------------------------
 
 
 KEYWORDS = (
@@ -50,7 +51,7 @@ def statements(text: str) -> tuple[list[str], str]:
 
 
 def is_whole(text: str) -> bool:
-    """Whether what was typed can be carried out: statements up to a semicolon, or a command."""
+    """Return whether the input is complete: statements up to a semicolon, or a command."""
     return text.lstrip().startswith(".") or _is_empty(statements(text)[1])
 
 
@@ -102,7 +103,7 @@ except ImportError:
 
 
 HISTORY = ".rheos_sql_history"
-"""In the home of the user."""
+"""Name of the file in the user's home directory."""
 
 
 class _Completer(Completer):
@@ -117,7 +118,7 @@ class _Completer(Completer):
 
 
 def asked(session: ShellSession) -> None:
-    """Carries out what is typed, until the shell is ended. Errors are shown, and it goes on."""
+    """Execute what the user types, until the shell ends. Prints errors and continues."""
     prompt: PromptSession[str] = PromptSession(
         "sql> ",
         history=FileHistory(str(Path.home() / HISTORY)),

@@ -1,4 +1,4 @@
-"""The current rows of a query, and their display."""
+"""Current rows of a query, and their display."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class CurrentRows:
         self._alike: Counter[tuple[Any, ...]] = Counter()
 
     def add(self, table: pa.Table) -> None:
-        """Raises InputError where there are too many to show."""
+        """Apply changes. Raises InputError if there are too many rows to show."""
         columns = [values_of(table[name]) for name in self.names]
         rows = zip(*columns, strict=True) if columns else ()
         if self._changes is None:
@@ -98,7 +98,7 @@ def drawn(rows: CurrentRows, height: int | None = None, width: int | None = None
 
 
 def cell(value: Any) -> str:
-    """A value in one line."""
+    """Return a value in one line."""
     match value:
         case None:
             return "null"

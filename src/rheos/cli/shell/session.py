@@ -1,4 +1,4 @@
-"""A shell session: runs statements in one environment, shows the rows of queries as they arrive, and
+"""Session of the shell: runs statements in one environment, shows rows of queries as they arrive, and
 keeps jobs running in the background."""
 
 from __future__ import annotations
@@ -38,19 +38,19 @@ _HELP = (
 )
 _LOOK_EVERY_S = 0.25
 _JOBS_BESIDE = 4
-"""For which a master of Spark has slots that is made for the first one."""
+"""Number of jobs for which the shell's Spark master has slots."""
 _STARTS_WITHIN_S = 10
 _RESULT = "result"
 
 
 @dataclass
 class RunningJob:
-    """A job of INSERT INTO. A thread waits for its end."""
+    """Job of an INSERT INTO. A thread waits for its end."""
 
     name: str
     handle: JobHandle
     ended: Callable[[], None]
-    """Called when it is over, in the thread that has waited."""
+    """Called by that thread when the job has ended."""
     error: BaseException | None = None
     over: bool = False
 
@@ -74,8 +74,8 @@ class RunningJob:
 
 
 class ShellSession:
-    """Carries out what is typed. `live` is whether somebody looks on: then rows of a query that goes on
-    are shown as a table that is drawn again, and otherwise line by line."""
+    """Executes the user's input. With `live`, rows of a running query are shown as a table that is
+    redrawn, otherwise line by line."""
 
     def __init__(self, env: Environment, console: Console, *, live: bool) -> None:
         beside = _JOBS_BESIDE * (env._parallelism + 1)
@@ -88,11 +88,11 @@ class ShellSession:
         self._number = 0
         self.jobs: list[RunningJob] = []
         self.job_ended: Callable[[], None] = lambda: None
-        """Called when a job of INSERT INTO is over, in a thread of its own."""
+        """Called when a job of INSERT INTO has ended, in a separate thread."""
         self.ended = False
 
     def tables(self) -> dict[str, list[str]]:
-        """The tables that are known, and their columns."""
+        """Return the known tables and their columns."""
         return self._sql.catalog.columns()
 
     def run(self, text: str, file: str | None = None) -> None:
@@ -106,7 +106,7 @@ class ShellSession:
                 self._statement(sql, each)
 
     def close(self, *, cancel: bool) -> None:
-        """Waits for the jobs, or ends them. Raises the error of the first that has failed."""
+        """Wait for the jobs, or cancel them. Raises the error of the first one that failed."""
         for job in self.jobs:
             if cancel and not job.over:
                 self._say(f"{job.name} ends with the shell")
@@ -186,7 +186,7 @@ class ShellSession:
             self._say("\n".join(drawn(rows)))
 
     def _look_on(self, handle: JobHandle, rows: CurrentRows) -> None:
-        """Draws the table again as rows come, until no more can."""
+        """Redraw the table as rows arrive, until the query ends."""
         with Live(console=self._console, transient=True, auto_refresh=False) as shown:
             for table in self._coming(handle):
                 rows.add(table)
@@ -203,14 +203,14 @@ class ShellSession:
         return "the query waits for free slots in Spark: INSERT INTO jobs are running (.jobs)"
 
     def _follow(self, handle: JobHandle, names: Sequence[str]) -> None:
-        """Writes each row as it comes, a line each."""
+        """Print each row as it arrives, one per line."""
         self._say("\t".join(names))
         for table in self._coming(handle):
             for row in zip(*(values_of(table[name]) for name in names), strict=True):
                 self._say("\t".join(map(cell, row)))
 
     def _coming(self, handle: JobHandle) -> Iterator[pa.Table]:
-        """The rows of a running query, until it ends. Raises the error that ended it."""
+        """Yield the rows of a running query, until it ends. Raises the error that ended it."""
         while True:
             try:
                 yield handle.wait(_LOOK_EVERY_S).collected[_RESULT]

@@ -1,8 +1,8 @@
 """Sends rows to browsers as server-sent events.
 
 The last rows are kept, and each reader has its own place among them. Nothing waits for a reader. If a
-reader's next row is no longer kept, it continues with the oldest kept row and is told how many rows it
-missed. A reader that accepts nothing for ten seconds is dropped.
+reader's next row is no longer kept, it continues with the oldest kept row, and an event reports
+how many rows it missed. A reader that accepts nothing for ten seconds is dropped.
 
     id: 7f3a-12                    the run of the writer, and the row's number in it
     data: {"page":"a","n":3}

@@ -30,7 +30,9 @@ def sink(
 ) -> EventSink:
     """Create a sink that shows rows in browsers: as server-sent events of JSON, and on a page.
 
-    ```python counts.sink_to(rh.http.sink(port=8081)) ```
+    ```python
+    counts.sink_to(rh.http.sink(port=8081))
+    ```
 
     The sink's only subtask listens on its machine: with a local master, this one. The logger
     `rheos.http` prints the address. `http://localhost:8081/` is a page that shows the rows. Use it for

@@ -37,7 +37,9 @@ def source(
 ) -> WebhookSource:
     """Create a source of the rows that clients POST to the job, as webhooks do.
 
-    ```python orders = env.from_source(rh.http.source(port=8080, path="/orders", schema=Order)) ```
+    ```python
+    orders = env.from_source(rh.http.source(port=8080, path="/orders", schema=Order))
+    ```
 
     The source's only subtask listens on its machine: with a local master, this one. The logger
     `rheos.http` prints the address. A body is one record, a JSON array of records, or one record per

@@ -83,7 +83,7 @@ def start_of(given: Any, group: str | None) -> Bound:
 
 
 def end_of(given: Any) -> Bound | None:
-    """Check the end that a user has configured; None if there is none. Raises ProgramError."""
+    """Check the end that a user has configured; None for no end. Raises ProgramError."""
     if given is None:
         return None
     if given == "earliest":

@@ -86,7 +86,7 @@ class _AsgiExchange:
         self._start: Message = {}
 
     async def receive(self) -> Message:
-        """Return the body; then, once the peer has disconnected, a message that says so."""
+        """Return the body; then, once the peer has disconnected, the message `http.disconnect`."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}

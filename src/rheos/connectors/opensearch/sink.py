@@ -47,7 +47,9 @@ def sink(
 ) -> OpenSearchSink:
     """Create a sink that writes each row as a document of an index, replacing the document with its id.
 
-    ```python counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page")) ```
+    ```python
+    counts.sink_to(rh.opensearch.sink("http://localhost:9200", index="pages", id="page"))
+    ```
 
     Rows are written at the latest at each checkpoint, and become visible when the index is refreshed.
     After a failure, rows since the last checkpoint are written again, in order. So a document may show

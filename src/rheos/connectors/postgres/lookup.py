@@ -42,8 +42,10 @@ def lookup(
 ) -> PostgresLookup:
     """Create a lookup of a table's rows by key, for `stream.lookup`.
 
-    ```python users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
-    visits.lookup(users, on="user_id", columns=["country"]) ```
+    ```python
+    users = rh.postgres.lookup("users", url="postgresql://ada@localhost/shop", key="id")
+    visits.lookup(users, on="user_id", columns=["country"])
+    ```
 
     Args:
         table: Its name, or "schema.name". The table is inspected by this call.

@@ -45,8 +45,10 @@ def lookup(
 ) -> RedisLookup:
     """Create a lookup of Redis values by their keys, for `stream.lookup`.
 
-    ```python users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
-    visits.lookup(users, on="user_id") ```
+    ```python
+    users = rh.redis.lookup("redis://localhost:6379", key="user:{id}", schema=User)
+    visits.lookup(users, on="user_id")
+    ```
 
     A key that does not exist, or a hash without any of the columns, is not found. A value that does not
     fit the schema, or a key that is not a hash, is an error that names the key. With a `format`, a key

@@ -56,8 +56,8 @@ from rheos.core.times import TimeColumn
 
 _FILE_BYTES = 1 << 20
 _LEAST_MOST_FILES = 16
-"""Maximum number of files, or the number of slots if that is larger. It is the number that a subtask
-reads at a time. Spark's estimate of the DataFrame's size gives one file per MiB."""
+"""Maximum number of files, unless there are more slots: as many as a subtask reads at a time. Below it,
+a DataFrame is written to one file per MiB of Spark's estimate."""
 
 
 class FileAt(msgspec.Struct, frozen=True, array_like=True):

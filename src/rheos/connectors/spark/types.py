@@ -10,7 +10,7 @@
 | array, map, struct, void | list, map, struct, null |
 
 Arrow has more types than Spark. A type maps to a Spark type that can hold all its values, if there is
-one (uint32 to long, a dictionary to its values); otherwise an error says what to do.
+one (uint32 to long, a dictionary to its values); otherwise Rheos raises an error with a hint.
 
 Columns are matched by index, never by name. In batches of `mapInArrow`, a column may have yet another
 Arrow type (a timestamp has the session's zone, a time is in ns). `to_arrow` and `to_spark` cast them.
