@@ -4,6 +4,7 @@ README, CHANGELOG and CONTRIBUTING become pages, with their links rewritten. A f
 a page links to is copied next to the pages. Names in the tables of docs/api.md link to their
 docstrings, on one page for each section: so these tables are the only list of the reference. In
 docs/coming-from.md, each program of Rheos is shown next to those of other engines, which become tabs.
+The first page leaves out what the README says to readers of a checkout.
 Search ranks pages by `RANKS`.
 """
 
@@ -26,7 +27,7 @@ RANKS = {
     "decisions/": 0.02,
     "protocols/": 0.02,
     "benchmarks/": 0.02,
-    "CHANGELOG.md": 0.02,
+    "CHANGELOG.md": 0.002,
     "CONTRIBUTING.md": 0.05,
     "tour.md": 0.05,
     "architecture.md": 0.1,
@@ -40,6 +41,7 @@ RANKS = {
 }
 """Weight of a page in the search, by the beginning of its path; 1 for all others."""
 LINK = re.compile(r"""(\]\(|src=")([^)"\s#]+)((?:#[^)"\s]*)?[)"])""")
+IN_THE_REPOSITORY = re.compile(r"^<!-- only in the repository -->\n.*?^<!-- everywhere -->\n", re.MULTILINE | re.DOTALL)
 ELSEWHERE = {"col", "lit"}
 """Polars' names: their docstrings are Polars'."""
 
@@ -117,7 +119,7 @@ def _turned(source: Path, files: Files, config: Any) -> str:
                 files.append(File.generated(config, place, abs_src_path=str(target)))
         return f"{link[1]}{os.path.relpath(ROOT / 'docs' / place, folder)}{link[3]}"
 
-    return LINK.sub(turn, source.read_text())
+    return LINK.sub(turn, IN_THE_REPOSITORY.sub("", source.read_text()))
 
 
 def _sections() -> list[tuple[str, list[str]]]:
