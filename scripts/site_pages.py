@@ -41,7 +41,9 @@ RANKS = {
 }
 """Weight of a page in the search, by the beginning of its path; 1 for all others."""
 LINK = re.compile(r"""(\]\(|src=")([^)"\s#]+)((?:#[^)"\s]*)?[)"])""")
-IN_THE_REPOSITORY = re.compile(r"^<!-- only in the repository -->\n.*?^<!-- everywhere -->\n", re.MULTILINE | re.DOTALL)
+IN_THE_REPOSITORY = re.compile(
+    r"^<!-- only in the repository -->\n.*?^<!-- everywhere -->\n", re.MULTILINE | re.DOTALL
+)
 ELSEWHERE = {"col", "lit"}
 """Polars' names: their docstrings are Polars'."""
 

@@ -449,33 +449,27 @@ def joins() -> dict[str, Wanted]:
         {"id": i, "customer": i % 7, "sum": 10 + i % 5, "at": noon + i * 1000} for i in range(600)
     ]
     payments = {i: i + i % 300 for i in range(600) if i % 10}
-    return {
-        "joins": Wanted(
+    found: dict[str, Golden] = {
+        "paid": map(_paid, orders),
+        "priced": map(_priced, orders),
+        "in one window": _in_one_window(orders, payments),
+        "open orders": _open_orders(orders, payments),
+        "states": [
             {
-                "paid": map(_paid, orders),
-                "priced": map(_priced, orders),
-                "in one window": _in_one_window(orders, payments),
-                "open orders": _open_orders(orders, payments),
-                "states": [
-                    {
-                        **order,
-                        "order_id": order["id"] if order["id"] in payments else None,
-                        "method": ["cash", "card"][order["id"] % 2]
-                        if order["id"] in payments
-                        else None,
-                    }
-                    for order in orders
-                ],
-                "reduced": [
-                    {**order, "name": name, "off": {12: 0.1, 14: 0.2}.get(order["sum"])}
-                    for order in orders
-                    for number, name in enumerate(["ada", "bo", "cy", "di", "eve"])
-                    if number == order["customer"]
-                ],
-            },
-            views={"states": in_the_end},
-        )
+                **order,
+                "order_id": order["id"] if order["id"] in payments else None,
+                "method": ["cash", "card"][order["id"] % 2] if order["id"] in payments else None,
+            }
+            for order in orders
+        ],
+        "reduced": [
+            {**order, "name": name, "off": {12: 0.1, 14: 0.2}.get(order["sum"])}
+            for order in orders
+            for number, name in enumerate(["ada", "bo", "cy", "di", "eve"])
+            if number == order["customer"]
+        ],
     }
+    return {job: Wanted({job: rows}, views={"states": in_the_end}) for job, rows in found.items()}
 
 
 def patterns() -> dict[str, Wanted]:
@@ -648,7 +642,7 @@ def windows() -> dict[str, Wanted]:
     found = {"growing": growing, "hundreds": hundreds, "all": whole, "spreads": spreads}
     found |= {"early": early, "large": large, "priced": priced, "shifts": shifts}
     found |= {"own gaps": own_gaps, "sixties": sixties, "local days": days, "months": months}
-    return {"windows": Wanted(found)}
+    return {job: Wanted({job: rows}) for job, rows in found.items()}
 
 
 # --- docs/changes.md --------------------------------------------------------------------------------
