@@ -200,9 +200,6 @@ def guide() -> dict[str, Wanted]:
                 "too late": bare([ARRIVED[700]]),
             }
         ),
-        "first visits": Wanted(
-            {"first visits": list(_first_visits(row for row in ARRIVED if row["ts"] > row["wm"]))}
-        ),
         "noteworthy": Wanted(
             files={"out/noteworthy": [row for row in LOG if row["status"] >= 500 or row["millis"] > 80]}
         ),
@@ -229,8 +226,6 @@ def guide() -> dict[str, Wanted]:
                 ]
             }
         ),
-        # The page compares these two itself.
-        "simulated": Wanted(as_written=True),
     }
 
 
@@ -300,16 +295,6 @@ def _trouble(rows: Iterable[Row]) -> Iterable[Row]:
                 if count >= 2:
                     yield {"user": user, "failures": count, "ended": True}
                 count = 0
-
-
-def _first_visits(rows: Iterable[Row]) -> Iterable[Row]:
-    """Of a user's visits to a page those with none of these in the five minutes before."""
-    last: dict[tuple[int, str], int] = {}
-    for row in sorted(rows, key=lambda row: row["ts"]):
-        visit = row["user"], row["page"]
-        if visit not in last or row["ts"] >= last[visit] + 300_000:
-            last[visit] = row["ts"]
-            yield from bare([row])
 
 
 # --- pages beside the guide ---------------------------------------------------------------------------
@@ -571,6 +556,12 @@ def watermarks() -> dict[str, Wanted]:
     return {"moved": Wanted({"moved": hours})}
 
 
+def keyed_state() -> dict[str, Wanted]:
+    visits = [("ada", "/", 0), ("bo", "/", 30), ("ada", "/buy", 200), ("ada", "/", 400)]
+    rows = [{"user": u, "page": page, "at": NOON + timedelta(seconds=s)} for u, page, s in visits]
+    return {"first visits": Wanted({"first visits": rows})}
+
+
 # --- docs/vectorised.md ------------------------------------------------------------------------------
 
 
@@ -642,7 +633,14 @@ def windows() -> dict[str, Wanted]:
     found = {"growing": growing, "hundreds": hundreds, "all": whole, "spreads": spreads}
     found |= {"early": early, "large": large, "priced": priced, "shifts": shifts}
     found |= {"own gaps": own_gaps, "sixties": sixties, "local days": days, "months": months}
-    return {job: Wanted({job: rows}) for job, rows in found.items()}
+    counts = [(0, 2), (1, 1), (3, 1)]
+    minutes = [result(["page"], ("home", minute * 60_000), 60_000, clicks=n) for minute, n in counts]
+    late = Wanted(
+        {"minutes": minutes, "late": [{"page": "home", "at": 55_000}]},
+        # The first minute may be updated; its last result has both clicks.
+        views={"minutes": lambda found: found.unique("window_start", keep="last", maintain_order=True)},
+    )
+    return {job: Wanted({job: rows}) for job, rows in found.items()} | {"late rows": late}
 
 
 # --- docs/changes.md --------------------------------------------------------------------------------
@@ -847,6 +845,7 @@ GOLDENS: Mapping[str, Callable[[], dict[str, Wanted]]] = {
     "docs/async.md": asynchronous,
     "docs/partitioning.md": partitioning,
     "docs/watermarks.md": watermarks,
+    "docs/keyed-state.md": keyed_state,
     "docs/history.md": history,
     "docs/restarts.md": restarts,
     "docs/tables.md": tables,
