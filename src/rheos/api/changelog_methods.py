@@ -67,6 +67,13 @@ class ChangelogMethods(Stream):
                 and needs no state.
             on_error: Treatment of a row with an unknown `op` or without a key: "fail" ends the job;
                 "skip" counts the row (`skipped`) and sends it to the side output "rejected".
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: An argument is invalid, or two do not belong together.
+            SchemaError: A column does not exist, or cannot be a key.
         """
         with located(call_site(), "upserts"):
             check_on_error(on_error)
@@ -96,6 +103,12 @@ class ChangelogMethods(Stream):
         ```python
         orders.upserts(key="id").retractions().key_by("state").table(n=rh.agg.count())
         ```
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: The rows are not upserts.
         """
         with located(call_site(), "retractions"):
             changes = self._type.changes
@@ -118,6 +131,9 @@ class ChangelogMethods(Stream):
         ```python
         changed.as_rows().sink_to(rh.files.sink("log/"))
         ```
+
+        Returns:
+            The stream of rows; this stream if it is not a changelog.
         """
         exprs = tuple(pl.col(name) for name in self.schema.names)
         spec = ExpressionSpec("select", exprs)

@@ -143,18 +143,31 @@ class _Emits:
 
 
 class ConnectedStreams(_Pair):
-    """Two streams without keys that one function takes, of which the second may be broadcast; made by
-    `connect`."""
+    """Two streams without keys that are the inputs of one function; created by `connect`. The second
+    may be broadcast.
+    """
 
     def map(
         self, first: Callable[[Any], Any] | CoMapFunction, second: Any = None, returns: Any = None
     ) -> DataStream:
-        """Makes one record of each: by a function for each stream, or by a CoMapFunction. Both make
-        records of one type.
+        """Make one record of each record of both streams.
 
         ```python
         clicks.connect(views).map(of_click, of_view)
         ```
+
+        Args:
+            first: A function of a record of the first stream, or a CoMapFunction for both streams.
+            second: A function of a record of the second stream; None with a CoMapFunction. Both
+                functions return records of one type.
+            returns: The type of the results, if annotations do not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: A function does not fit, or the second stream is broadcast.
+            SchemaError: The type of the results is not declared, or differs between the two.
         """
         with located(call_site(), "map"):
             self._not_broadcast("map")
@@ -165,8 +178,25 @@ class ConnectedStreams(_Pair):
     def flat_map(
         self, first: Callable[[Any], Any] | CoFlatMapFunction, second: Any = None, returns: Any = None
     ) -> DataStream:
-        """Makes any number of records of each: by a function for each stream, or by a
-        CoFlatMapFunction. Both make records of one type."""
+        """Make any number of records of each record of both streams.
+
+        ```python
+        clicks.connect(views).flat_map(words_of_click, words_of_view)
+        ```
+
+        Args:
+            first: A function that yields or returns records for one of the first stream, or a
+                CoFlatMapFunction for both streams.
+            second: The same for the second stream; None with a CoFlatMapFunction.
+            returns: The type of a result, if annotations do not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: A function does not fit, or the second stream is broadcast.
+            SchemaError: The type of the results is not declared, or differs between the two.
+        """
         with located(call_site(), "flat_map"):
             self._not_broadcast("flat_map")
             if isinstance(first, CoFlatMapFunction) or _is_class(first, CoFlatMapFunction):
@@ -223,8 +253,7 @@ class ConnectedStreams(_Pair):
     def process(
         self, fn: CoProcessFunction | BroadcastProcessFunction, returns: Any = None
     ) -> DataStream:
-        """Calls a function for each record of both streams, with side outputs and operator state. With
-        a broadcast stream it is a BroadcastProcessFunction.
+        """Call a function for each record of both streams, with side outputs and operator state.
 
         ```python
         class Both(rh.CoProcessFunction):
@@ -233,6 +262,17 @@ class ConnectedStreams(_Pair):
 
         clicks.connect(views).process(Both())
         ```
+
+        Args:
+            fn: The function; with a broadcast stream, a BroadcastProcessFunction.
+            returns: The type of the results, if annotations do not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` is not an instance of the class, or lacks a method.
+            SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
         with located(call_site(), name):
@@ -245,8 +285,23 @@ class ConnectedStreams(_Pair):
             return self._then(CoProcessSpec(fn, _ELEMENTS, "process", records, sides), name, emits)
 
     def key_by(self, first: str | Sequence[str], second: str | Sequence[str]) -> KeyedConnectedStreams:
-        """Brings the rows of a key of both streams together, as connecting two keyed streams does.
-        Where a key is of several columns, it is a list of them."""
+        """Partition both streams by key, as connecting two keyed streams does.
+
+        ```python
+        orders.connect(payments).key_by("id", "order_id").process(Match())
+        ```
+
+        Args:
+            first: The key column of the first stream, or a list of columns.
+            second: The key column or columns of the second stream, of the same types.
+
+        Returns:
+            The streams, connected by key.
+
+        Raises:
+            ProgramError: The second stream is broadcast.
+            SchemaError: A column does not exist or cannot be a key, or the types differ.
+        """
         with located(call_site(), "key_by"):
             self._not_broadcast("key_by")
         keyed = [
@@ -258,7 +313,9 @@ class ConnectedStreams(_Pair):
 
 
 class KeyedConnectedStreams(_Pair):
-    """A keyed stream, and one that is keyed by the same, or a broadcast one; made by `connect`."""
+    """A keyed stream, connected with one that is keyed by the same types or broadcast; created by
+    `connect`.
+    """
 
     def process(
         self,
@@ -267,11 +324,7 @@ class KeyedConnectedStreams(_Pair):
         *,
         order: Order = "arrival",
     ) -> DataStream:
-        """Calls a function for each record of both streams, with the state and the timers of its key.
-
-        With `order="event_time"` records of both are held until the watermark has passed them, and come
-        sorted by their timestamps, of one time those of the first stream first; those that come too
-        late go to the side outputs `"late_left"` and `"late_right"`.
+        """Call a function for each record of both streams, with the state and timers of its key.
 
         ```python
         class Match(rh.KeyedCoProcessFunction):
@@ -284,8 +337,7 @@ class KeyedConnectedStreams(_Pair):
         orders.key_by("id").connect(payments.key_by("order_id")).process(Match())
         ```
 
-        With a broadcast stream it is a KeyedBroadcastProcessFunction, and records of that stream are
-        processed in every subtask, without a key.
+        If the second stream is broadcast, its records are processed in every subtask, without a key.
 
         ```python
         class Alarms(rh.KeyedBroadcastProcessFunction):
@@ -297,6 +349,22 @@ class KeyedConnectedStreams(_Pair):
 
         events.key_by("user").connect(rules.broadcast()).process(Alarms())
         ```
+
+        Args:
+            fn: The function; with a broadcast stream, a KeyedBroadcastProcessFunction.
+            returns: The type of the results, if annotations do not declare it.
+            order: "arrival", or "event_time": records of both streams are buffered until the watermark
+                has passed them, and processed in the order of their times, at one time those of the
+                first stream first. Late records go to the side outputs `"late_left"` and
+                `"late_right"`.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` does not
+                fit.
+            SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
         with located(call_site(), name):

@@ -60,7 +60,7 @@ def _typed_as(
 
 
 class Environment:
-    """Holds a program and runs it.
+    """A program, and the settings it runs with.
 
     ```python
     env = rh.Environment(parallelism=2)
@@ -130,9 +130,7 @@ class Environment:
         name: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
-        """A stream of the source's rows.
-
-        With a watermark it has event time, which windows need:
+        """Return a stream of a source's rows.
 
         ```python
         env.from_source(
@@ -140,6 +138,20 @@ class Environment:
             watermark=rh.Watermark.bounded_out_of_orderness("5s", on="accessed_at"),
             name="access log")
         ```
+
+        Args:
+            source: The source.
+            watermark: The column with the event time, and its maximum disorder. Windows of event time
+                need it.
+            name: Name of the operator; by default a description of the source.
+            uid: Stable id of the operator; see `DataStream.uid`.
+
+        Returns:
+            The stream.
+
+        Raises:
+            ProgramError: `source` is not a source, or the watermark does not fit it.
+            SchemaError: The watermark's column does not exist or is not a time.
         """
         site = call_site()
         with located(site, name or "source"):
@@ -188,18 +200,28 @@ class Environment:
         name: str | None = None,
         uid: str | None = None,
     ) -> DataStream:
-        """A stream of a Spark DataFrame's rows, each once, in every runtime.
-
-        With `event_time`, a column of timestamps, dates or longs of ms since the epoch, it has event
-        time, which windows need. A DataFrame has no order, so no row of it is late.
+        """Return a stream of the rows of a Spark DataFrame, each once, in every runtime.
 
         ```python
         trips = env.from_dataframe(spark.read.parquet("trips/"), event_time="departed_at")
         ```
 
-        In batch, Spark reads the DataFrame as a part of the job. Otherwise a Spark job first writes
-        its rows down, below the job's checkpoint directory: a job that is started again goes on in
-        those, and does not ask the DataFrame again.
+        In batch, Spark reads the DataFrame as a part of the job. Otherwise a Spark job first writes its
+        rows below the job's checkpoint directory. A restarted job continues with these, and does not
+        compute the DataFrame again.
+
+        Args:
+            df: The DataFrame.
+            event_time: The column with the event time: a timestamp, a date, or a long of ms since the
+                epoch. Windows need it. A DataFrame has no order, so none of its rows is late.
+            name: Name of the operator.
+            uid: Stable id of the operator; see `DataStream.uid`.
+
+        Returns:
+            The stream.
+
+        Raises:
+            ProgramError: `df` is not a bounded Spark DataFrame, or has no column `event_time`.
         """
         with located(call_site(), name or "from_dataframe"):
             return self.from_source(dataframe_source(df, event_time), name=name, uid=uid)
@@ -232,8 +254,16 @@ class Environment:
         Args:
             df: The streaming DataFrame.
             watermark: The event time: a timestamp, a date, or a long of ms since the epoch.
+            name: Name of the operator.
+            uid: Stable id of the operator; see `DataStream.uid`.
             options: The options of `rh.spark_stream`: `trigger`, `available_now`, `lanes`,
                 `max_unread`, `retain`.
+
+        Returns:
+            The stream.
+
+        Raises:
+            ProgramError: `df` is not a streaming DataFrame, or the watermark does not fit it.
         """
         with located(call_site(), name or "from_stream"):
             return self.from_source(spark_stream(df, **options), watermark, name=name, uid=uid)
@@ -241,13 +271,21 @@ class Environment:
     # --- SQL ------------------------------------------------------------------------------------------
 
     def register(self, name: str, stream: DataStream | Lookup) -> None:
-        """Makes a stream known to queries as a table: of its rows, or, of changes, the one that they
-        are of. Or a lookup, with which a query joins.
+        """Make a stream or a lookup known to SQL queries as a table.
+
+        A changelog is the table that it describes. A query can join a lookup.
 
         ```python
         env.register("bids", bids)
         env.register("users", rh.redis.lookup(url, key="user:{id}", schema=User))
         ```
+
+        Args:
+            name: Name of the table.
+            stream: A stream without keys of this environment, or a lookup.
+
+        Raises:
+            ProgramError: `stream` is neither, or the name is taken.
         """
         with located(call_site(), "register"):
             if not isinstance(stream, DataStream | Lookup):
@@ -260,8 +298,7 @@ class Environment:
             self._sql_session().register(name, stream)
 
     def register_function(self, name: str, fn: Any, returns: Any = None) -> None:
-        """Makes a Python function known to queries (docs/sql.md). Its annotations say what it takes and
-        gives.
+        """Make a Python function known to SQL queries. Its annotations declare its types.
 
         ```python
         def dollars(cents: int) -> float:
@@ -272,11 +309,15 @@ class Environment:
         ```
 
         Args:
-            name: what queries call it.
-            fn: a function of values; of columns (`pl.Series`, `pa.Array`); of expressions (`pl.Expr`);
+            name: The function's name in queries.
+            fn: A function of values; of columns (`pl.Series`, `pa.Array`); of expressions (`pl.Expr`);
                 one that yields rows; an `rh.RichFunction`; or, as an aggregate, an
                 `rh.AggregateFunction`.
-            returns: the type of what it gives, where its annotations do not say it.
+            returns: The type of its result, if no annotation declares it.
+
+        Raises:
+            ProgramError: The name is taken or not an identifier, or `fn` is not a function.
+            SchemaError: The types of its arguments or of its result are not declared.
         """
         with located(call_site(), "register_function"):
             self._sql_session().register_function(name, fn, returns)
@@ -295,17 +336,35 @@ class Environment:
             query: The SQL query.
             state_ttl: Time for which a join of all rows keeps each row, after its event time, or
                 "forever". A query with such a join needs it.
+
+        Returns:
+            The stream of the result; a changelog if results are updated.
+
+        Raises:
+            ProgramError: The query is invalid or not supported, at its line and column.
+            ConfigurationError: The extra `rheos[sql]` is not installed.
         """
         with located(call_site()):
             return self._sql_session().query(query, state_ttl)
 
     def explain_sql(self, query: str, *, state_ttl: TimeToLive | None = None) -> str:
-        """Return the logical plan of a query, with the columns and the kind of changes (append, upsert,
-        retract) of each step, and the plan by which it would run.
+        """Return the plan of a query: its logical steps, and how it would run.
+
+        Each step has its columns and the kind of its changes (append, upsert, retract).
 
         ```python
         print(env.explain_sql("SELECT user, COUNT(*) AS n FROM bids GROUP BY user"))
         ```
+
+        Args:
+            query: The SQL query.
+            state_ttl: As for `sql`.
+
+        Returns:
+            The plan, for people.
+
+        Raises:
+            ProgramError: The query is invalid or not supported.
         """
         with located(call_site()):
             return self._sql_session().explained(query, state_ttl)
@@ -335,6 +394,12 @@ class Environment:
         ```
 
         All INSERTs together are one job, which `execute` runs.
+
+        Args:
+            statements: SQL statements, separated by semicolons.
+
+        Raises:
+            ProgramError: A statement is invalid or not supported, at its line and column.
         """
         with located(call_site()):
             self._sql_session().script(statements)
@@ -349,10 +414,24 @@ class Environment:
     # --- runs -----------------------------------------------------------------------------------------
 
     def execute(self, name: str = "job") -> JobResult:
-        """Run the program and wait for its end. Raises the error that ended it.
+        """Run the program and wait for its end.
 
-        Only the sinks that were declared since the last `execute` run, with everything upstream of
-        them.
+        It runs the sinks that were declared since the last `execute`, with everything upstream of them.
+
+        ```python
+        counts.collect("counts")
+        result = env.execute("count events")
+        ```
+
+        Args:
+            name: Name of the job. Its checkpoints and status use it.
+
+        Returns:
+            The result of the job, with its counters and collected rows.
+
+        Raises:
+            ProgramError: The program has no sinks, or cannot run in the runtime.
+            RheosError: The error that ended the job.
         """
         handle = self.execute_async(name)
         try:
@@ -363,7 +442,22 @@ class Environment:
             raise
 
     def execute_async(self, name: str = "job") -> JobHandle:
-        """Starts the program and returns at once; see `execute`."""
+        """Start the program and return at once; see `execute`.
+
+        ```python
+        job = env.execute_async("count events")
+        job.wait()
+        ```
+
+        Args:
+            name: Name of the job.
+
+        Returns:
+            The running job.
+
+        Raises:
+            ProgramError: The program has no sinks, or cannot run in the runtime.
+        """
         said = overrides.current()
         if said.capture:
             raise overrides.ProgramCaptured(self, name)
@@ -389,6 +483,20 @@ class Environment:
         - "plan": the chains that run in one piece, and the edges between them;
         - "mermaid": a drawing of the plan, for mermaid.js;
         - "spark": Spark's plan of a batch job. It needs a Spark session.
+
+        ```python
+        print(env.explain())
+        ```
+
+        Args:
+            format: One of these four.
+            name: Name of the job.
+
+        Returns:
+            The description.
+
+        Raises:
+            ProgramError: The format is unknown, or the program has no sinks.
         """
         with located(call_site()):
             graph, plan, choice = self._plan(name)
@@ -445,13 +553,30 @@ class Environment:
         )
 
     def plan(self, name: str = "job") -> PhysicalPlan:
-        """Return the physical plan, for tools that look at a program without running it."""
+        """Return the physical plan, for tools that inspect a program without running it.
+
+        ```python
+        plan = env.plan("count events")
+        ```
+
+        Args:
+            name: Name of the job.
+
+        Returns:
+            The plan.
+
+        Raises:
+            ProgramError: The program has no sinks, or cannot run in the runtime.
+        """
         with located(call_site()):
             return self._plan(name)[1]
 
     def check_executed(self) -> None:
-        """For a command, at the end of a program that has run nothing. Raises ProgramError, at the
-        sink's line, where a sink waits for `execute`."""
+        """Check that no sink waits for `execute`, when a program has ended without running anything.
+
+        Raises:
+            ProgramError: A sink was declared and not run. The error has its line.
+        """
         for node in self._program.graph().nodes:
             if isinstance(node.spec, SinkSpec):
                 raise ProgramError(

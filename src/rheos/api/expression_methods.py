@@ -42,14 +42,25 @@ class ExpressionMethods(Stream):
     """Methods that compute new rows by expressions."""
 
     def filter(self, *conditions: ExprLike | Callable[[Any], bool]) -> DataStream:
-        """Keeps the rows for which all conditions hold; or of which a function says True. Expressions
-        are many times as fast.
+        """Keep the rows that fulfil all conditions.
+
+        Expressions are many times as fast as functions.
 
         ```python
         events.filter(col("status") < 400, col("user").is_not_null())
         events.filter("status < 400 AND user IS NOT NULL")
         events.filter(lambda event: event.user in VIPS)
         ```
+
+        Args:
+            conditions: Boolean expressions, or SQL strings; or a single function of a record.
+
+        Returns:
+            The stream of these rows.
+
+        Raises:
+            ProgramError: A function is not alone, or cannot be called with a record.
+            SchemaError: A condition names an unknown column, or is not boolean.
         """
         if any(map(callable, conditions)):
             return self._filter_function(conditions)
@@ -69,20 +80,40 @@ class ExpressionMethods(Stream):
             return self._at.then(spec, name, self.schema, self._type.record).stream
 
     def select(self, *columns: ExprLike, **named: Any) -> DataStream:
-        """Computes new rows, of just these columns.
+        """Compute new rows that have only the given columns.
 
         ```python
         events.select("user", col("at").dt.truncate("1h"), total=col("price") * col("n"))
         ```
+
+        Args:
+            columns: Names of columns, or expressions.
+            named: Expressions by the names of their columns.
+
+        Returns:
+            The stream of the new rows.
+
+        Raises:
+            SchemaError: An expression does not fit the columns.
         """
         return self._expressions("select", columns, named)
 
     def with_columns(self, *columns: ExprLike, **named: Any) -> DataStream:
-        """Adds columns to the rows, or replaces those of the same name.
+        """Add columns to the rows, or replace columns of the same name.
 
         ```python
         events.with_columns(total=col("price") * col("n"))
         ```
+
+        Args:
+            columns: Expressions; each has the name of its column.
+            named: Expressions by the names of their columns.
+
+        Returns:
+            The stream of the extended rows.
+
+        Raises:
+            SchemaError: An expression does not fit the columns.
         """
         return self._expressions("with_columns", columns, named)
 
@@ -101,13 +132,24 @@ class ExpressionMethods(Stream):
             return made.stream
 
     def explode(self, column: str, rank: str | None = None) -> DataStream:
-        """Emit a row for each element of a list, with the other columns of its row. Elements that are
-        structs become one column for each field. Lists that are empty or null emit no row. `rank` names
-        a column for the position in the list, starting at 1.
+        """Emit a row for each element of a list, with the other columns of its row.
+
+        Elements that are structs become one column for each field. Lists that are empty or null emit no
+        row.
 
         ```python
         windows.aggregate(top=rh.agg.top_k("price", 3, of=["item", "price"])).explode("top")
         ```
+
+        Args:
+            column: The column with the lists.
+            rank: Name of an additional column for the position in the list, from 1.
+
+        Returns:
+            The stream of the elements.
+
+        Raises:
+            SchemaError: The column does not exist or has no lists, or two columns would have one name.
         """
         with located(call_site(), "explode"):
             if column not in self.schema.names:
@@ -153,6 +195,13 @@ class ExpressionMethods(Stream):
             cache_keys: Maximum number of cached keys; the oldest are dropped first.
             retry_for: Time for which an unavailable system is retried before the job fails and is
                 restarted by its strategy. Each retry is counted (`retries`).
+
+        Returns:
+            The stream with the additional columns.
+
+        Raises:
+            ProgramError: `lookup` is not a lookup, or an argument is invalid.
+            SchemaError: A column does not exist, or the key's type does not fit.
         """
         with located(call_site(), "lookup"):
             given = (lookup, on, columns, how, cache_for, cache_keys, retry_for)

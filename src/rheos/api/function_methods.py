@@ -37,10 +37,7 @@ class FunctionMethods(Stream):
     """Methods that call a function for each row or batch."""
 
     def map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
-        """Makes one record of each.
-
-        The function is annotated, or `returns=` says the type of its results: a dataclass, a
-        pyarrow.Schema, or a dict of column names and types.
+        """Make one record of each record.
 
         ```python
         def parse(line: Line) -> LogEvent: ...
@@ -48,11 +45,23 @@ class FunctionMethods(Stream):
         lines.map(parse)
         lines.map(lambda line: Word(line.text.upper()), returns=Word)
         ```
+
+        Args:
+            fn: Receives a record, and returns one. Its annotations declare both types.
+            returns: The type of the results, if no annotation declares it: a dataclass, a
+                pyarrow.Schema, or a dict of column names and types.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` cannot be called with a record.
+            SchemaError: The type of the results is not declared, or the argument's type does not fit.
         """
         return self._map("map", fn, returns, flat=False)
 
     def flat_map(self, fn: Callable[[Any], Any], returns: Any = None) -> DataStream:
-        """Makes any number of records of each: the function yields them, or returns an iterable.
+        """Make any number of records of each record.
 
         ```python
         def words(line: Line) -> Iterator[Word]:
@@ -61,6 +70,17 @@ class FunctionMethods(Stream):
 
         lines.flat_map(words)
         ```
+
+        Args:
+            fn: Receives a record, and yields records or returns an iterable of them.
+            returns: The type of a result, if no annotation declares it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` cannot be called with a record.
+            SchemaError: The type of the results is not declared, or the argument's type does not fit.
         """
         return self._map("flat_map", fn, returns, flat=True)
 
@@ -80,8 +100,7 @@ class FunctionMethods(Stream):
         form: Literal["polars", "arrow", "pandas"] = "polars",
         returns: Any = None,
     ) -> DataStream:
-        """Call the function with whole batches: a Polars DataFrame, an Arrow RecordBatch, or a pandas
-        DataFrame. It returns the same type, with the columns of `returns`.
+        """Call a function with whole batches of rows.
 
         The division of rows into batches differs from run to run, so the result for a row must not
         depend on its neighbours. If the stream has event time, the function must return as many rows as
@@ -93,6 +112,20 @@ class FunctionMethods(Stream):
 
         texts.map_batches(score, returns=Scored)
         ```
+
+        Args:
+            fn: Receives a batch, and returns a batch of the same kind with the columns of `returns`.
+            form: The kind of a batch: a "polars" DataFrame, an "arrow" RecordBatch, or a "pandas"
+                DataFrame.
+            returns: The columns of the result: a dataclass, a pyarrow.Schema, or a dict of names and
+                types.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` cannot be called with a batch, or `form` is unknown.
+            SchemaError: `returns` is missing.
         """
         name = operator_name("map_batches", fn)
         with located(call_site(), name):
@@ -111,7 +144,7 @@ class FunctionMethods(Stream):
             return self._then(MapBatchesSpec(fn, form), name, declared)
 
     def process(self, fn: ProcessFunction, returns: Any = None) -> DataStream:
-        """Calls a function for each record, with side outputs and operator state.
+        """Call a function for each record, with side outputs and operator state.
 
         ```python
         class Sort(rh.ProcessFunction):
@@ -121,6 +154,18 @@ class FunctionMethods(Stream):
 
         lines.process(Sort())
         ```
+
+        Args:
+            fn: The function.
+            returns: The type of the results, if the annotation of `process_element` does not declare
+                it.
+
+        Returns:
+            The stream of the results; `side_output` returns the others.
+
+        Raises:
+            ProgramError: `fn` is not a ProcessFunction, or lacks `process_element`.
+            SchemaError: The type of the results is not declared.
         """
         name, methods = operator_name("process", fn), ["process_element"]
         with located(call_site(), name):
@@ -145,8 +190,9 @@ class FunctionMethods(Stream):
         retries: Retry | None = None,
         on_timeout: Callable[[Any], Any] | None = None,
     ) -> DataStream:
-        """Makes one record of each by an `async def` function, of which many calls are under way at a
-        time: for what waits for others.
+        """Make one record of each record with an `async def` function, many calls at a time.
+
+        Use it for calls that wait for other systems.
 
         ```python
         async def ask(visit: Visit) -> Enriched: ...
@@ -154,20 +200,27 @@ class FunctionMethods(Stream):
         visits.map_async(ask, capacity=500, timeout="2s", retries=rh.retry(3, on=ConnectionError))
         ```
 
-        A row whose answer was not given on when a job fails is called for again.
+        After a failure, the function is called again for rows whose results were not emitted.
 
         Args:
-            fn: the function, or an `rh.AsyncFunction` with a client that is opened once.
-            returns: what it gives, where its annotation does not say so.
-            capacity: how many calls are under way at a time, in each subtask.
-            timeout: how long a call may take, with its retries. One that takes longer ends the attempt,
-                at the line where it waits; the job is restarted by its strategy.
-            order: "ordered" gives results in the order of the rows; "unordered" as they come, though
+            fn: The function, or an `rh.AsyncFunction` with a client that is opened once.
+            returns: The type of the results, if no annotation declares it.
+            capacity: Maximum number of concurrent calls per subtask.
+            timeout: Maximum time of a call, with its retries. A longer call fails the attempt, at the
+                line where it waits; the job is restarted by its strategy.
+            order: "ordered" emits results in the order of the rows; "unordered" as they complete, but
                 never past a watermark.
-            retries: after which errors a call is made again, and how often: `rh.retry(...)`. Each is
-                counted (`retries`).
-            on_timeout: makes the result of a record whose call was not answered in time, instead of the
-                error. Each is counted (`timeouts`).
+            retries: Errors after which a call is repeated, and how often: `rh.retry(...)`. Each retry
+                is counted (`retries`).
+            on_timeout: Returns the result of a record whose call timed out, instead of the error. Each
+                is counted (`timeouts`).
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` is not an async function of a record, or an argument is invalid.
+            SchemaError: The type of the results is not declared.
         """
         name = operator_name("map_async", fn)
         with located(call_site(), name):

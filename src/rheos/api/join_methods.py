@@ -64,6 +64,14 @@ class JoinMethods(Stream):
                 partner: with nulls, as soon as no partner can arrive any more.
             suffix: suffix for the other's columns whose names this stream has, too. A key with the same
                 name on both sides is one column.
+
+        Returns:
+            The stream of pairs.
+
+        Raises:
+            ProgramError: `other` is not a keyed stream of this environment, a stream has no event time,
+                or an argument is invalid.
+            SchemaError: The keys have different types, or two columns would have one name.
         """
         with located(call_site(), "interval_join"):
             sides = self._sides(other, "interval_join")
@@ -73,7 +81,8 @@ class JoinMethods(Stream):
     def window_join(
         self, other: KeyedStream, window: Window, how: JoinHow = "inner", *, suffix: str | None = None
     ) -> DataStream:
-        """Pairs of this stream's rows and the other's, of one key, that are in the same window.
+        """Join rows of this stream and of another one that have the same key and are in the same
+        window.
 
         ```python
         views.key_by("user").window_join(clicks.key_by("user"), rh.Tumbling("1m"), how="left")
@@ -83,11 +92,18 @@ class JoinMethods(Stream):
         outputs `"late_left"` and `"late_right"`.
 
         Args:
-            other: the right side, keyed by as many columns of the same types.
-            window: of the rows of both: a session is one of both.
-            how: "left", "right" and "full" keep the rows of that side, or of both, that have no partner
-                in a window, with nulls.
-            suffix: as in `interval_join`.
+            other: The right side, keyed by as many columns of the same types.
+            window: The windows; a session contains rows of both streams.
+            how: "left", "right" and "full" also emit the rows of that side, or of both, without a
+                partner in a window, with nulls.
+            suffix: As in `interval_join`.
+
+        Returns:
+            The stream of pairs.
+
+        Raises:
+            ProgramError: `other` is not a keyed stream of this environment, or an argument is invalid.
+            SchemaError: The keys have different types, or two columns would have one name.
         """
         with located(call_site(), "window_join"):
             sides = self._sides(other, "window_join")
@@ -97,8 +113,8 @@ class JoinMethods(Stream):
     def co_group(
         self, other: KeyedStream, window: Window, fn: CoGroupFunction, returns: Any = None
     ) -> DataStream:
-        """Calls the function once per key and window, with all records of this stream and all of the
-        other, each sorted by event time.
+        """Call a function once per key and window, with all records of both streams, each sorted by
+        event time.
 
         ```python
         class Missed(rh.CoGroupFunction):
@@ -109,6 +125,19 @@ class JoinMethods(Stream):
         ```
 
         Late rows go to the side outputs `"late_left"` and `"late_right"`.
+
+        Args:
+            other: The right side, keyed by as many columns of the same types.
+            window: The windows.
+            fn: The function.
+            returns: The type of the results, if the annotation of `co_group` does not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `other` is not a keyed stream of this environment, or an argument is invalid.
+            SchemaError: The keys have different types, or the type of the results is not declared.
         """
         name = operator_name("co_group", fn)
         with located(call_site(), name):
@@ -119,20 +148,29 @@ class JoinMethods(Stream):
     def temporal_join(
         self, versions: KeyedStream, how: TemporalHow = "inner", *, suffix: str | None = None
     ) -> DataStream:
-        """Adds to each row the version of another stream that counted at the row's time: the last one
-        of its key that is not later.
+        """Add to each row the version of another stream that was valid at the row's time.
+
+        It is the last version of the row's key that is not later than the row.
 
         ```python
         orders.key_by("currency").temporal_join(rates.key_by("currency"))
         ```
 
-        Rows wait until the watermark of both streams has passed them. Those that come too late go to
-        the side outputs `"late_left"` and `"late_right"`.
+        Rows are buffered until the watermark of both streams has passed them. Late rows go to the side
+        outputs `"late_left"` and `"late_right"`.
 
         Args:
-            versions: the table that changes, each row from its time on until the next of its key.
-            how: "left" keeps rows for which there was no version yet, with nulls.
-            suffix: as in `interval_join`.
+            versions: The versions; each row is valid from its time to that of the next row of its key.
+            how: "left" also emits rows without a version, with nulls; "inner" drops them.
+            suffix: As in `interval_join`.
+
+        Returns:
+            The stream of rows with their versions.
+
+        Raises:
+            ProgramError: `versions` is not a keyed stream of this environment, or a stream has no event
+                time.
+            SchemaError: The keys have different types, or two columns would have one name.
         """
         with located(call_site(), "temporal_join"):
             sides = self._sides(versions, "temporal_join")
@@ -166,6 +204,14 @@ class JoinMethods(Stream):
                 that time later. A dropped row finds no further partner, and its pairs remain. "forever"
                 keeps all rows.
             suffix: as in `interval_join`.
+
+        Returns:
+            The stream of pairs; a changelog, unless it is an inner join of append-only sides.
+
+        Raises:
+            ProgramError: `other` is not a keyed stream of this environment, `ttl` is missing, or an
+                argument is invalid.
+            SchemaError: The keys have different types, or two columns would have one name.
         """
         with located(call_site(), "join"):
             sides = self._sides(other, "join")

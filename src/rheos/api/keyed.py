@@ -73,7 +73,7 @@ if TYPE_CHECKING:
 
 
 class KeyedStream(JoinMethods):
-    """A stream whose rows are brought together by key; made by `key_by`."""
+    """A stream that is partitioned by key; created by `key_by`."""
 
     if not TYPE_CHECKING:
 
@@ -90,13 +90,7 @@ class KeyedStream(JoinMethods):
         order: Order = "arrival",
         returns: Any = None,
     ) -> DataStream:
-        """Calls a function with state and timers for each record of a key.
-
-        With `order="event_time"` records are held until the watermark has passed them, and come sorted
-        by their timestamps; those that come too late go to the side output `"late"`.
-
-        A `KeyedBatchFunction` is called for batches of records, and has the state of their keys as
-        arrays (docs/vectorised.md).
+        """Call a function for each record, with the state and timers of its key.
 
         ```python
         class Validate(rh.KeyedProcessFunction):
@@ -107,6 +101,21 @@ class KeyedStream(JoinMethods):
 
         events.key_by("user").process(Validate())
         ```
+
+        Args:
+            fn: The function. A `KeyedBatchFunction` is called for batches of records, with the state of
+                their keys as arrays.
+            order: "arrival", or "event_time": records are buffered until the watermark has passed them,
+                and processed in the order of their times. Late records go to the side output `"late"`.
+            returns: The type of the results, if annotations do not declare it.
+
+        Returns:
+            The stream of the results; `side_output` returns the others.
+
+        Raises:
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` does not
+                fit.
+            SchemaError: The type of the results is not declared.
         """
         name = operator_name("process", fn)
         with located(call_site(), name):
@@ -143,13 +152,22 @@ class KeyedStream(JoinMethods):
             return self._at.add(spec, name, {MAIN: declared.after(self._type), **outputs}).stream
 
     def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:
-        """This stream and another, to be taken by one function: a stream that is keyed by the same, or
-        a broadcast one.
+        """Connect this stream with another one, as the two inputs of one function.
 
         ```python
         orders.key_by("id").connect(payments.key_by("order_id")).process(Match())
         events.key_by("user").connect(rules.broadcast()).process(Alarms())
         ```
+
+        Args:
+            other: A stream that is keyed by the same types, or a broadcast one.
+
+        Returns:
+            The connected streams.
+
+        Raises:
+            ProgramError: `other` is neither, or only one of two keyed streams has event time.
+            SchemaError: The keys have different types.
         """
         with located(call_site(), "connect"):
             return connect_keyed(self, other)
@@ -164,6 +182,16 @@ class KeyedStream(JoinMethods):
 
         bids.key_by("item").reduce(larger)
         ```
+
+        Args:
+            fn: Combines two records of one type into one of that type.
+
+        Returns:
+            The stream of the results so far.
+
+        Raises:
+            ProgramError: `fn` cannot be called with two records.
+            SchemaError: `fn` returns another type than its arguments have.
         """
         name = operator_name("reduce", fn)
         with located(call_site(), name):
@@ -181,11 +209,21 @@ class KeyedStream(JoinMethods):
             return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
 
     def running(self, **aggregates: Agg) -> DataStream:
-        """Adds to each row its key's aggregates so far: count, sum, min, max or mean.
+        """Add to each row the aggregates of its key so far.
 
         ```python
         sales.key_by("item").running(n=rh.agg.count(), total=rh.agg.sum("price"))
         ```
+
+        Args:
+            aggregates: count, sum, min, max or mean, by the names of their columns.
+
+        Returns:
+            The stream with the additional columns.
+
+        Raises:
+            ProgramError: An aggregate is only for windows, or there is none.
+            SchemaError: A column does not exist, or its type does not fit.
         """
         with located(call_site(), "running"):
             checked = check_aggregates(aggregates, '.running(total=rh.agg.sum("price"))')
@@ -207,6 +245,18 @@ class KeyedStream(JoinMethods):
         With `within`, which needs event time, rows are duplicates for that long after the emitted one;
         then the key is forgotten. Without it, keys are never forgotten. Late rows go to the side output
         `"late"`. If rows are out of order, the first to arrive counts.
+
+        Args:
+            keep: "first" emits the first row of a key to arrive; "last" emits each row as an upsert.
+            within: Event time after an emitted row for which rows of its key are duplicates; None for
+                ever.
+
+        Returns:
+            The stream of the remaining rows.
+
+        Raises:
+            ProgramError: An argument is invalid, or `within` is set without event time.
+            SchemaError: A column has the name of a new one.
         """
         with located(call_site(), "dedup"):
             if keep not in ("first", "last"):
@@ -228,16 +278,30 @@ class KeyedStream(JoinMethods):
             return self._at.add(spec, "dedup", outputs).stream
 
     def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:
-        """The `n` rows of each key with the largest values of a column, or the smallest, as a table by
-        key and `rank`, which is given as its changes: what each rank was, and what it became.
+        """Rank the rows of each key by a column, and emit the changes of the first `n` ranks.
+
+        The result is an updating table by key and `rank`: its changelog has the old and the new row of
+        a rank.
 
         ```python
         sales.key_by("shop", "item").table(n=rh.agg.count()).key_by("shop").top_n(3, by="n")
         ```
 
-        Rows with equal values are in the order of their columns. Nulls have no rank, and NaN is
-        greater than all numbers. Of a table that changes all rows are state; otherwise those that
-        have a rank.
+        Rows with equal values are ordered by their columns. Nulls have no rank, and NaN is greater than
+        all numbers. If the input is an updating table, all its rows are state; otherwise only the
+        ranked ones.
+
+        Args:
+            n: Number of ranks, at least 1.
+            by: The column to rank by.
+            smallest: Whether the smallest values come first.
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: `n` is not a whole number of at least 1, or the input's changes do not fit.
+            SchemaError: The column does not exist, or has no order.
         """
         with located(call_site(), "top_n"):
             if isinstance(n, bool) or not isinstance(n, int) or n < 1:
@@ -262,6 +326,16 @@ class KeyedStream(JoinMethods):
         sales.key_by("item").table(n=rh.agg.count(), total=rh.agg.sum("price")).sink_to(
             rh.redis.sink("redis://localhost:6379", key="item:{item}"))
         ```
+
+        Args:
+            aggregates: Built-in aggregates by the names of their columns.
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: An aggregate is only for windows, or cannot subtract retracted rows.
+            SchemaError: A column does not exist, or its type does not fit.
         """
         with located(call_site(), "table"):
             checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
@@ -277,19 +351,29 @@ class KeyedStream(JoinMethods):
             return self._at.add(spec, "table", {MAIN: type}).stream
 
     def window(self, window: Window | WindowAssigner) -> WindowedStream:
-        """Cuts the rows of each key into windows, mostly by their time.
+        """Divide the rows of each key into windows.
 
         ```python
         events.key_by("country").window(rh.Sliding("5m", every="1m")).aggregate(hits=rh.agg.count())
         ```
+
+        Args:
+            window: The windows, such as `rh.Tumbling("1m")`, or a WindowAssigner.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: `window` is not a window, or the stream lacks the event time that it needs.
         """
         with located(call_site(), "window"):
             return WindowedStream(self._at, check_window(self._at, window))
 
     def detect(self, pattern: Pattern) -> DataStream:
-        """The rows of a key that form a pattern (docs/patterns.md): a row for each match, with the key
-        and a column for each step, which has the row that the step took as a struct, or a list of them
-        where it may take several.
+        """Find the rows of a key that match a pattern. Each match is a row.
+
+        It has the key and a column for each step: the matched row as a struct, or a list of them if the
+        step may match several.
 
         ```python
         risen = (
@@ -301,14 +385,35 @@ class KeyedStream(JoinMethods):
             "item", low=col("low").struct.field("price"), high=col("high").struct.field("price"))
         ```
 
-        Rows are looked at in the order of event time. Late ones go to the side output `"late"`, matches
-        that did not become whole within their time to `"timed_out"`.
+        Rows are matched in the order of event time. Late rows go to the side output `"late"`, partial
+        matches that exceed their time to `"timed_out"`.
+
+        Args:
+            pattern: The pattern; see `rh.pattern.begin`.
+
+        Returns:
+            The stream of matches.
+
+        Raises:
+            ProgramError: `pattern` is not a pattern, or the stream has no event time.
+            SchemaError: A condition does not fit the columns. The error has the line of its step.
         """
         with located(call_site(), "detect"):
             return self.detect_tree(tree_of(pattern))
 
     def detect_tree(self, pattern: PatternTree) -> DataStream:
-        """Find matches of a pattern that was compiled before, as SQL does for MATCH_RECOGNIZE."""
+        """Find matches of a compiled pattern, as SQL does for MATCH_RECOGNIZE.
+
+        ```python
+        prices.key_by("item").detect_tree(rising.tree())
+        ```
+
+        Args:
+            pattern: The pattern.
+
+        Returns:
+            The stream of matches.
+        """
         spec, schema = detected(pattern, self.schema, self.keys)
         self._at.go_by_event_time("detect()")
         type = StreamType(schema, event_time=True)

@@ -31,40 +31,86 @@ class Partitioned(Stream):
         """Send every row to every subtask of the next operator.
 
         Use it for data that every subtask needs, such as rules for a stream.
+
+        ```python
+        events.connect(rules.broadcast()).process(Flag())
+        ```
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "broadcast"):
             return self._dealt(None, broadcast=True)
 
     def rebalance(self) -> DataStream:
-        """Batches of rows go to all subtasks of what comes next, in turn.
+        """Send batches of rows to all subtasks of the next operator in turn.
 
         ```python
-        lines.rebalance().map(parse)     # few files, many subtasks
+        lines.rebalance().map(parse)  # few files, many subtasks
         ```
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "rebalance"):
             return self._dealt(RowDistribution.REBALANCE)
 
     def rescale(self) -> DataStream:
-        """Send batches of rows in turn to a subset of the next operator's subtasks: if four subtasks
-        send to two, each of the two receives the rows of two senders. More rows stay local than with
-        `rebalance`, but the load is less even.
+        """Send batches of rows in turn to a subset of the next operator's subtasks.
+
+        If four subtasks send to two, each of the two receives the rows of two senders. More rows stay
+        local than with `rebalance`, but the load is less even.
+
+        ```python
+        lines.rescale().map(parse)
+        ```
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "rescale"):
             return self._dealt(RowDistribution.RESCALE)
 
     def forward(self) -> DataStream:
-        """Rows stay in the subtask of their number. That is so without it, too, where both sides have
-        the same parallelism; with it, another one is an error."""
+        """Send each row to the subtask with the sender's number.
+
+        This is the default if both operators have the same parallelism. With `forward`, a different
+        parallelism is an error.
+
+        ```python
+        lines.forward().map(parse)
+        ```
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: The rows are changes, which must stay in order.
+        """
         with located(call_site(), "forward"):
             return self._dealt(RowDistribution.FORWARD)
 
     def global_(self) -> DataStream:
-        """All rows go to one subtask of what comes next, so that has no other.
+        """Send all rows to a single subtask of the next operator.
 
         ```python
         events.global_().map(number_them)
         ```
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "global_"):
             return self._dealt(RowDistribution.GLOBAL)
@@ -88,6 +134,13 @@ class Partitioned(Stream):
                 `on`, a function of the values and the number of subtasks.
             on: the column, or the columns, whose values the function is called with, row by row: one
                 value, or a tuple of several.
+
+        Returns:
+            The repartitioned stream.
+
+        Raises:
+            ProgramError: `to` cannot be called so, or returns no expression.
+            SchemaError: A column does not exist, or the expression is not one integer.
         """
         site = call_site()
         with located(site, "partition_by"):
@@ -95,13 +148,37 @@ class Partitioned(Stream):
             return self._dealt(_partition_by(to, columns, self.schema, site))
 
     def start_new_chain(self) -> DataStream:
-        """Has the operator that the stream leaves begin a chain: rows are handed to it through a
-        buffer, and what it works on does not hold up what is before it at once."""
+        """Begin a new chain with the operator that produced this stream.
+
+        The operator then receives its rows through a buffer, so it delays the operators upstream of it
+        only when the buffer is full.
+
+        ```python
+        lines.map(parse).start_new_chain()
+        ```
+
+        Returns:
+            This stream.
+
+        Raises:
+            ProgramError: The stream is a union, which is not an operator.
+        """
         with located(call_site(), self._node.name):
             return self._chained(ends=False)
 
     def disable_chaining(self) -> DataStream:
-        """Has the operator that the stream leaves run in a chain of its own."""
+        """Run the operator that produced this stream in a chain of its own.
+
+        ```python
+        lines.map(parse).disable_chaining()
+        ```
+
+        Returns:
+            This stream.
+
+        Raises:
+            ProgramError: The stream is a union, which is not an operator.
+        """
         with located(call_site(), self._node.name):
             return self._chained(ends=True)
 

@@ -50,7 +50,12 @@ _UNSAID = -1
 
 
 class Pattern:
-    """A pattern to match. Created by `begin`."""
+    """A pattern of rows. `begin` creates it, and each method returns an extended one.
+
+    ```python
+    rising = rh.pattern.begin("low").where(col("price") < 10).followed_by("high").within("10m")
+    ```
+    """
 
     def __init__(self, parts: tuple[Part, ...], after_match: AfterMatch, within_ms: int | None) -> None:
         self._parts = parts
@@ -65,35 +70,96 @@ class Pattern:
 
     @located_at_call
     def next(self, step: str | Pattern) -> Pattern:
-        """A step that takes the very next row: if that is not one for it, there is no match."""
+        """Append a step that matches the very next row. If that row does not fit, there is no match.
+
+        Args:
+            step: Name of the step, or a pattern as a group.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The name is empty, or the group cannot be part of a pattern.
+        """
         return self._then(Contiguity.NEXT, step)
 
     @located_at_call
     def followed_by(self, step: str | Pattern) -> Pattern:
-        """Append a step that matches the next suitable row; other rows may be in between."""
+        """Append a step that matches the next suitable row; other rows may be in between.
+
+        Args:
+            step: Name of the step, or a pattern as a group.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The name is empty, or the group cannot be part of a pattern.
+        """
         return self._then(Contiguity.FOLLOWED_BY, step)
 
     @located_at_call
     def followed_by_any(self, step: str | Pattern) -> Pattern:
-        """Append a step that matches any later suitable row: each produces its own match."""
+        """Append a step that matches any later suitable row. Each produces its own match.
+
+        Args:
+            step: Name of the step, or a pattern as a group.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The name is empty, or the group cannot be part of a pattern.
+        """
         return self._then(Contiguity.FOLLOWED_BY_ANY, step)
 
     @located_at_call
     def not_next(self, name: str) -> Pattern:
-        """Require that the very next row does not fulfil the conditions of `where`."""
+        """Require that the very next row does not fulfil the conditions of `where`.
+
+        Args:
+            name: Name of the step.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The name is empty.
+        """
         return self._absent(Contiguity.NEXT, name)
 
     @located_at_call
     def not_followed_by(self, name: str) -> Pattern:
-        """Require that no row that fulfils the conditions of `where` occurs before the next step; or,
-        at the end of the pattern, until its time is over.
+        """Require that no row fulfils the conditions of `where` before the next step.
+
+        At the end of the pattern, no such row may occur until the time of `within` is over.
+
+        Args:
+            name: Name of the step.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The name is empty.
         """
         return self._absent(Contiguity.FOLLOWED_BY, name)
 
     @located_at_call
     def where(self, *conditions: ConditionLike) -> Pattern:
-        """Add conditions that a row must fulfil for the step; all conditions of all calls must hold.
+        """Add conditions to the last step. A row must fulfil all conditions of all calls.
+
         Expressions are many times as fast as functions.
+
+        Args:
+            conditions: Boolean expressions, or functions: `fn(row)`, or `fn(row, earlier)`, where
+                `earlier["a"]` is the list of the rows that step "a" has matched so far.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The last step is a group, or a condition is neither.
         """
         last = self._last
         if not isinstance(last, PatternStep | Absence):
@@ -108,8 +174,20 @@ class Pattern:
 
     @located_at_call
     def times(self, at_least: int, at_most: int | None = None) -> Pattern:
-        """Repeat the step this many times, or from `at_least` to `at_most` times. Other rows may be
-        between the repetitions; see `consecutive` and `allow_combinations`.
+        """Repeat the last step a number of times.
+
+        Other rows may be between the repetitions; see `consecutive` and `allow_combinations`.
+
+        Args:
+            at_least: Number of times; the minimum if `at_most` is set.
+            at_most: Maximum number of times.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: A number is less than 1, the bounds are in the wrong order, or were set
+                before.
         """
         if at_most is None:
             at_most = at_least
@@ -124,26 +202,55 @@ class Pattern:
 
     @located_at_call
     def one_or_more(self) -> Pattern:
-        """Repeat the step once or more, as often as rows match. Each further row produces another
-        match.
+        """Repeat the last step once or more. Each further row produces another match.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The step must not occur, or its repetitions were set before.
         """
         return self._quantified("one_or_more", at_least=1, at_most=None)
 
     @located_at_call
     def times_or_more(self, at_least: int) -> Pattern:
-        """So many times, or more often."""
+        """Repeat the last step at least a number of times. Each further row produces another match.
+
+        Args:
+            at_least: Minimum number of times.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The number is less than 1, or the step's repetitions were set before.
+        """
         _check_count("times_or_more", at_least)
         return self._quantified("times_or_more", at_least=at_least, at_most=None)
 
     @located_at_call
     def optional(self) -> Pattern:
-        """It may be left out."""
+        """Allow matches without the last step.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The step must not occur.
+        """
         return self._quantified("optional", optional=True)
 
     @located_at_call
     def greedy(self) -> Pattern:
-        """Let a repeated step match as many rows as it can. The step after it takes no row that this
-        one could take.
+        """Let a repeated step match as many rows as it can.
+
+        The step after it matches no row that this one could match.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The last step is a group, or is not repeated.
         """
         last = self._last
         if isinstance(last, Group):
@@ -154,17 +261,41 @@ class Pattern:
 
     @located_at_call
     def consecutive(self) -> Pattern:
-        """Allow no other rows between the repetitions."""
+        """Allow no other rows between the repetitions of the last step.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The step is not repeated.
+        """
         return self._of_repeated("consecutive", inner=Contiguity.NEXT)
 
     @located_at_call
     def allow_combinations(self) -> Pattern:
-        """Allow that rows which a repeated step could match are skipped."""
+        """Allow a repeated step to skip rows that it could match. Each choice produces its own match.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The step is not repeated.
+        """
         return self._of_repeated("allow_combinations", inner=Contiguity.FOLLOWED_BY_ANY)
 
     @located_at_call
     def until(self, condition: ConditionLike) -> Pattern:
-        """End an unbounded repetition at the first row that fulfils this condition."""
+        """End an unbounded repetition at the first row that fulfils a condition.
+
+        Args:
+            condition: A boolean expression, or a function of a row.
+
+        Returns:
+            The extended pattern.
+
+        Raises:
+            ProgramError: The last step is not repeated without an upper bound.
+        """
         if self._quantifier_of("until").at_most is not None:
             raise ProgramError(
                 "until() needs a step that repeats without an upper bound",
@@ -176,8 +307,17 @@ class Pattern:
 
     @located_at_call
     def within(self, duration: Duration | None) -> Pattern:
-        """From the first row of a match to its last less than this passes. Said of the whole pattern;
-        None: however long it takes, and partial matches are kept for as long."""
+        """Limit the time of a match: its last row must be less than this after its first.
+
+        Args:
+            duration: The limit in event time. None: no limit, so partial matches are kept forever.
+
+        Returns:
+            The pattern with the limit.
+
+        Raises:
+            ProgramError: The duration is not positive.
+        """
         if duration is None:
             return Pattern(self._parts, self._after_match, None)
         within_ms = duration_ms(duration)
@@ -189,7 +329,15 @@ class Pattern:
         return Pattern(self._parts, self._after_match, within_ms)
 
     def tree(self) -> PatternTree:
-        """The whole pattern, to be looked for. Raises ProgramError."""
+        """Return the complete pattern as data, for `KeyedStream.detect`.
+
+        Returns:
+            The pattern.
+
+        Raises:
+            ProgramError: The pattern has no time limit, or two steps of one name, or an unknown step to
+                skip to.
+        """
         if self._within_ms == _UNSAID:
             waiting = _waits(self._parts)
             if waiting is not None:
@@ -258,8 +406,7 @@ class Pattern:
 
 @located_at_call
 def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern:
-    """Begin a pattern with a step of this name, or with a group. `after_match` selects which other
-    matches are discarded after a match: none by default (`no_skip()`).
+    """Begin a pattern with a step or a group.
 
     ```python
     rising = (
@@ -268,6 +415,17 @@ def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern
         .within("10m")
     )
     ```
+
+    Args:
+        step: Name of the first step, or a pattern as a group.
+        after_match: Which other matches are discarded after a match; none by default (`no_skip()`).
+
+    Returns:
+        The pattern.
+
+    Raises:
+        ProgramError: The name is empty, the group cannot be part of a pattern, or `after_match` is not
+            a strategy.
     """
     if after_match is not None and not isinstance(after_match, AfterMatch):
         raise ProgramError(
@@ -279,27 +437,73 @@ def begin(step: str | Pattern, after_match: AfterMatch | None = None) -> Pattern
 
 
 def no_skip() -> AfterMatch:
-    """Every match is given."""
+    """Return the strategy that emits every match.
+
+    ```python
+    rh.pattern.begin("low", rh.pattern.no_skip())
+    ```
+
+    Returns:
+        The strategy, for `begin`.
+    """
     return AfterMatch(Skip.NO_SKIP)
 
 
 def skip_to_next() -> AfterMatch:
-    """A match rules out those that begin at the row that it begins at."""
+    """Return the strategy that discards other matches that begin at the first row of a match.
+
+    ```python
+    rh.pattern.begin("low", rh.pattern.skip_to_next())
+    ```
+
+    Returns:
+        The strategy, for `begin`.
+    """
     return AfterMatch(Skip.TO_NEXT)
 
 
 def skip_past_last_event() -> AfterMatch:
-    """A match rules out those that begin at its last row or before: matches do not overlap."""
+    """Return the strategy that discards matches that begin before the end of a match: none overlap.
+
+    ```python
+    rh.pattern.begin("low", rh.pattern.skip_past_last_event())
+    ```
+
+    Returns:
+        The strategy, for `begin`.
+    """
     return AfterMatch(Skip.PAST_LAST_EVENT)
 
 
 def skip_to_first(step: str) -> AfterMatch:
-    """A match rules out those that begin before the first row that the step took."""
+    """Return the strategy that discards matches that begin before the first row of a step.
+
+    ```python
+    rh.pattern.begin("low", rh.pattern.skip_to_first("high"))
+    ```
+
+    Args:
+        step: Name of a step of the pattern.
+
+    Returns:
+        The strategy, for `begin`.
+    """
     return AfterMatch(Skip.TO_FIRST, step)
 
 
 def skip_to_last(step: str) -> AfterMatch:
-    """A match rules out those that begin before the last row that the step took."""
+    """Return the strategy that discards matches that begin before the last row of a step.
+
+    ```python
+    rh.pattern.begin("low", rh.pattern.skip_to_last("high"))
+    ```
+
+    Args:
+        step: Name of a step of the pattern.
+
+    Returns:
+        The strategy, for `begin`.
+    """
     return AfterMatch(Skip.TO_LAST, step)
 
 

@@ -77,7 +77,17 @@ class Checkpoints:
 
     @staticmethod
     def of(given: object) -> Checkpoints:
-        """Return the settings that a program wrote. None means the defaults."""
+        """Return the settings that a program passed.
+
+        Args:
+            given: `Checkpoints`, or None for the defaults.
+
+        Returns:
+            The settings.
+
+        Raises:
+            ConfigurationError: `given` is neither.
+        """
         if given is None or isinstance(given, Checkpoints):
             return given or Checkpoints()
         raise ConfigurationError(

@@ -41,12 +41,23 @@ class SinkMethods(ChangelogMethods):
         *,
         parallelism: int | None = None,
     ) -> None:
-        """Writes the rows, in `parallelism` subtasks at the most; None: in all of the job, or as many
-        as the sink can be written by.
+        """Write the rows to a sink.
 
         ```python
         counts.sink_to(rh.files.sink("out/", format="parquet"), name="counts")
         ```
+
+        Args:
+            sink: The sink.
+            name: Name of the operator; by default a description of the sink.
+            uid: Stable id of the operator; see `uid`.
+            parallelism: Maximum number of subtasks that write. None: all of the job, or as many as the
+                sink allows.
+
+        Raises:
+            ProgramError: `sink` is not a sink, cannot write these rows or changes, or allows fewer
+                writers.
+            SchemaError: The stream has no columns.
         """
         site = call_site()
         with located(site, name or "sink"):
@@ -88,16 +99,30 @@ class SinkMethods(ChangelogMethods):
             )
 
     def print(self, name: str | None = None) -> None:
-        """Prints the rows, for display only; see `rh.print_sink`."""
+        """Print the rows, for display only; see `rh.print_sink`.
+
+        ```python
+        counts.print("counts")
+        ```
+
+        Args:
+            name: Prefix of each line, and name of the operator.
+        """
         self.sink_to(PrintSink(name), name=name)
 
     def collect(self, name: str) -> None:
-        """Brings the rows to the program, in memory: `env.execute().collected[name]` is their table.
+        """Bring the rows to the program's memory.
 
         ```python
         counts.collect("counts")
         table = env.execute("try it").collected["counts"]
         ```
+
+        Args:
+            name: Name by which `JobResult.collected` has the rows, as a pyarrow Table.
+
+        Raises:
+            ProgramError: Another stream is collected by that name.
         """
         with located(call_site(), name):
             for node in self._program.graph().nodes:
@@ -110,15 +135,23 @@ class SinkMethods(ChangelogMethods):
         self.sink_to(CollectSink(), name=name)
 
     def to_dataframe(self) -> Any:
-        """The rows as a Spark DataFrame, in batch: to be joined, queried and written like any other.
+        """Return the rows as a Spark DataFrame, for a batch job: join, query and write it like any
+        other.
 
-        Nothing runs before Spark reads it, and each time it does, the stream's program runs as a part
-        of Spark's own plan. The program's sinks have no part in it.
+        Nothing runs before Spark reads it. Each time it does, the stream's program runs as a part of
+        Spark's own plan. The program's sinks are not part of it.
 
         ```python
         hits = counts.to_dataframe()
         hits.join(spark.table("countries"), "country").write.parquet("report/")
         ```
+
+        Returns:
+            The DataFrame.
+
+        Raises:
+            SchemaError: The stream has no columns.
+            ProgramError: The program cannot run in batch, for example because a source is unbounded.
         """
         site, name = call_site(), self._node.name
         with located(site, name):

@@ -59,7 +59,14 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
 
     @classmethod
     def at(cls, transformation: Transformation) -> DataStream:
-        """Return the stream of the rows at a place in the program."""
+        """Return the stream of the rows at a place in the program, for libraries that add operators.
+
+        Args:
+            transformation: The place.
+
+        Returns:
+            The stream.
+        """
         stream = cls(transformation.program, transformation.port)
         stream._at = transformation
         return stream
@@ -75,17 +82,44 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         return f"<stream of {self._node.name!r}{tag}: {columns}>"
 
     def name(self, name: str) -> DataStream:
-        """Names the operator that the stream leaves, as errors, `explain` and the progress show it."""
+        """Name the operator that produced this stream. Errors, `explain` and the status show the name.
+
+        ```python
+        events.filter(col("status") >= 400).name("errors only")
+        ```
+
+        Args:
+            name: The name, a non-empty string.
+
+        Returns:
+            This stream.
+
+        Raises:
+            ProgramError: `name` is not a name.
+        """
         operator = (self._at.named or self._at).node
         with located(call_site(), operator.name):
             self._program.replace(replace(operator, name=checked_name(name)))
         return self
 
     def uid(self, uid: str) -> DataStream:
-        """Gives the operator that the stream leaves an id of its own.
+        """Set a stable id of the operator that produced this stream.
 
-        State finds its operator by it. Without one it is made from the operator's kind and its place
-        among those of its kind, so it changes when the program does.
+        State is assigned to operators by this id. By default it is derived from the operator's kind and
+        its number among operators of that kind, so it changes with the program.
+
+        ```python
+        events.key_by("user").process(Validate()).uid("validate")
+        ```
+
+        Args:
+            uid: The id, unique in the program.
+
+        Returns:
+            This stream.
+
+        Raises:
+            ProgramError: `uid` is not an id, or another operator has it.
         """
         if self._at.results_of is not None:
             self._at.results_of.stream.uid(uid)
@@ -106,6 +140,15 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         ```python
         events.map(ask_the_service).set_parallelism(2)
         ```
+
+        Args:
+            parallelism: Maximum number of subtasks.
+
+        Returns:
+            This stream.
+
+        Raises:
+            ProgramError: The number is not valid, or the operator's changes must stay in their subtask.
         """
         with located(call_site(), self._node.name):
             if any(not of.keys and self._program.type_of(of).changes for of in self._node.inputs):
@@ -124,27 +167,36 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         rounds: int | None = None,
         capacity: int = 10_000_000,
     ) -> DataStream:
-        """A loop: the first stream that `body` gives comes back to it, the second leaves.
+        """Add a loop: the first stream that `body` returns is fed back to it, the second leaves the
+        loop.
 
         ```python
         def body(numbers):
             halved = numbers.filter(col("n") > 1).with_columns(n=col("n") // 2)
-            return halved, halved            # what goes round again, and what leaves
+            return halved, halved  # feedback, output
 
         numbers.iterate(body)
         ```
 
-        Rows that go round are state: each passes the body exactly once a round, whatever fails. When
-        the input has ended, the loop goes on until nothing goes round in it, and ends. What is in it,
-        and what leaves it, has no event time. There is no `iterate` in a batch job.
+        Rows in the loop are state: each passes the body exactly once per iteration, also after
+        failures. When the input has ended, the loop continues until no row is left in it. Rows in the
+        loop, and its output, have no event time. A batch job cannot have a loop.
 
         Args:
-            body: is given the stream of the rows that come in and come back, and returns two streams.
-                What goes round again has the columns of the loop.
-            rounds: how often a row passes the body. Rows then have a column `round`, which counts from
-                0, and which what goes round again must keep. Those that would go round once more are
-                dropped and counted (`beyond_rounds`).
-            capacity: how many rows may wait in a subtask to go round again; with more the job fails.
+            body: Receives the stream of the input and the feedback, and returns two streams. The
+                feedback must have the columns of the loop.
+            rounds: Maximum number of times that a row passes the body. Rows then have a column `round`,
+                which counts from 0, and which the feedback must keep. Rows beyond it are dropped and
+                counted (`beyond_rounds`).
+            capacity: Maximum number of fed-back rows that may wait in a subtask; with more the job
+                fails.
+
+        Returns:
+            The stream that leaves the loop.
+
+        Raises:
+            ProgramError: `body` does not return two streams of the loop, or a number is less than 1.
+            SchemaError: The feedback has other columns than the loop.
         """
         with located(call_site(), "iterate"):
             spec = iterate_spec(body, rounds, capacity)
@@ -165,6 +217,17 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         events = lines.map(parse).with_event_time(
             rh.Watermark.bounded_out_of_orderness("5s", on="at"))
         ```
+
+        Args:
+            watermark: The column with the event time, and its maximum disorder.
+
+        Returns:
+            The stream with event time.
+
+        Raises:
+            ProgramError: The watermark is of a kind that only a source may have, or a `union` or
+                `key_by` is upstream.
+            SchemaError: The column does not exist or is not a time.
         """
         with located(call_site(), "with_event_time"):
             example = '.with_event_time(rh.Watermark.bounded_out_of_orderness("5s", on="at"))'
@@ -192,11 +255,21 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
     # --- several streams, and keys --------------------------------------------------------------------
 
     def union(self, *others: DataStream) -> DataStream:
-        """The rows of this stream and the others, which have the same columns.
+        """Merge this stream with others that have the same columns.
 
         ```python
         clicks.union(views, searches)
         ```
+
+        Args:
+            others: At least one stream.
+
+        Returns:
+            The stream of all rows.
+
+        Raises:
+            ProgramError: An argument is not a stream of this environment, or is repartitioned.
+            SchemaError: The streams have different columns.
         """
         with located(call_site(), "union"):
             streams = [self, *others]
@@ -236,24 +309,41 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
             return first.add(UnionSpec(), "union", {MAIN: type}, *more).stream
 
     def connect(self, other: DataStream) -> ConnectedStreams:
-        """This stream and another of other columns, to be taken by one function. With a broadcast one,
-        every subtask is given all of its rows.
+        """Connect this stream with one of other columns, as the two inputs of one function.
 
         ```python
         clicks.connect(views).map(of_click, of_view)
         sales.connect(rates.broadcast()).process(Convert())
         ```
+
+        Args:
+            other: The other stream. If it is broadcast, every subtask receives all its rows.
+
+        Returns:
+            The connected streams.
+
+        Raises:
+            ProgramError: `other` is not a stream without keys, or only one of the two has event time.
         """
         with located(call_site(), "connect"):
             return connect_streams(self, other)
 
     def key_by(self, *columns: str) -> KeyedStream:
-        """Brings rows of the same key together; what follows works per key.
+        """Partition the stream by key. The operators after it work per key.
 
         ```python
         events.key_by("user").process(Validate())
         events.key_by("country", "device").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
         ```
+
+        Args:
+            columns: The key columns, at least one.
+
+        Returns:
+            The keyed stream.
+
+        Raises:
+            SchemaError: A column does not exist, or its type cannot be a key.
         """
         with located(call_site(), "key_by"):
             check_keys(columns, self.schema)
@@ -267,11 +357,20 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
             return KeyedStream(self._program, self._at.keyed_by(columns).port)
 
     def window_all(self, window: Window | WindowAssigner) -> WindowsOfAll:
-        """Cuts the whole stream into windows, whatever the keys. One subtask has all of them.
+        """Divide the whole stream into windows, without keys. A single subtask processes all of them.
 
         ```python
         events.window_all(rh.Tumbling("1m")).aggregate(events=rh.agg.count())
         ```
+
+        Args:
+            window: The windows, such as `rh.Tumbling("1m")`.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: `window` is not a window, or the stream lacks the event time that it needs.
         """
         with located(call_site(), "window_all"):
             return windows_of_all(self._at, check_window(self._at, window))
@@ -286,6 +385,15 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         counts = events.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
         counts.side_output("late").sink_to(rh.files.sink("late/"))
         ```
+
+        Args:
+            tag: Name of the side output.
+
+        Returns:
+            The stream of its rows.
+
+        Raises:
+            ProgramError: The operator has no such side output.
         """
         if self._at.results_of is not None:
             return self._at.results_of.stream.side_output(tag)

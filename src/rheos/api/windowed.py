@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 class WindowedStream:
-    """The windows of a keyed stream; made by `window`."""
+    """The windows of a keyed stream; created by `window`."""
 
     def __init__(self, keyed: Transformation, windows: WindowsOfKeys) -> None:
         self._keyed = keyed
@@ -82,12 +82,23 @@ class WindowedStream:
     # --- which windows, and when ------------------------------------------------------------------
 
     def allowed_lateness(self, lateness: Duration) -> WindowedStream:
-        """Keep a window for this long after the watermark has passed its end: rows that arrive in this
-        time make it emit its result again. Later rows go to the side output `"late"`.
+        """Keep windows for some time after their end, for late rows.
+
+        A row that arrives in this time makes its window emit the result again. Later rows go to the
+        side output `"late"`.
 
         ```python
-        events.key_by("user").window(rh.Tumbling("1m")).allowed_lateness("30s").aggregate(...)
+        events.key_by("user").window(rh.Tumbling("1m")).allowed_lateness("30s").aggregate(n=rh.agg.count())
         ```
+
+        Args:
+            lateness: Event time after the end of a window for which it is kept.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: The windows do not end by event time, or the duration is invalid.
         """
         with located(call_site(), "window"):
             if self._windows.time != "event_time":
@@ -97,22 +108,40 @@ class WindowedStream:
             return self._with(lateness_ms=lateness_ms(lateness))
 
     def trigger(self, trigger: Trigger) -> WindowedStream:
-        """Says when windows give their results, in the place of the end of each.
+        """Set when windows fire, instead of at their end.
 
         ```python
         clicks.key_by("page").window(rh.Tumbling("1h")).trigger(rh.triggers.count(100))
         ```
+
+        Args:
+            trigger: The trigger.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: `trigger` is not an instance of a trigger.
         """
         with located(call_site(), "window"):
             _check_instance(trigger, Trigger, "trigger", "rh.triggers.count(100)")
             return self._with(trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedStream:
-        """Drops records of a window as it fires. All its records are kept until then.
+        """Drop records of a window as it fires. Until then, all its records are state.
 
         ```python
         quotes.key_by("item").window(rh.Tumbling("1h")).evictor(rh.evictors.count(10))
         ```
+
+        Args:
+            evictor: Selects the records to keep.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: `evictor` is not an instance of an evictor.
         """
         with located(call_site(), "window"):
             _check_instance(evictor, Evictor, "evictor", "rh.evictors.count(10)")
@@ -132,17 +161,29 @@ class WindowedStream:
         returns: Any = None,
         **aggregates: Agg | pl.Expr,
     ) -> DataStream:
-        """One row per key and window: the keys, `window_start`, `window_end`, and the aggregates: built
-        in, or Polars expressions that reduce, over the window's rows in the order of event time. Or
-        what an AggregateFunction gives.
-
-        With `process` that row is given to a WindowFunction, as the only one of its list, with key and
-        window; what that gives is the result.
+        """Compute one row per key and window: the keys, `window_start`, `window_end`, and the
+        aggregates.
 
         ```python
         windows.aggregate(hits=rh.agg.count(), p95=rh.col("ms").quantile(0.95))
         windows.aggregate(Spread(), process=WithTheWindow())
         ```
+
+        Args:
+            function: An AggregateFunction, instead of `aggregates`. Its result is the row.
+            process: A WindowFunction that is called with that row as the only record, with key and
+                window. Its records are the result.
+            returns: The type of the results, if annotations do not declare it.
+            aggregates: By the names of their columns: built-in aggregates, or Polars expressions that
+                reduce the window's rows, in the order of event time.
+
+        Returns:
+            The stream of the results. The side output `"late"` has the late rows.
+
+        Raises:
+            ProgramError: No aggregate is given, both kinds are, or an object is not an instance of its
+                class.
+            SchemaError: A column does not exist, or a type is not declared or does not fit.
         """
         # The two names are those of aggregates, where that is what they are.
         said = {"process": process, "returns": returns}
@@ -222,12 +263,24 @@ class WindowedStream:
         process: WindowFunction | None = None,
         returns: Any = None,
     ) -> DataStream:
-        """Combines the records of a key and window two by two into one of their type. With `process`
-        that one is given to a WindowFunction, as the only one of its list.
+        """Combine the records of a key and window, two at a time, into one of their type.
 
         ```python
         bids.key_by("item").window(rh.Tumbling("1h")).reduce(larger)
         ```
+
+        Args:
+            fn: Combines two records of one type into one of that type.
+            process: A WindowFunction that is called with the result as the only record, with key and
+                window.
+            returns: The type of the results of `process`, if its annotation does not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` cannot be called with two records, or `process` is not a WindowFunction.
+            SchemaError: A type is not declared or does not fit.
         """
         name = operator_name("window", fn)
         with located(call_site(), name):
@@ -243,7 +296,7 @@ class WindowedStream:
             return self._then(spec, name, declared)
 
     def process(self, fn: WindowFunction, returns: Any = None) -> DataStream:
-        """Calls the function once per key and window, with all its records, sorted by event time.
+        """Call a function once per key and window, with all its records, sorted by event time.
 
         ```python
         class TopTen(rh.WindowFunction):
@@ -253,6 +306,17 @@ class WindowedStream:
 
         sales.key_by("shop").window(rh.Tumbling("1d")).process(TopTen())
         ```
+
+        Args:
+            fn: The function.
+            returns: The type of the results, if the annotation of `process` does not declare it.
+
+        Returns:
+            The stream of the results.
+
+        Raises:
+            ProgramError: `fn` is not an instance of a WindowFunction.
+            SchemaError: A type is not declared or does not fit.
         """
         name = operator_name("window", fn)
         with located(call_site(), name):
