@@ -1,13 +1,13 @@
-"""Rows whose event times are far ahead of their split: `max_ahead` of a watermark.
+"""Rejection of rows whose event times are far ahead of their split: `max_ahead` of a watermark.
 
-One timestamp of the year 2262 would carry the watermark there, and make every row after it late. So a
-row is refused that is more than `max_ahead` ahead of the latest time of its split. Like lateness, this
-follows from the rows of the split and their order alone: no clock is asked, and a replay decides the
-same.
+A single timestamp in the year 2262 would advance the watermark to that year, and make every later row
+late. So a row is rejected if it is more than `max_ahead` ahead of the latest time of its split. Like
+lateness, this depends only on the rows of the split and their order. It uses no clock, so a replay
+rejects the same rows.
 
 A split may also have moved on, after a pause or from old files to new ones. Then all its rows are
-ahead. When `_AGREE` of them have come one after the other, within `max_ahead` of each other, the split
-is where they are: the next rows count again.
+ahead. After `_AGREE` such rows in succession, within `max_ahead` of each other, the operator accepts
+their time as that of the split: the next rows count again.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.times import Times
 
 AHEAD = "ahead"
-"""The name of the state, and of the counter of rows that were refused."""
+"""Name of the state, and of the counter of rejected rows."""
 
 _AGREE = 100
-"""Number of rows in a row that must agree before a split has moved on."""
+"""Number of successive rejected rows that must agree before the split counts as having moved on."""
 
 _STATE = pa.schema(
     [
@@ -43,25 +43,25 @@ _STATE = pa.schema(
 @dataclass(slots=True)
 class _Split:
     latest_ms: int = MIN_TIMESTAMP_MS
-    """The latest time of the rows that counted."""
+    """Latest time of the accepted rows."""
     run: int = 0
-    """Number of rows in a row that were refused and agree."""
+    """Number of successive rejected rows whose times agree."""
     run_ms: int = 0
-    """Time of the first of them."""
+    """Time of the first row of that run."""
 
 
 class AheadRows:
-    """Decides for the splits of one subtask which rows count."""
+    """Decides, for the splits of one subtask, which rows are accepted."""
 
     def __init__(self, max_ahead_ms: int) -> None:
         self._max_ahead_ms = max_ahead_ms
         self._splits: dict[str, _Split] = {}
 
     def counting(self, split: str, times: Times) -> npt.NDArray[np.bool_] | None:
-        """Returns a mask of the next rows of a split that are accepted; None if all are."""
+        """Return a mask of the next rows of a split that are accepted; None if all are."""
         of_split = self._splits.setdefault(split, _Split())
         if of_split.latest_ms == MIN_TIMESTAMP_MS:
-            # Nothing is known of the split before its first row.
+            # Before the first row of a split there is no time to compare with.
             of_split.latest_ms = int(times[0])
         most = int(times.max())
         if most > of_split.latest_ms + self._max_ahead_ms:
@@ -94,7 +94,7 @@ class AheadRows:
                 self._splits[row["split"]] = _Split(row["latest_ms"], row["run"], row["run_ms"])
 
     def part(self, splits: Iterable[str]) -> SnapshotPart:
-        """Returns the state of these splits, and forgets the others."""
+        """Return the state of these splits, and forget the others."""
         wanted = set(splits)
         self._splits = {id: each for id, each in self._splits.items() if id in wanted}
         rows = [

@@ -1,12 +1,13 @@
-"""Calls of an `async def` function, many at a time: this runs in the event loop, in one thread.
+"""Concurrent calls of an `async def` function. This code runs in the event loop, in one thread.
 
     rows ─> queue ─> one of `capacity` workers: call ─answered──> the row's place among the results
                                                  │ ^
-                                            failed │ └── back-off, as `retry` says; then the error
+                                            failed │ └── back-off, per `retry`; then the error
                                                  └── not answered in time: the fallback, or the error
 
-A worker is a task that goes from row to row. One whose call is not answered in time is cancelled and
-left to itself, and another takes its place: what never ends holds up nothing but itself.
+A worker is an asyncio task that processes one row after the other. If a call is not answered in time,
+its worker is cancelled and abandoned, and another worker replaces it. A call that never ends blocks no
+other row.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _OPENS_WITHIN_S = 60.0
 
 
 class CallBatch:
-    """Rows that are called for together."""
+    """Rows of one batch for which the function is called, and their results."""
 
     def __init__(self, rows: Sequence[Any]) -> None:
         self.rows = rows
@@ -73,7 +74,7 @@ class _Worker:
 
 
 class AsyncCalls:
-    """Calls of one subtask."""
+    """Runs the calls of one subtask in a fixed number of workers."""
 
     def __init__(
         self,
@@ -106,7 +107,7 @@ class AsyncCalls:
         self._open = asyncio.Event()
 
     async def open(self, runtime: RuntimeContext) -> None:
-        """Raises RheosError."""
+        """Open the function. Raise RheosError if that fails."""
         if not isinstance(self._fn, AsyncFunction):
             self._open.set()
             return
@@ -138,7 +139,7 @@ class AsyncCalls:
             self.failure = user_error(self._ctx, error)
 
     async def run(self, batch: CallBatch) -> None:
-        """Has the function called for all rows. Raises the RheosError of the first one that fails."""
+        """Call the function for all rows. Raise the RheosError of the first call that fails."""
         if not batch.rows:
             return
         await self._open.wait()
@@ -157,7 +158,7 @@ class AsyncCalls:
     async def _work(self, worker: _Worker) -> None:
         clock = asyncio.get_running_loop().time
         queue, started, invoke, retry = self._queue, self._started, self._invoke, self._retry
-        # This is the path of every record: what it does not need, it does not have.
+        # Every record takes this path, so it does nothing that is not needed.
         while queue:
             batch = queue[0]
             at = batch.next
@@ -184,8 +185,8 @@ class AsyncCalls:
             except (GeneratorExit, KeyboardInterrupt):
                 raise
             except BaseException as error:
-                # Also what is no Exception, as a panic of a library: a worker that ends in silence
-                # would later pass for a call that was not answered.
+                # Also catches errors that are no Exception, such as a library's panic. If a worker
+                # ended silently, its call would later be reported as not answered.
                 if worker.abandoned:
                     return
                 batch.fail(self._raised(error, row))
@@ -229,7 +230,7 @@ class AsyncCalls:
             return error
         if is_error(error, Exception) or is_error(error, SystemExit):
             return user_error(self._ctx, error, record=row)
-        # A panic; or something within has cancelled the call, which is no one's order.
+        # A panic; or code inside the call cancelled it, although nobody requested that.
         replaced = RuntimeError(named_error(error)).with_traceback(traceback_of(error))
         return user_error(self._ctx, replaced, record=row)
 

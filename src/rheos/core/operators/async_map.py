@@ -56,15 +56,15 @@ from rheos.core.protocol.ports import Completion, EventLoop
 from rheos.core.protocol.types import rows_of
 
 _LOOK_US = 2000
-"""Interval at which rows of a batch are checked for leaving before the others."""
+"""Interval in µs at which a batch is checked for rows that can be emitted ahead of the others."""
 
 _WATCH_US = 100_000
-"""Interval at which the event loop is checked."""
+"""Interval in µs at which the event loop is checked."""
 
 
 @dataclass(frozen=True)
 class AsyncMapSpec(SplitSpec):
-    """An `async def` function, or an AsyncFunction."""
+    """Spec of `map_async`: an `async def` function or an AsyncFunction, and how it is called."""
 
     fn: Any
     record: type | None
@@ -76,7 +76,7 @@ class AsyncMapSpec(SplitSpec):
     retries: Retry | None
     on_timeout: Callable[[Any], Any] | None
     keeps: str | None = None
-    """A column that the function may not give other values."""
+    """Column whose values the function must not change."""
 
     kind: ClassVar[str] = "map_async"
     begins_chain: ClassVar[bool] = True
@@ -127,8 +127,8 @@ class AsyncMapOperator(AsyncOperator):
         return _Called(self, [_Share(calls, completion, range(batch.num_rows))])
 
     def watch(self) -> None:
-        """Called while answers are waited for. Raises what the function's `open` has raised; and where
-        the function blocks the event loop, for as long as a call may take."""
+        """Check the event loop, while answers are awaited. Raise the error of the function's `open`.
+        Raise also if the function has blocked the event loop for as long as a call may take."""
         assert self._loop is not None
         if self._opened is not None and self._opened.done():
             self._opened.result()
@@ -165,7 +165,7 @@ class AsyncMapOperator(AsyncOperator):
         self.close_function()
 
     def close_function(self) -> None:
-        """Waits until the function is closed, for a few seconds at the most."""
+        """Close the function, and wait a few seconds at most until that is done."""
         if self._loop is None:
             return
         loop, self._loop = self._loop, None
@@ -176,16 +176,16 @@ class AsyncMapOperator(AsyncOperator):
 
 @dataclass(slots=True)
 class _Share:
-    """Rows of one batch that were called for together."""
+    """Rows of one batch whose calls were submitted together."""
 
     calls: CallBatch
     completion: Completion[None]
     places: Sequence[int]
-    """Places of the rows that have not left."""
+    """Places of those rows in the batch that have not been emitted yet."""
 
 
 class _Called(Begun):
-    """Rows that are called for, in the order of their batch."""
+    """Work on the rows whose calls were submitted, in the order of their batch."""
 
     def __init__(self, operator: AsyncMapOperator, shares: Sequence[_Share]) -> None:
         self._operator = operator

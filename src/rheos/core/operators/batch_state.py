@@ -1,4 +1,4 @@
-"""Arguments of batch functions: the keys of rows, and state and timers of these keys."""
+"""Arguments of batch functions: the keys of rows, and the state and timers of these keys."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from rheos.core.state.slots import AnySlots
 from rheos.core.state.timers import TimerService
 
 _ROUNDS = 8
-"""Number of iterations after which the remaining rows are sorted: some key has many of them."""
+"""Number of iterations after which the remaining rows are sorted, because some key has many of them."""
 
 
 class RowKeys:
-    """The BatchKeys of rows (`graph/batch_functions.py`)."""
+    """The `BatchKeys` argument of a batch function (`graph/batch_functions.py`): keys of the rows."""
 
     __slots__ = ("_names", "_stamps", "_state", "event_times", "slots")
 
@@ -68,7 +68,8 @@ class RowKeys:
             return
         for _ in range(_ROUNDS):
             first = self._state.scratch()
-            # The last written row of a key counts: here the first to arrive.
+            # If a key is written several times, the last value wins. Reversed, that is the first row to
+            # arrive.
             first[slots[::-1]] = left[::-1]
             is_first = first.take(slots) == left
             later = np.flatnonzero(~is_first)
@@ -126,7 +127,7 @@ def _check_length(what: str, values: Any, keys: int) -> None:
 
 
 class ColumnHandle:
-    """One declared state at the keys of rows: a BatchColumn."""
+    """One declared state at the keys of rows: the `BatchColumn` of a batch function."""
 
     __slots__ = ("_column",)
 
@@ -157,11 +158,12 @@ class ColumnHandle:
         return f"<state {self._column.name!r}, an array by key>"
 
     def _fit(self, values: Any) -> Any:
-        """As they are kept. Raises StateAccessError."""
+        """Convert the values to the form in which they are stored. Raise StateAccessError if they do
+        not fit."""
         column = self._column
         if column.type is str:
             return self._codes(values)
-        if _nulls(values):  # To numpy a null among floats is NaN.
+        if _nulls(values):  # A conversion to NumPy would turn a null among floats into NaN.
             raise self._wrong("nulls")
         fitted = np.asarray(values)
         if not np.can_cast(fitted.dtype, column.values.dtype, "same_kind"):
@@ -200,7 +202,7 @@ def _nulls(values: Any) -> int:
 
 
 class TimersHandle:
-    """The timers of many keys: BatchTimers."""
+    """Timers of many keys: the `BatchTimers` of a batch function."""
 
     __slots__ = ("_service",)
 
@@ -235,7 +237,8 @@ def _each(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> 
 
 
 class RowState:
-    """A BatchState: an attribute for each declared state, the timers, and the times."""
+    """The `BatchState` of a batch function: an attribute for each declared state, the timers, and the
+    times."""
 
     def __init__(
         self,

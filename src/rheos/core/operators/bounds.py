@@ -56,10 +56,10 @@ class Bound:
     """The state that one kind of operator keeps, and its bound."""
 
     operator: str
-    """Its name for users."""
+    """Name of the operator as users see it."""
     keeps: str
     by: str
-    """The bound, in addition to `limits`."""
+    """Description of the bound, for users; `limits` are in addition."""
     limits: tuple[KeyContents, ...] = ()
 
 

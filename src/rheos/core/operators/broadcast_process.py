@@ -1,5 +1,5 @@
-"""`connect` of a stream and a broadcast one: what every subtask is given is kept in broadcast state,
-and the rows of the stream are met with that.
+"""`connect` of a stream and a broadcast one: rows of the broadcast stream change broadcast state in
+every subtask, and rows of the other stream read it.
 
 ```python
 class Convert(rh.BroadcastProcessFunction):
@@ -48,12 +48,12 @@ from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.unkeyed import unkeyed_shapes
 
 METHODS = ("process_element", "process_broadcast_element")
-"""By port."""
+"""Method of the function for each port."""
 
 
 @dataclass(frozen=True)
 class BroadcastProcessSpec(KeySpec):
-    """A BroadcastProcessFunction, for the rows of a port, and of a broadcast one."""
+    """A BroadcastProcessFunction, called for the rows of a plain port and of a broadcast port."""
 
     fn: Any
     records: Records

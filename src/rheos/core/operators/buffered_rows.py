@@ -1,7 +1,8 @@
-"""Rows that wait for the watermark, as columns, and the parts of a snapshot that hold them.
+"""Buffered rows: columns of rows that the watermark has not passed, and the snapshot parts that store
+them.
 
-A chain of parts holds what has arrived, not what was delivered. Delivered are the rows at or before the
-watermark of their key group, which every snapshot writes again.
+A chain of parts stores the rows that arrived, not which of them were delivered. Delivered rows are
+those at or before the watermark of their key group, and every snapshot stores these watermarks anew.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateKind
 from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 
 HELD = "held"
-"""The state of rows that wait for their turn."""
+"""Name of the state that holds buffered rows."""
 
 HELD_WATERMARKS = "held behind"
-"""The state that says for each key group which of them no longer wait."""
+"""Name of the state that holds, for each key group, the watermark up to which rows were delivered."""
 
 _MOST_RUNS = 64
 
@@ -36,8 +37,8 @@ class _Run(NamedTuple):
 
 
 class _Runs:
-    """Keeps runs sorted by time, so that what the watermark has passed is cut off without looking at
-    what it has not. Small runs are merged."""
+    """Runs of rows, each sorted by time. Rows that the watermark has passed are cut off without looking
+    at the others. Small runs are merged."""
 
     def __init__(self) -> None:
         self._runs: list[_Run] = []
@@ -51,8 +52,8 @@ class _Runs:
             self._runs = self._merged()
 
     def _merged(self) -> list[_Run]:
-        """Only neighbours are merged, so that rows of one time stay in the order in which they came.
-        Each run is more than twice as large as the next: so there are few."""
+        """Merge neighbouring runs only, so that rows of the same time stay in order of arrival. Each
+        run is more than twice as large as the next, so there are few."""
         groups: list[tuple[int, list[_Run]]] = []
         for run in self._runs:
             size, runs = len(run.stamps), [run]
@@ -82,7 +83,7 @@ class _Runs:
 
 
 class BufferedRows:
-    """The rows that wait in one subtask."""
+    """The buffered rows of one subtask."""
 
     def __init__(
         self,
@@ -92,7 +93,7 @@ class BufferedRows:
         max_parallelism: int,
         names: tuple[str, str] = (HELD, HELD_WATERMARKS),
     ) -> None:
-        """`names` are those of its states."""
+        """Create an empty buffer. `names` are the names of its two states."""
         self._state, self._behind = names
         self._schema = schema
         self._keys = keys
@@ -121,7 +122,7 @@ class BufferedRows:
                 self._arrived = None
 
     def take(self, until_ms: int) -> Batch | None:
-        """Take the rows at or before `until_ms`, unordered; None if there are none."""
+        """Remove and return the rows at or before `until_ms`, unordered; None if there are none."""
         due = self._held.take(until_ms)
         if self._arrived is not None:
             self._arrived.take(until_ms)
@@ -138,7 +139,7 @@ class BufferedRows:
         return [self._part(mode, runs.batches()), self._behind_part(watermark_ms)]
 
     def savepoint(self, watermark_ms: int) -> list[SnapshotPart]:
-        """As `parts`, with all rows that wait. The next snapshot is what it would have been without."""
+        """Return `parts` with all buffered rows. This does not affect the next snapshot."""
         return [self._part(PartMode.FULL, self._held.batches()), self._behind_part(watermark_ms)]
 
     def _behind_part(self, watermark_ms: int) -> SnapshotPart:
@@ -150,7 +151,7 @@ class BufferedRows:
         self._arrived = None
 
     def restore(self, rows: Iterable[pa.Table], behind: Iterable[pa.Table]) -> None:
-        """From the tables of its two states."""
+        """Restore the buffer from the tables of its two states."""
         self._delivered.restore(behind)
         for table in rows:
             waits = table.column(TS).to_numpy() > self._delivered.of_stored(table)

@@ -83,7 +83,7 @@ class CallSpec(RowSpec):
 
 
 class CallOperator(RichFunctionOperator):
-    """Rows leave as they came, with a column more."""
+    """Adds a column to each batch; the rows stay as they are."""
 
     def __init__(self, ctx: OperatorContext, spec: CallSpec) -> None:
         super().__init__(ctx, spec.fn)
@@ -172,13 +172,13 @@ def _listed(result: Any) -> list[Any]:
 
 
 def _all_there(batch: Batch, names: Sequence[str]) -> pa.Array | None:
-    """For which rows none of the columns is null; None: for all."""
+    """Return a mask of the rows in which none of the columns is null; None if that is every row."""
     some = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
     return reduce(pc.and_, some) if some else None
 
 
 def _placed(made: pa.Array, there: pa.Array) -> pa.Array:
-    """The values at the rows that are there, null at the others."""
+    """Return an array with the values at the rows of the mask `there`, and null at the others."""
     ordinal = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
     return made.take(pc.if_else(there, ordinal, None))
 

@@ -1,8 +1,8 @@
-"""Calls of a user's function, and what they emit until it is batches.
+"""Calls of a user's function, and the buffering of emitted records until they form batches.
 
-One *delivery* is what one call of the operator brings: rows, timers, or both in their order. Each call
-of the function has a number in its delivery; what it emits notes that number, and takes from it the
-timestamp, and the record and key where it turns out to be wrong.
+A *delivery* consists of the calls for one call of the operator: rows, timers, or both in their order.
+Each call of the function has a number in its delivery. An emitted record stores that number, which
+leads to its timestamp and, if the record is invalid, to the input record and key for the error.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from rheos.core.protocol.types import RecordCollector, TypeMismatch
 from rheos.core.shown import is_error, shown
 
 Process = Callable[[Any, Any], Any]
-"""A method of the user's function that is called for a row, with the context."""
+"""Method of the user's function that is called with a row and the context."""
 
 _NO_EVENT_TIME = (
     "the stream has no event time, so ctx.timestamp is None: give its source a watermark, "
@@ -42,13 +42,13 @@ _NO_EVENT_TIME = (
 
 
 class Timer(NamedTuple):
-    """Stands in an error for the record, where it was a timer."""
+    """A fired timer, shown in errors in place of the record."""
 
     timestamp_ms: int
 
 
 class ContextWithoutKey:
-    """The context of calls that have no key (`graph/functions.py`). One object serves all calls."""
+    """Context of calls that have no key (`graph/functions.py`). One object serves all calls."""
 
     __slots__ = ("_calls", "call", "timestamp")
 
@@ -79,16 +79,17 @@ class ContextWithoutKey:
 
 
 class _Pending:
-    """Output records of one tag that are not in a batch yet, and the calls that gave them."""
+    """Output records of one tag that are not in a batch yet, and the numbers of the calls that emitted
+    them."""
 
     def __init__(self, tag: str, output: OutputType | None) -> None:
         self.tag = tag
         self.calls: list[int] = []
         self.schema = None if output is None else output.schema
-        # Records are taken apart at once, as the function may still change them.
+        # Records are converted at once, because the function may still change them.
         self.records = None if output is None else RecordCollector(output.schema, output.type.record)
         self.add = _ignore if self.records is None else self.records.add
-        """Nobody may read the output."""
+        """Method that adds a record. It does nothing if no operator reads the output."""
 
     def clear(self) -> None:
         self.calls.clear()
@@ -101,10 +102,10 @@ def _ignore(record: Any) -> None:
 
 
 class Calls:
-    """Calls of one function in one subtask. Subclasses make the calls that need a key."""
+    """Calls of one function in one subtask. Subclasses add the calls with a key."""
 
     watermark_ms: int
-    """The watermark that calls run at."""
+    """Watermark at the time of the calls."""
 
     def __init__(self, ctx: OperatorContext, side_outputs: Iterable[str]) -> None:
         self.ctx = ctx
@@ -114,7 +115,7 @@ class Calls:
         self._begin((), ())
 
     def reached_ms(self, call: int) -> int:
-        """The watermark as of a call."""
+        """Return the watermark at the time of a call."""
         reached = self._hidden.reached
         if reached is None or call >= len(reached):
             return self.watermark_ms
@@ -228,8 +229,8 @@ class Calls:
             yield Out(with_hidden(batch, pending.schema, inherited.at(span)), pending.tag)
 
     def _inherited(self, calls: Stamps) -> Hidden:
-        """Return the hidden columns of what calls emit. A timer is of no split; it fires as the
-        watermark passes it."""
+        """Return the hidden columns of records that calls emit. A timer belongs to no split; it fires
+        when the watermark passes it."""
         if not self._fired:
             hidden = self._hidden
         else:
@@ -251,7 +252,7 @@ class Calls:
         )
 
     def _cause(self, call: int) -> tuple[Any, Any]:
-        """The record and the key of a call."""
+        """Return the record and the key of a call."""
         rows = len(self._rows)
         if call < rows:
             return self._rows[call], self._keys[call] if len(self._keys) else None

@@ -1,4 +1,5 @@
-"""Rows that are changes of a table: their columns, which of them go, and the one that was not there."""
+"""Rows of a changelog: their columns, which of them delete, and the error for retracting a missing
+row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The core of process functions whose state is columns: rows and timers reach them many at a time.
+"""The core of process functions with columnar state: it processes many rows and timers per call.
 
 A delivery is a batch. If a timer is due between its rows, the core splits the batch there. It calls the
 function for the rows before the timer, then for the timer, then for the rows after it.
@@ -57,14 +57,14 @@ class DueTimers:
     """Event times of the calls for timers, if state expires by them."""
 
     def hidden(self) -> Hidden:
-        """Return the hidden columns of what the calls emit. A timer is of no split; it fires as the
-        watermark passes it."""
+        """Return the hidden columns of rows that the calls emit. A timer belongs to no split; it fires
+        when the watermark passes it."""
         marks = np.full(len(self.times), MIN_TIMESTAMP_MS, np.int64)
         return Hidden(self.times, marks, self.times - 1)
 
 
 class ColumnarCore(ProcessCore):
-    """Cuts deliveries, and keeps the columns."""
+    """Splits deliveries at due timers, and keeps the function's state in columns."""
 
     def __init__(
         self, ctx: OperatorContext, spec: ProcessSpec, texts: StringCodes | None = None
@@ -98,7 +98,7 @@ class ColumnarCore(ProcessCore):
 
     @abstractmethod
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
-        """Calls for timers, and gives how many were called for: at least one."""
+        """Call the function for due timers, at least one. Return the number of timers called."""
 
     def _flush(self) -> Iterator[Out]:
         """Yield output that was emitted but not yielded yet."""
@@ -129,7 +129,7 @@ class ColumnarCore(ProcessCore):
                     yield from self._fire(queue, until_ms)
                 next_ms = queue.next_ms()
                 if next_ms is not None:
-                    # One that is left and overdue waits until the watermark advances.
+                    # A timer that is left and overdue waits until the watermark advances.
                     stop = int(np.searchsorted(reached, max(next_ms, until_ms + 1)))
             start = yield from self._rows(delivery, start, stop)
         if reached is not None:
@@ -147,8 +147,9 @@ class ColumnarCore(ProcessCore):
         return reduce(np.maximum, [each for each in times if each is not None], passed_ms)
 
     def _passed(self, timestamp_ms: int) -> None:
-        """Notes that all rows and timers up to there have been called for: state that has expired by
-        then may go, and a timer registered up to there waits until the watermark advances."""
+        """Note that the function was called for all rows and timers up to `timestamp_ms`. State that
+        has expired by then may be removed. A timer registered for a time up to then waits until the
+        watermark advances."""
         self.scope.passed_ms = max(self.scope.passed_ms, timestamp_ms)
         self.timers.event.fired(timestamp_ms)
 
@@ -176,7 +177,7 @@ class ColumnarCore(ProcessCore):
                 return
             times = np.array([timestamp_ms for timestamp_ms, _ in due], np.int64)
             slots = self.state.enter_keys([key for _, key in due])
-            # A timer of the clock is called at what event time has passed.
+            # A processing-time timer is called at the event time that has passed.
             own = times if queue is self.timers.event else np.full(len(due), MIN_TIMESTAMP_MS)
             event_times = self._event_times(own)
             called = yield from self._timers(DueTimers(queue, until_ms, due, times, slots, event_times))
@@ -186,7 +187,7 @@ class ColumnarCore(ProcessCore):
     # --- outputs --------------------------------------------------------------------------------------
 
     def _batches(self, tag: str, shown: Batch, hidden: Hidden) -> Iterator[Out]:
-        """Yield an output that someone reads, with its hidden columns, in batches."""
+        """Yield batches of an output that some operator reads, with its hidden columns."""
         whole = with_hidden(shown, self.ctx.outputs[tag].schema, hidden)
         for start in range(0, whole.num_rows, self.ctx.batch_rows):
             yield Out(whole.slice(start, self.ctx.batch_rows), tag)

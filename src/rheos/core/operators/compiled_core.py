@@ -1,5 +1,5 @@
-"""The core of compiled functions: calls the loops for rows and timers, and makes batches of what they
-emit.
+"""The core of compiled functions: calls the loops for rows and timers, and makes batches of their
+output.
 
 ```python
 @dataclass
@@ -96,11 +96,12 @@ Filled = dict[str, npt.NDArray[Any]]
 
 _SMALLEST = 256
 _RESULTS = 2
-"""The first results: the next row, and how many changes of timers there are."""
+"""Position of the first output in a loop's results: before it are the next row and the number of timer
+changes."""
 
 
 class CompiledCore(ColumnarCore):
-    """Rows are taken from their columns, and never made records of."""
+    """Passes columns to compiled loops, without creating records."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         texts = StringCodes()
@@ -114,7 +115,7 @@ class CompiledCore(ColumnarCore):
 
     def open(self, restored: Restored) -> None:
         super().open(restored)
-        # Once more, as `open` may have set what the function reads of itself.
+        # Created again, because `open` may have set attributes that the function reads.
         self._loops = {
             role: _Running(loop)
             for role, loop in loops_of(self.function, self._typing, self.state.texts).items()
@@ -192,7 +193,7 @@ class CompiledCore(ColumnarCore):
         for tag, parts in by_tag.items():
             order, calls, columns = parts[0]
             if len(parts) > 1:
-                # Several places emit to the output: in the order in which they did.
+                # Several places in the function emit to this output: sort by the order of emission.
                 orders = np.concatenate([part[0] for part in parts])
                 place = np.argsort(orders)
                 calls = np.concatenate([part[1] for part in parts])[place]
@@ -254,9 +255,8 @@ class CompiledCore(ColumnarCore):
 
 
 def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType]) -> Typing:
-    """Return the typing of outputs. The columns of unread outputs are unknown: their rows are only
-    checked.
-    """
+    """Return the typing of the outputs. Columns of unread outputs are unknown; their rows are only
+    checked."""
     outputs: dict[str, Emitted | None] = dict.fromkeys((MAIN, *spec.side_outputs))
     for tag, output in read.items():
         if tag in outputs:
@@ -265,7 +265,7 @@ def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType])
 
 
 class _Inputs:
-    """The columns that a loop reads, as numpy has them."""
+    """The columns that a loop reads, as NumPy arrays."""
 
     def __init__(self, core: CompiledCore, batch: Batch | None, slots: Slots) -> None:
         self._core = core
@@ -313,7 +313,7 @@ class _Inputs:
 
 
 class _Running:
-    """A loop that is compiled, and what it fills."""
+    """A compiled loop, and the arrays that it fills."""
 
     def __init__(self, loop: Loop) -> None:
         self.loop = loop

@@ -1,4 +1,4 @@
-"""Whether a function that is marked can be compiled, and its core where it can."""
+"""The check whether a marked function can be compiled, and the choice of its core."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ if TYPE_CHECKING:
 
 
 def check_compiles(function: Any, typing: Typing) -> bool:
-    """Whether it is compiled: it is not where it cannot be, and asks to be interpreted then.
+    """Return whether the function is compiled. It is not if it cannot be compiled and asks to be
+    interpreted in that case.
 
-    Raises ProgramError, at the line that cannot be compiled, and ConfigurationError where there is no
-    compiler."""
+    Raise ProgramError, at the line that cannot be compiled, or ConfigurationError if no compiler is
+    installed.
+    """
     mark = compiled_mark(function)
     if mark is None:
         return False
@@ -47,7 +49,7 @@ def check_compiles(function: Any, typing: Typing) -> bool:
 
 
 def compiled_core(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore | None:
-    """None where the function is interpreted."""
+    """Return the core of a compiled function; None if the function is interpreted."""
     from rheos.core.operators.compiled_core import CompiledCore, typing_of
 
     if not check_compiles(spec.fn, typing_of(ctx.ports[0], spec, ctx.outputs)):

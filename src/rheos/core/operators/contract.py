@@ -2,21 +2,21 @@
 
 The task calls, from one thread:
 
-    open(restored)                         once, first
-    on_in_flight(port, batch)              for rows that were in flight when the restored checkpoint
-                                           was taken; before every other call with input
-    on_batch(port, batch)                  for every batch of an input on_watermark(timestamp_ms)
-    when the merged watermark of all inputs rose on_processing_time(now_ms)             when the time
-    from `next_processing_time_ms` is reached snapshot(checkpoint)                   at a barrier,
-    between calls; synchronous and quick savepoint(snapshot)                    right after `snapshot`,
-    if the barrier is that of a savepoint snapshot_failed(checkpoint)            when the result of a
-    snapshot was not stored completed(checkpoint)                  when the checkpoint is in the log; in
-    rising order; if several
-                                           complete at once, perhaps only for the newest
-    next_keys()                            only in the batch runtime, after the last watermark: all keys
-                                           so far have ended, and the watermark starts over
-    on_end()                               once, when all inputs have ended, after the last watermark
-    close()                                once, last, also after an error
+    open(restored)              once, first
+    on_in_flight(port, batch)   for rows that were in flight when the restored checkpoint was taken;
+                                before every other call with input
+    on_batch(port, batch)       for every batch of an input
+    on_watermark(timestamp_ms)  when the merged watermark of all inputs rose
+    on_processing_time(now_ms)  when the time from `next_processing_time_ms` is reached
+    snapshot(checkpoint)        at a barrier, between calls; synchronous and quick
+    savepoint(snapshot)         right after `snapshot`, if the barrier is that of a savepoint
+    snapshot_failed(checkpoint) when the result of a snapshot was not stored
+    completed(checkpoint)       when the checkpoint is in the log; in rising order; if several
+                                complete at once, perhaps only for the newest
+    next_keys()                 only in the batch runtime, after the last watermark: all keys so far
+                                have ended, and the watermark starts over
+    on_end()                    once, when all inputs have ended, after the last watermark
+    close()                     once, last, also after an error
 
 An operator has a port for each input of its node. Batches of different ports arrive in any order.
 Batches from one sender to one port arrive in the order of sending. In the batch runtime the rows of
@@ -26,8 +26,8 @@ subtask and change no keyed state. Otherwise, after a rescale, they would have c
 and others not at all (EX17).
 
 Methods that emit are generators of `Out`. The task may suspend a generator when credit ends; it is
-always driven to its end before the next call. An operator forwards neither watermarks nor barriers:
-the task does, after the generator has ended. `snapshot` never emits.
+always driven to its end before the next call. An operator forwards neither watermarks nor barriers: the
+task does, after the generator has ended. `snapshot` never emits.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ from rheos.core.state.key_limit import KeyContents, KeyLimit
 
 
 class Out(NamedTuple):
-    """A batch on its way out, hidden columns included, with the tag of its output."""
+    """An emitted batch, hidden columns included, with the tag of its output."""
 
     batch: Batch
     tag: str = MAIN
@@ -65,20 +65,21 @@ class Out(NamedTuple):
 
 @dataclass(frozen=True)
 class PortType:
-    """Input port: the rows that arrive."""
+    """Input port of an operator: type and schema of the rows that arrive, and how they are
+    distributed."""
 
     type: StreamType
     keys: tuple[str, ...]
     schema: pa.Schema
-    """With the hidden columns."""
+    """Schema of the batches, hidden columns included."""
     keyed_at: Site | None = None
-    """The line of the `key_by`, which a null key is blamed on."""
+    """Line of the `key_by` call; the error for a null key names it."""
     broadcast: bool = False
-    """Whether every subtask gets every row."""
+    """Whether every subtask receives every row."""
 
     @property
     def in_flight(self) -> StateKind:
-        """The kind of state as which rows in flight to the port are redistributed (EX13)."""
+        """Return how rows in flight to the port are redistributed after a rescale (EX13)."""
         if self.keys:
             return StateKind.KEYED
         return StateKind.BROADCAST if self.broadcast else StateKind.LIST
@@ -86,15 +87,15 @@ class PortType:
 
 @dataclass(frozen=True)
 class OutputType:
-    """Type of the rows that leave by a tag."""
+    """Type of the rows that an operator emits to the output with one tag."""
 
     type: StreamType
     schema: pa.Schema
-    """With the hidden columns."""
+    """Schema of the batches, hidden columns included."""
 
 
 class Adds(Protocol):
-    """Something of the user's that adds up."""
+    """A user's accumulator."""
 
     @property
     def value(self) -> Accumulated: ...
@@ -102,7 +103,7 @@ class Adds(Protocol):
 
 @dataclass
 class OperatorContext:
-    """Context of an operator on the worker."""
+    """Context of an operator on the worker: its job, its position, its configuration and its services."""
 
     job: JobId
     attempt: Attempt
@@ -111,35 +112,36 @@ class OperatorContext:
     site: Site
     subtask: int
     parallelism: int
-    """Number of subtasks in which the operator has rows. Further subtasks have no rows and own
-    nothing."""
+    """Number of subtasks in which the operator has rows. Further subtasks own no key groups and receive
+    no rows."""
     max_parallelism: int
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]
-    """Only the tags that someone reads; rows for others need not be made."""
+    """Outputs by tag, only those that some operator reads. An operator need not make rows for other
+    tags."""
     clock: Clock
     io: TaskIo
     batch_rows: int
-    """Emit batches of about this many rows at the most."""
+    """Maximum number of rows of an emitted batch, approximately."""
     state: StateConfig = field(default_factory=StateConfig)
     state_bytes: int = 256 * MIB
-    """The operator's own share of the memory for state."""
+    """Bytes of state that this operator may keep in memory: its share of the limit."""
     scratch: str | None = None
-    """A local folder of this operator alone, made when first used and gone with the task. None where
-    there is no disk."""
+    """Local folder of this operator alone. It is created at first use and deleted with the task. None
+    if the machine has no disk."""
     counters: dict[str, int] = field(default_factory=dict)
-    """The operator's counts, such as `late`; reported with its progress."""
+    """The operator's counts by name, such as `late`. Reported with its progress."""
     accumulators: dict[str, Adds] = field(default_factory=dict)
-    """Accumulators of its function; reported likewise."""
+    """Accumulators of the operator's function, reported with its progress."""
     gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
-    """Gauges of its function; read when its progress is reported."""
+    """Gauges of the operator's function, read when its progress is reported."""
     program: JobContext = field(default_factory=JobContext)
-    """The context passed to all functions of the job."""
+    """Context passed to all functions of the job."""
     limits: list[KeyLimit] = field(default_factory=list)
-    """Limits of what one key may keep in the operator, one for each kind of state."""
+    """Limits on the state of a single key, one for each kind of state that the operator keeps."""
 
     def key_limit(self, kept: KeyContents) -> KeyLimit:
-        """Returns a new limit of what one key may keep."""
+        """Return a new limit on the state of a single key, and add it to `limits`."""
         limit = KeyLimit.of(self.state, kept, site=self.site, operator=self.name)
         self.limits.append(limit)
         return limit
@@ -149,29 +151,29 @@ class OperatorContext:
 
     @property
     def key_groups(self) -> range:
-        """The key groups this subtask owns: those whose subtask is group * P // max."""
+        """Return the key groups that this subtask owns: those for which group * P // max is its number."""
         return group_range(self.subtask, self.parallelism, self.max_parallelism)
 
 
 Restored = Mapping[str, Iterable[pa.Table]]
-"""State by name: the tables of one state, in the order in which they apply (a full one, then its
-deltas), read and decoded as they are iterated over. Of KEYED state only rows of the subtask's key
-groups are in it; LIST rows are those dealt to this subtask. What was kept as files is a
-`protocol.snapshots.RestoredState` that has them in `files`."""
+"""State by name. The tables of one state are in the order in which they apply: a full one, then its
+deltas. They are read and decoded during the iteration. Tables of KEYED state have only rows of the
+subtask's key groups; LIST rows are those dealt to this subtask. State that was stored as files is a
+`protocol.snapshots.RestoredState`, which has them in `files`."""
 
 
 class Operator(ABC):
-    """The base of all operators. The defaults suit a stateless one."""
+    """Base class of all operators. The defaults suit a stateless operator."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
 
     def open(self, restored: Restored) -> None:
-        """Prepares to run, from restored state where the mapping is not empty."""
+        """Prepare to run. If `restored` is not empty, continue from that state."""
 
     def away_ms(self) -> float:
-        """Return how long the server that it calls has not answered, 0 if it does or it calls none. A
-        metric: called about once a second."""
+        """Return for how many ms the called server has not answered; 0 if it answers, or if the
+        operator calls none. A metric, read about once a second."""
         return 0.0
 
     def keys_held(self) -> int | None:
@@ -186,15 +188,16 @@ class Operator(ABC):
         raise NotImplementedError
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
-        """A batch that another attempt had sent, and none has processed. The state is the one that was
-        restored; of the key groups of one subtask, some may have seen a later watermark than others."""
+        """Process a batch that another attempt sent and no operator has processed. The state is the
+        restored one. The key groups of this subtask may have reached different watermarks."""
         return self.on_batch(port, batch)
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         return iter(())
 
     def next_processing_time_ms(self) -> int | None:
-        """Return the next time at which `on_processing_time` is due. The task asks after every call."""
+        """Return the next time at which `on_processing_time` is due. The task calls this after every
+        call."""
         return None
 
     def on_processing_time(self, now_ms: int) -> Iterator[Out]:
@@ -204,9 +207,9 @@ class Operator(ABC):
         return Snapshot()
 
     def savepoint(self, snapshot: Snapshot) -> list[SnapshotPart]:
-        """The whole state, as FULL parts that any backend reads. Called right after `snapshot`, with
-        what that gave, where the checkpoint is a savepoint, too. Changes nothing: the next snapshot
-        is what it would have been without."""
+        """Return the whole state as FULL parts, which every state backend reads. If the checkpoint is a
+        savepoint, the task calls this right after `snapshot`, with its result. The call changes
+        nothing: it does not affect the next snapshot."""
         assert not snapshot.files
         assert all(part.mode is PartMode.FULL for part in snapshot.parts), (
             "an operator that stores deltas defines its own savepoints"
@@ -217,12 +220,13 @@ class Operator(ABC):
         """Handle a snapshot whose result was not stored: the next one must hold the whole state."""
 
     def completed(self, checkpoint: CheckpointId) -> None:
-        """The checkpoint is in the log. Called at any time, also while a generator is suspended; quick,
-        and emits nothing."""
+        """Note that the checkpoint is in the log. The task may call this at any time, also while a
+        generator is suspended. It is quick and emits nothing."""
 
     def next_keys(self) -> None:
-        """All keys so far have ended, and have had the last watermark: forgets them, and starts over.
-        Called of keyed operators in the batch runtime, which have their state in memory."""
+        """Forget all keys and start over: all keys so far have ended and have received the last
+        watermark. Only the batch runtime calls this, for keyed operators, whose state is in memory
+        there."""
         raise NotImplementedError
 
     def on_end(self) -> Iterator[Out]:
@@ -244,90 +248,94 @@ class RowOrder(Enum):
     """The order of input rows that an operator's output depends on."""
 
     NONE = "none"
-    """It processes each row by itself."""
+    """The output depends on no order: each row is processed by itself."""
     OF_SPLIT = "of split"
-    """The order within a split. Across splits event time decides, or rows are independent."""
+    """The order within a split. Across splits, event time decides the order, or rows are independent.
+    """
     OF_ARRIVAL = "of arrival"
-    """The order in which rows of all splits and ports arrive."""
+    """The order in which the rows of all splits and ports arrive."""
 
 
 ASKS_OUTSIDE = "it queries an external system, whose answers change over time"
-"""Reason of an operator that calls other systems (`OperatorSpec.differs_elsewhere`)."""
+"""Reason that an operator which calls other systems returns from `OperatorSpec.differs_elsewhere`."""
 
 
 class Phases(NamedTuple):
-    """Two operators that do the work of one: before and after an exchange."""
+    """Two operators that replace one: the first runs upstream of an exchange, the second downstream."""
 
     first: OperatorSpec
     partials: pa.Schema
-    """The columns that the first sends to the second."""
+    """Columns that the first operator sends to the second."""
     second: OperatorSpec
 
 
 Needed: TypeAlias = Mapping[str, frozenset[str]]
-"""Per output tag: the columns that operators downstream need."""
+"""By output tag, the columns that downstream operators need."""
 
 
 class OperatorSpec(Spec):
-    """A kind of operator in one file: its description, of which programs are made, next to its logic,
-    which is built from it on the worker. It is a frozen dataclass, and picklable.
+    """A kind of operator in one file: this description, which programs create, and the logic that the
+    worker builds from it. A spec is a frozen dataclass, and picklable.
 
-    `Program.add` writes it with its inputs, which specify how their rows are distributed. Everything
-    that the planner, the runtimes, `explain`, `why` and `fork` need to know is a method here. The
-    defaults are safe for any operator: all columns are read, and any order may count.
+    `Program.add` stores it with its inputs, which specify how their rows are distributed. The planner,
+    the runtimes, `explain`, `why` and `fork` learn everything that they need from the methods below.
+    The defaults are safe for any operator: it reads all columns, and depends on any order.
     """
 
     @abstractmethod
     def operator(self, ctx: OperatorContext) -> Operator:
-        """Build the operator, not open yet. Called on the worker, once in every subtask."""
+        """Build the operator, without opening it. Called on the worker, once in every subtask."""
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        """Build the operator for the batch runtime, which delivers no row of a key before all of them
-        are there, and takes no checkpoints. Called as `operator`."""
+        """Build the operator for the batch runtime, which delivers the rows of a key only when all of
+        them have arrived, and takes no checkpoints. Called like `operator`."""
         return self.operator(ctx)
 
     def combines_in_batch(self, read: Collection[str]) -> bool:
-        """Return whether a batch job may shuffle the state of such operators instead of their rows.
-        Then `operator` makes a `WindowAggregateOperator`. `read` has the tags of outputs that are read.
-        """
+        """Return whether a batch job may shuffle the state of such operators instead of their rows. If
+        so, `operator` builds a `WindowAggregateOperator`. `read` holds the tags of the outputs that are
+        read."""
         return False
 
     def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
-        """Return the two operators that replace this one after a whole stream (`plan.two_phases`), or
-        the reason why it needs every row."""
+        """Return the two operators that replace this one downstream of an unkeyed stream
+        (`plan.two_phases`), or the reason why this operator needs every row."""
         return "the trigger or an aggregate of the windows reads every column"
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        """Return what its snapshots hold, by the names of their parts: a state that is not described is
-        not restored. Raises SchemaError if something cannot be stored."""
+        """Return the shapes of the operator's state by the names of snapshot parts. State without a
+        shape is not restored. Raise SchemaError if something cannot be stored."""
         return {}
 
     def stored_types(self) -> Mapping[str, Sequence[Any]]:
-        """Return the Python types of declared state, by its name: of the values; of a map, of its keys
-        and values. DataFrames that become state are checked by them."""
+        """Return the Python types of declared state, by its name: the type of its values or, for a map,
+        of its keys and values. DataFrames that become state are checked against them."""
         return {}
 
     @property
     def loop_capacity(self) -> int | None:
-        """The number of rows that may wait to go round again, if it is the head of a loop."""
+        """Return the number of rows that may wait for the next iteration, if this is the head of a
+        loop."""
         return None
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether its state holds whole input rows, also columns that it does not read today. A changed
-        program may read them, so a runtime that stores state does not prune its inputs."""
+        """Whether the state holds whole input rows, including columns that the operator does not read
+        today. A changed program may read them, so a runtime that stores state does not prune the
+        operator's inputs."""
         return False
 
     # --- columns ------------------------------------------------------------------------------------
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
-        """Return which of the visible `columns` of an input it needs, its key aside: those that it
-        reads, and those that it passes on and that are `needed` downstream. None: all."""
+        """Return which of the visible `columns` of an input the operator needs, in addition to its key:
+        columns that it reads, and those that it passes on and that are `needed` downstream. None means
+        all."""
         return None
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
-        """Return the columns of an output when the input lost the columns `gone`, which
-        `columns_read` did not name."""
+        """Return the columns of an output if the input lacks the columns `gone`, which `columns_read`
+        did not return."""
         return columns
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
@@ -337,38 +345,39 @@ class OperatorSpec(Spec):
 
     def predicates(self) -> Sequence[pl.Expr]:
         """Return the conditions of an operator that only drops rows; the batch runtime pushes them into
-        sources. Empty if it does anything else."""
+        sources. Empty for every other operator."""
         return ()
 
     # --- descriptions -------------------------------------------------------------------------------
 
     def row_order(self) -> RowOrder:
-        """Return which order of its input rows its output depends on."""
+        """Return the order of input rows that the output depends on."""
         return RowOrder.OF_ARRIVAL
 
     def origin(self) -> Origin:
-        """Return which input rows an output row is made of, for `why`."""
+        """Return which input rows contribute to an output row, for `why`."""
         return RowsOfKey()
 
     def with_function(self, fn: Any) -> OperatorSpec:
-        """Return the same operator with another function, which `why` and `debug` watch."""
+        """Return the same operator with another function, through which `why` and `debug` observe the
+        calls."""
         own: Any = self
         made: OperatorSpec = replace(own, fn=fn)
         return made
 
     def interpreted(self) -> OperatorSpec:
-        """Return the same operator with its function as it is written: a debugger cannot see into
-        compiled code."""
+        """Return the same operator with its function interpreted: a debugger cannot see into compiled
+        code."""
         return self
 
     def differs_elsewhere(self) -> Sequence[str]:
-        """Return why a fork, which runs later and elsewhere, may get another output; the parts of
-        its function aside, which `fork` inspects itself."""
+        """Return the reasons why a fork, which runs later and elsewhere, may produce other output.
+        Parts of the function are left out, because `fork` inspects them itself."""
         return ()
 
 
 class RowSpec(OperatorSpec):
-    """An operator that makes its output of each input row by itself."""
+    """An operator that computes its output from each input row independently."""
 
     def row_order(self) -> RowOrder:
         return RowOrder.NONE
@@ -378,16 +387,16 @@ class RowSpec(OperatorSpec):
 
 
 class SplitSpec(RowSpec):
-    """An operator that makes its output of each input row by itself, or of rows that it orders by event
-    time. Only the order within a split affects the output."""
+    """An operator that computes its output from each input row independently, or from rows that it
+    sorts by event time. Only the order within a split affects the output."""
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_SPLIT
 
 
 class KeySpec(OperatorSpec):
-    """An operator that makes its output of all rows of a key, or of a stream without keys, in the order
-    of their arrival."""
+    """An operator that computes its output from all rows of a key, or of a stream without keys, in the
+    order of arrival."""
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_ARRIVAL
@@ -397,30 +406,33 @@ class KeySpec(OperatorSpec):
 
 
 class Parted(NamedTuple):
-    """A batch in two."""
+    """A batch that was split in two: rows that are finished now, and rows that stay at the input."""
 
     begun: Begun
-    """The work that finishes the rows that leave."""
+    """The work that finishes the rows of `leaves`."""
     leaves: Batch
     stays: Batch
 
 
 class Begun(ABC):
-    """Work on one batch that an operator has started outside the mailbox. Called in the mailbox."""
+    """Work on one batch that an operator has started outside the mailbox. Its methods are called in the
+    mailbox."""
 
     @abstractmethod
     def ready(self) -> bool:
-        """Whether `finish` may be called. Asked often, and quick: here it takes what has come in, and
-        tries again what has failed. Raises what ends the attempt."""
+        """Whether `finish` may be called. The task reads it often, so it is quick. Reading it also
+        collects answers that have arrived and retries failed calls. Raise the error that ends the
+        attempt."""
 
     def wake_after_us(self) -> int | None:
-        """While it is not ready: when to ask again. None: a completion of the I/O executor wakes."""
+        """Return after how many µs to read `ready` again, while it is False. None: a completion on the
+        I/O executor wakes the task."""
         return None
 
     def part(self, batch: Batch) -> Parted | None:
-        """While it is not ready: the rows of the batch that may leave before the others, and before
-        those of batches ahead of it, up to the last mark. None: no row may, or none is looked for yet.
-        What is not among them stays at the input, and is begun already."""
+        """Return the rows that may be emitted ahead of the others, while `ready` is False. They may
+        also overtake earlier batches, up to the last mark. None: no row may overtake, or none was
+        looked for so far. The other rows stay at the input, and their work has already begun."""
         return None
 
     def joined(self, other: Begun) -> Begun | None:
@@ -451,27 +463,28 @@ class AsyncOperator(Operator):
 
     @abstractmethod
     def begin(self, port: int, batch: Batch) -> Begun:
-        """Begins to work on a batch. Quick: what waits is submitted to the I/O executor, one piece of
-        work at a time, so that it takes one thread from the others at the most."""
+        """Begin to work on a batch, and return quickly. Submit work that waits to the I/O executor one
+        piece at a time, so that the operator occupies at most one of its threads."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise AssertionError("an asynchronous operator receives its batches through `begin`")
 
 
 class CommittingOperator(Operator):
-    """An operator with a second phase. The task calls `commit` on the I/O executor, for what a
-    checkpoint in the log has staged; committing the same again does nothing."""
+    """An operator with a second phase. For each checkpoint in the log, the task calls `commit` on the
+    I/O executor with the checkpoint's committables. Committing the same ones again does nothing."""
 
     @property
     def published_by_driver(self) -> bool:
-        """Whether the driver publishes what is staged. The task calls `commit` after that."""
+        """Whether the driver publishes the staged rows. If so, the task calls `commit` after that."""
         return False
 
     def commit(self, committables: list[bytes]) -> None:
         raise NotImplementedError
 
     def has_room(self) -> bool:
-        """Return whether it can take more rows now. The task asks before the chain takes an element;
-        while the answer is False the chain takes none, so senders wait (back-pressure). Only a commit
-        that is under way, or is retried, may make it False: the task asks again when that has ended."""
+        """Return whether the operator can accept more rows now. The task calls this before the chain
+        takes an element. While the answer is False the chain takes none, and senders wait
+        (backpressure). Only a commit in progress or about to be retried may make it False: the task
+        calls again when that commit has ended."""
         return True

@@ -8,9 +8,9 @@ row's `__wm` from the rows of the split that arrived before it.
     split b   rows at             40
               __wm       -    6    -    8    8          (- is MIN_TIMESTAMP_MS)
 
-The operator is in the chain of its source, which tells it which splits are not read to their ends. The
-operator's watermark is the least watermark of these splits. Downstream operators receive this watermark
-instead of the source's.
+The operator is in the chain of its source, which reports the splits that are not read to their ends.
+The operator's watermark is the least watermark of these splits. Downstream operators receive this
+watermark instead of the source's.
 
 ```python
 came = check_example(
@@ -73,7 +73,7 @@ from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
 LATEST = "event time"
-"""The name of the state."""
+"""Name of the state."""
 
 _STATE = pa.schema(
     [
@@ -85,7 +85,7 @@ _STATE = pa.schema(
 
 @dataclass(frozen=True)
 class EventTimeSpec(RowSpec):
-    """Gives the rows of a source a new event time, and watermarks by it."""
+    """Assigns a new event time to the rows of a source, and watermarks that follow from it."""
 
     kind: ClassVar[str] = "with_event_time"
     keeps_splits: ClassVar[bool] = True
@@ -121,9 +121,10 @@ class EventTimeSpec(RowSpec):
 
 
 class EventTimeOperator(Operator):
-    """A batch is of one split: those of a source are, and nothing in its chain joins them.
+    """Assigns event times and watermarks to the batches of a source. A batch belongs to one split,
+    because those of a source do and no operator of its chain merges batches.
 
-    State gives all splits to all subtasks, as the source's does.
+    Its state is restored in every subtask for all splits, as that of the source is.
     """
 
     def __init__(self, ctx: OperatorContext, spec: EventTimeSpec) -> None:
@@ -141,8 +142,8 @@ class EventTimeOperator(Operator):
         self._source: SourceOperator | None = None
 
     def follow(self, source: SourceOperator) -> None:
-        """The source of the chain. The batch runtime has no need of it: there the watermark rises when
-        all rows have come."""
+        """Set the source of the chain. The batch runtime does not call this: there the watermark rises
+        when all rows have arrived."""
         self._source = source
         if self._idle_after_us is not None:
             source.wake_for_idle(self._idle_after_us)
@@ -178,7 +179,8 @@ class EventTimeOperator(Operator):
         yield Out(pa.RecordBatch.from_arrays(columns, schema=self._schema))
 
     def _merged(self, split: int, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The operator's watermark before each of the next rows of a split, from the split's own."""
+        """Return the operator's watermark before each of the next rows of a split. `wm` holds the
+        split's watermark before each."""
         merged = np.clip(wm, None, min(self._marks(but=split), default=MAX_TIMESTAMP_MS))
         np.clip(merged, self._watermark, None, out=merged)
         self._watermark = int(merged[-1])
@@ -187,8 +189,8 @@ class EventTimeOperator(Operator):
     # --- the watermark ------------------------------------------------------------------------------
 
     def watermark(self) -> int:
-        """The least watermark of the splits that are not read to their ends and not idle; never less
-        than before."""
+        """Return the least watermark of the splits that are neither read to their ends nor idle. It
+        never falls."""
         if self._reach.period_ms is not None:
             self._reach_periodically(self._reach.period_ms)
         marks = self._marks()
@@ -210,8 +212,8 @@ class EventTimeOperator(Operator):
             self._latest[split] = max(self._latest.get(split, MIN_TIMESTAMP_MS), reached_ms)
 
     def idle(self) -> bool:
-        """Whether there are splits to read, or there may be, and all that there are have been quiet for
-        `idle_after`."""
+        """Return whether the operator is idle. It is if unread splits exist or may be discovered, and
+        each of those that exist has had no rows for `idle_after`."""
         assert self._source is not None
         unread = self._source.unread(self._idle_after_us)
         return (bool(unread) or self._source.may_find) and all(idle for _, idle in unread)

@@ -21,9 +21,10 @@ from rheos.core.times import TimeColumn, Times, epoch_ms
 
 _UNITS = {"s": "seconds", "us": "microseconds", "ns": "nanoseconds"}
 _SECONDS = (10**9, 43 * 10**8)
-"""Seconds since the epoch from 2001 to 2106; as milliseconds, some weeks of January 1970 and after."""
+"""Seconds since the epoch from 2001 to 2106. As milliseconds they are times in the first weeks of 1970.
+"""
 _MICROSECONDS = 10**14
-"""No milliseconds since the epoch are as many before the year 5138."""
+"""Least absolute value that is read as microseconds: as milliseconds it would be in the year 5138."""
 
 
 def event_times(batch: Batch, watermark: Watermark, *, first: bool) -> Times:

@@ -34,7 +34,7 @@ from rheos.core.protocol.elements import Batch
 class ExplodeSpec(RowSpec):
     column: str
     rank: str | None
-    """A column for the place of the element in its list, from 1."""
+    """Name of an added column with the element's position in its list, from 1; None: no such column."""
 
     kind: ClassVar[str] = "explode"
 
@@ -46,7 +46,7 @@ class ExplodeSpec(RowSpec):
 
 
 def exploded(schema: pa.Schema, column: str, rank: str | None) -> pa.Schema:
-    """Return the output columns; the column is known to be a list."""
+    """Return the output columns. `column` must be a list."""
     element = schema.field(column).type.value_type
     fields = list(element) if pa.types.is_struct(element) else [pa.field(column, element)]
     made = []

@@ -1,9 +1,9 @@
 """`filter`, `select` and `with_columns`: Polars expressions over each batch.
 
-Only the columns that expressions read go to Polars, and only what they compute comes back: all other
-columns, the hidden ones too, stay the Arrow arrays they are. A filter computes a mask and Arrow drops
-the rows. What is computed is cast to the declared type, Polars' large strings to plain ones (their
-offsets alone are rewritten).
+Polars receives only the columns that expressions read, and returns only computed columns. All other
+columns, including the hidden ones, stay the same Arrow arrays. For a filter, Polars computes a mask and
+Arrow drops the rows. Computed columns are cast to the declared type. For Polars' large strings only the
+offsets are rewritten.
 
 ```python
 schema = pa.schema([("item", pa.string()), ("price", pa.int64())])
@@ -43,7 +43,7 @@ from rheos.core.protocol.polars_frames import arrow_column
 
 @dataclass(frozen=True)
 class ExpressionSpec(RowSpec):
-    """`filter`, `select` and `with_columns`, with row-separable Polars expressions."""
+    """Spec of `filter`, `select` and `with_columns` with row-separable Polars expressions."""
 
     keeps_changes: ClassVar[bool] = True
     keeps_splits: ClassVar[bool] = True
@@ -68,7 +68,8 @@ class ExpressionSpec(RowSpec):
         return self
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
-        """Expressions are evaluated even if nothing needs their values, because they may fail."""
+        """Return the columns that the operator needs. It evaluates every expression, even if no
+        operator needs its value, because the expression may fail."""
         downstream = needed[MAIN]
         if self.op == "filter":
             return downstream | columns_read(self.exprs, columns.names)
@@ -112,15 +113,15 @@ def _replaced(exprs: Iterable[pl.Expr], columns: pa.Schema) -> frozenset[str]:
 
 
 class ExpressionOperator(Operator):
-    """Evaluates row-separable expressions. The order of rows stays."""
+    """Evaluates row-separable expressions. Rows keep their order."""
 
     def __init__(self, ctx: OperatorContext, spec: ExpressionSpec) -> None:
         super().__init__(ctx)
         self._op = spec.op
         self._failing = spec.failing
         self._schema = ctx.outputs[MAIN].schema if MAIN in ctx.outputs else None
-        # A filter has one mask; a plain column of a select is the array that arrives, also by another
-        # name.
+        # A filter has one mask. A plain column of a select, renamed or not, is passed on as the same
+        # array.
         computed: tuple[pl.Expr, ...] = spec.exprs
         self._named: dict[str, str] = {}
         if spec.op == "filter":
@@ -154,7 +155,7 @@ class ExpressionOperator(Operator):
         if self._op == "filter":
             kept = arrow_column(computed[0])
             if batch.num_columns > len(self._schema):
-                # Drop hidden columns that nobody downstream reads.
+                # Drop hidden columns that no operator downstream reads.
                 batch = batch.select(self._schema.names)
             return batch if kept.true_count == batch.num_rows else batch.filter(kept)
         by_name = {series.name: series for series in computed}
@@ -167,13 +168,13 @@ class ExpressionOperator(Operator):
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _declared(self, series: pl.Series) -> None:
-        """The values as they are declared."""
+        """Check that the values can be converted to their declared type."""
         if self._schema is not None and series.name in self._schema.names and self._op != "filter":
             _arrow(series, self._schema.field(series.name).type)
 
 
 def _is_renamed(expr: pl.Expr) -> bool:
-    """Whether it is a column, by its own name or another."""
+    """Return whether the expression is a plain column, renamed or not."""
     return bool(expr.meta.undo_aliases().meta.is_column())
 
 

@@ -1,4 +1,4 @@
-"""`filter` with a function: the rows that a Python function says True of.
+"""`filter` with a function: keeps the rows for which a Python function returns True.
 
 ```python
 def is_new(click) -> bool:
@@ -52,7 +52,7 @@ class FilterFunctionSpec(RowSpec):
 
 
 class FilterFunctionOperator(RichFunctionOperator):
-    """Rows leave as they came, with their hidden columns."""
+    """Emits the accepted rows unchanged, with their hidden columns."""
 
     def __init__(self, ctx: OperatorContext, spec: FilterFunctionSpec) -> None:
         super().__init__(ctx, spec.fn)

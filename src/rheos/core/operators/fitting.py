@@ -1,5 +1,5 @@
-"""Stored rows as the columns that a changed program has: the counterpart of what
-`checkpoint/column_changes.py` says can be read."""
+"""Conversion of stored rows to the columns of a changed program. The conversions match those that
+`checkpoint/column_changes.py` permits."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from rheos.core.errors import CheckpointError
 
 
 def fitted(table: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-    """The table with the columns of `schema`: narrower ones are cast, and those that it has not are
-    null. Raises CheckpointError, which says `what` the rows are, where one cannot be had so."""
+    """Return the table with the columns of `schema`: narrower types are cast, and missing columns are
+    null. Raise CheckpointError if a column cannot be converted; `what` names the rows in its message.
+    """
     if table.schema.equals(schema):
         return table
     columns = []

@@ -23,7 +23,7 @@ Times = npt.NDArray[np.int64]
 
 
 class GroupProgress:
-    """By key group, the watermark that it had reached in the attempt before."""
+    """Watermark that each key group had reached in the previous attempt."""
 
     def __init__(self, groups: range, max_parallelism: int) -> None:
         self._groups = np.array(groups, np.uint16)
@@ -50,7 +50,7 @@ class GroupProgress:
         return reached
 
     def table(self, watermark_ms: int) -> pa.Table:
-        """As it is stored, where the operator is at `watermark_ms` by now."""
+        """Return the table to store in a snapshot at which the operator is at `watermark_ms`."""
         reached = np.maximum(self._reached[self._groups], watermark_ms)
         return pa.table({GROUP: self._groups, _WATERMARK: reached})
 

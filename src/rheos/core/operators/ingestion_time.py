@@ -40,7 +40,7 @@ from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.times import Times
 
 INGESTED = "ingestion time"
-"""The name of the state."""
+"""Name of the state."""
 
 _STATE = pa.schema([pa.field("reached_ms", pa.int64(), nullable=False)])
 _PERIOD_MS = 200
@@ -48,7 +48,7 @@ _PERIOD_MS = 200
 
 
 class IngestionTime(SplitEventTime):
-    """Ingestion time of one subtask."""
+    """Ingestion time of the rows of one subtask."""
 
     period_ms = _PERIOD_MS
     clock_ms: int

@@ -14,10 +14,11 @@ from rheos.core.aggregates.segments import Ints, Segments
 
 
 class KeyLifetimes:
-    """Lives of the keys of a batch."""
+    """Lives of the keys of a batch, and the slots that they use."""
 
     def __init__(self, rows: Segments, counts: Ints, size: int) -> None:
-        """`counts` is the number of rows that the key has after each row; `size` is above all slots."""
+        """Compute the lives. `counts` is the number of rows that the key has after each row; `size` is
+        greater than all slots."""
         ended = rows.gather(counts) == 0
         begins = np.zeros(rows.rows, np.bool_)
         begins[1:] = ended[:-1]

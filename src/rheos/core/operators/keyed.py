@@ -1,7 +1,6 @@
 """The core of keyed functions: the calls for rows and timers of a key, with its state.
 
-Operators differ in when rows reach the function, and which method is called for them; how it is called
-is here.
+Operators decide when rows reach the function and which method is called; this module makes the calls.
 """
 
 from __future__ import annotations
@@ -47,13 +46,13 @@ def function_shapes(port: PortType, function: object) -> dict[str, StateShape]:
 
 
 def function_types(function: object) -> dict[str, Sequence[Any]]:
-    """The types of the state that it declares by key."""
+    """Return the types of the function's declared keyed state, by state name."""
     return {name: stored_types(state) for name, state in keyed_declarations(function).items()}
 
 
 class FunctionContext(KeyScope):
     """The KeyedContext of the user's function (`graph/functions.py`). One object serves all calls. It
-    is the scope of the function's state, too: setting its key is all there is to a call."""
+    is also the scope of the function's state, so a call only has to set the key."""
 
     __slots__ = ("_core", "call", "timers", "timestamp")
 
@@ -107,7 +106,7 @@ class KeyedCore(Calls, ProcessCore):
         super()._call_without_key(method)
 
     def next_keys(self) -> None:
-        """Forgets all keys; the watermark starts over."""
+        """Forget all keys, and reset the watermark."""
         self.backend.forget()
         self.watermark_ms = self.context.passed_ms = MIN_TIMESTAMP_MS
 
@@ -121,8 +120,8 @@ class KeyedCore(Calls, ProcessCore):
     def deliver(
         self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden
     ) -> Iterator[Out]:
-        """Call `process`, a method of the function, for each row, with the event-time timers that are
-        due before it."""
+        """Call `process`, a method of the function, for each row. Before each row, fire the event-time
+        timers that are due."""
         self._begin(keys, rows, hidden)
         stamps, reached = hidden.stamps, hidden.reached
         last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
@@ -138,9 +137,8 @@ class KeyedCore(Calls, ProcessCore):
         yield from self._flush()
 
     def deliver_merged(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
-        """Call the function for rows of several ports, each sorted by event time: in the order of time,
-        and for equal times by port.
-        """
+        """Call the function for rows of several ports, each sorted by event time. The calls follow
+        event time and, for equal times, the port number."""
         unsorted: Stamps = np.concatenate([batch.column(TS).to_numpy() for _, batch in due])
         order = np.argsort(unsorted, kind="stable")
         stamps = unsorted[order]
@@ -168,8 +166,8 @@ class KeyedCore(Calls, ProcessCore):
         )
 
     def event_time_ms(self) -> int:
-        """The event time of the current call: the timestamp of its row or timer, and never before what
-        the stream had reached by the row. It does not depend on how rows travel."""
+        """Return the event time of the current call: the timestamp of its row or timer, but at least
+        the watermark of the stream at that row. The result does not depend on how rows are batched."""
         context, reached = self.context, self._hidden.reached
         floor = context.passed_ms
         if reached is not None and context.call < len(reached):
@@ -178,8 +176,9 @@ class KeyedCore(Calls, ProcessCore):
         return floor if timestamp is None or timestamp < floor else timestamp
 
     def _passed(self, timestamp_ms: int) -> None:
-        """Notes that all rows and timers up to there have been called for: state that has expired by
-        then may go, and a timer registered up to there waits until the watermark advances."""
+        """Note that the function was called for all rows and timers up to `timestamp_ms`. State that
+        has expired by then may be removed. A timer registered for a time up to then waits until the
+        watermark advances."""
         self.context.passed_ms = max(self.context.passed_ms, timestamp_ms)
         self.timers.event.fired(timestamp_ms)
 
@@ -192,7 +191,8 @@ class KeyedCore(Calls, ProcessCore):
         times: Sequence[Any],
         last_ms: int,
     ) -> Iterator[Out]:
-        """Calls for the rows from `first` on; `last_ms` is the watermark before the last of all."""
+        """Call the function for the rows from `first` on; `last_ms` is the watermark before the last
+        row."""
         context = self.context
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
@@ -201,7 +201,7 @@ class KeyedCore(Calls, ProcessCore):
         timers, heap = self.timers, self.timers.event.heap
         row = result = output = None
         try:
-            # This is the path of every record: what it does not need, it does not have.
+            # Every record takes this path, so it does nothing that is not needed.
             for context.call, context.key, row, context.timestamp in zip(
                 count(first), keys, rows, times, strict=False
             ):
@@ -227,7 +227,8 @@ class KeyedCore(Calls, ProcessCore):
             raise self._failure(error, context.timestamp, context.key, row, result, output) from error
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
-        """Fires what is due at or before `until_ms`, what these register included."""
+        """Fire all timers that are due at or before `until_ms`, including those that other timers
+        register."""
         self._begin((), ())
         yield from self._fire(self.timers.event, until_ms)
         self._passed(until_ms)

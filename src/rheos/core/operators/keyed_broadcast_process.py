@@ -1,8 +1,8 @@
-"""`connect` of a keyed stream and a broadcast one: a function with state and timers by key, and with
-what every subtask is given in broadcast state.
+"""`connect` of a keyed stream and a broadcast one: a function with keyed state and timers, and with
+broadcast state that every subtask holds.
 
-Rows of the broadcast port have no key, and change no keyed state: after a rescale they would have done
-it for some keys twice, and for others not at all (EX17).
+Rows of the broadcast port have no key and change no keyed state. Otherwise, after a rescale, they would
+have changed some keys twice and others not at all (EX17).
 
 ```python
 class Alarm(rh.KeyedBroadcastProcessFunction):
@@ -69,7 +69,7 @@ from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
 
 @dataclass(frozen=True)
 class KeyedBroadcastProcessSpec(KeyedFunctionSpec):
-    """A KeyedBroadcastProcessFunction, for the rows of a keyed port, and of a broadcast one."""
+    """A KeyedBroadcastProcessFunction, called for the rows of a keyed port and of a broadcast port."""
 
     fn: Any
     records: Records
@@ -95,7 +95,8 @@ class KeyedBroadcastProcessSpec(KeyedFunctionSpec):
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
-    """Broadcast rows are processed as they come, without a key; timers wait for rows that have one."""
+    """Calls the function. Broadcast rows are processed on arrival, without a key; timers fire only
+    between rows with a key."""
 
     _core: KeyedCore
 

@@ -1,5 +1,5 @@
-"""`connect` of two keyed streams: one function, whose state and timers are those of the key, for the
-rows of both.
+"""`connect` of two keyed streams: one function for the rows of both, with the state and timers of the
+key.
 
 ```python
 class Matched(rh.KeyedCoProcessFunction):
@@ -56,7 +56,7 @@ from rheos.core.operators.rows_by_time import rows_by_time
 
 @dataclass(frozen=True)
 class KeyedCoProcessSpec(KeyedFunctionSpec):
-    """A KeyedCoProcessFunction, for the rows of two ports by the same key."""
+    """A KeyedCoProcessFunction, called for the rows of two ports with the same key."""
 
     fn: Any
     records: Records
@@ -66,7 +66,8 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
 
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
-    """In batch it buffers its rows and sorts them itself."""
+    """Whether rows may arrive in any order: in batch, the operator buffers its rows and sorts them
+    itself."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))

@@ -1,4 +1,5 @@
-"""Common parts of operators with a keyed function: rows of keyed ports, timers, snapshots, the end."""
+"""Common parts of operators with a keyed function: rows of keyed ports, timers, snapshots, the end of
+input."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class KeyedFunctionSpec(OperatorSpec):
 
     def looks_at(self, column: str) -> bool | None:
         if self.order == "event_time":
-            # Its rows leave as the watermark advances, so their own event time tells the progress.
+            # Its rows are emitted as the watermark advances, so their own event time shows the
+            # progress.
             return {WM: True, SWM: False}.get(column)
         return True if column == SWM else None
 
@@ -49,17 +51,19 @@ class KeyedFunctionSpec(OperatorSpec):
 
 
 class KeyedFunctionOperator(KeyedStateOperator):
-    """Timers fire when the watermark, or the clock, has passed them. Those of event time fire among the
-    rows of a batch, too: a row finds those fired that the stream's watermark had passed before it.
+    """Calls a keyed function for rows and timers. Timers fire when the watermark or processing time has
+    passed them. Event-time timers also fire between the rows of a batch: before a row is processed, all
+    timers fire that the stream's watermark at that row has passed.
 
-    What a row's call emits has the row's timestamp and watermark; what a timer's call emits has the
-    timer's time.
+    Records emitted for a row have the row's timestamp and watermark; records emitted for a timer have
+    its time.
     """
 
     def __init__(
         self, ctx: OperatorContext, core: ProcessCore, waiting: RowsByTime | None = None
     ) -> None:
-        """`waiting`: where the rows of keyed ports wait for the watermark; None where they do not."""
+        """Create the operator. `waiting` buffers the rows of keyed ports until the watermark passes
+        them; None: rows are processed on arrival."""
         super().__init__(ctx)
         self._core = core
         self.backend = core.backend
@@ -67,7 +71,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
 
     @property
     def core(self) -> ProcessCore:
-        """Core that calls the function."""
+        """Return the core that calls the function."""
         return self._core
 
     def open(self, restored: Restored) -> None:
@@ -83,7 +87,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
         yield from self._core.deliver_batch(port, batch, Hidden.of(batch))
 
     def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
-        """Calls for rows that have waited: by port, in their order."""
+        """Call the function for buffered rows: by port, in the order of each port."""
         core = self._core
         if len(due) == 1:
             [(port, batch)] = due

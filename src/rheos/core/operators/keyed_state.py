@@ -1,5 +1,5 @@
-"""Operators whose keyed state a backend keeps: which backend, how its state is described, and what all
-of them do with it."""
+"""Common parts of operators whose keyed state is in a state backend: the choice of the backend, the
+shapes of the state, snapshots."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class KeyedStateOperator(Operator):
     backend: KeyedStateBackend
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
-        """Process a batch. Rows of a broadcast port have no key, and set none."""
+        """Process a batch. Rows of a broadcast port have no key, and the call sets none."""
         raise NotImplementedError
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
@@ -75,8 +75,8 @@ class KeyedStateOperator(Operator):
 def make_backend(
     ctx: OperatorContext, keys: KeyCodec, scope: KeyScope | None = None
 ) -> KeyedStateBackend:
-    """The backend that the job is configured for. `scope` holds the key that code runs under; None
-    is for operators that use its stores themselves."""
+    """Return the configured state backend. `scope` holds the current key of calls. Operators that use
+    the backend's stores directly pass None."""
     scope = KeyScope(ctx.clock) if scope is None else scope
     scope.limit = ctx.key_limit
     match ctx.state.backend:
@@ -102,13 +102,14 @@ def make_backend(
 
 
 def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
-    """The shape of a state by the key of this port. Of several keyed ports it is the first one's."""
+    """Return the shape of a state by the key of this port. With several keyed ports, pass the first
+    one."""
     key = _key_of(port)
     return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)
 
 
 def declared_shape(port: PortType, declared: StateDeclaration) -> StateShape:
-    """The shape of declared state by the key of this port."""
+    """Return the shape of declared state by the key of this port."""
     return msgspec.structs.replace(shape_of(declared), key=_key_of(port))
 
 
@@ -122,7 +123,7 @@ def columns_shape(schema: pa.Schema, name: str = "columns") -> TypeShape:
 
 
 def by_window(shape: StateShape) -> StateShape:
-    """The shape of a state by key, where it is by key and window."""
+    """Return the shape of a state by key and window, from that of the state by key."""
     bounds = [
         FieldShape(name=name, type=TypeShape(name="int64", label=WINDOW)) for name in WINDOW_COLUMNS
     ]

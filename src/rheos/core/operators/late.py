@@ -1,8 +1,8 @@
-"""Rows that come too late: counted, and given to a side output.
+"""Late rows: they are counted, and emitted to a side output.
 
-A row is late when its time is at or before `__wm`, the watermark of its own split: by the data alone.
-Rows whose own split was idle while the operator's watermark passed them are late, too, and are counted
-as `late_purged` besides.
+A row is late if its time is at or before `__wm`, the watermark of its own split. This depends on the
+data alone. If its own split was idle, a row may be on time for the split although the operator's
+watermark has passed it. Such rows are late, too, and are also counted as `late_purged`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from rheos.core.operators.records import Hidden, with_hidden
 from rheos.core.protocol.elements import TS, WM, Batch, strip_hidden
 
 LATE = "late"
-"""The side output of late rows."""
+"""Side output of late rows."""
 
 LATE_OF_TWO = ("late_left", "late_right")
-"""The side outputs of an operator with two keyed ports."""
+"""Side outputs of late rows of an operator with two keyed ports."""
 
 
 def not_late(
     ctx: OperatorContext, tag: str, batch: Batch, passed: npt.NDArray[np.bool_]
 ) -> Generator[Out, None, Batch]:
-    """The rows that are not late; emits the others by their tag. `passed` are those that the operator's
-    watermark has passed."""
+    """Return the rows that are not late, and emit the others to the output `tag`. `passed` marks the
+    rows that the operator's watermark has passed."""
     own = batch.column(TS).to_numpy() <= batch.column(WM).to_numpy()
     late = own | passed
     if not late.any():
@@ -39,7 +39,8 @@ def not_late(
 
 
 def count_late(ctx: OperatorContext, late: int, purged: int) -> None:
-    """Count late rows. Only the watermark of the operator had passed `purged` of them."""
+    """Count `late` rows. `purged` of them were late only by the operator's watermark, not by their
+    split's."""
     ctx.count("late", late)
     if purged:
         ctx.count("late_purged", purged)

@@ -67,18 +67,18 @@ Numbers = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class LookupSpec(SplitSpec):
-    """A lookup of rows by key in an external system."""
+    """Spec of `lookup`: adds columns from the rows of an external system."""
 
     lookup: Lookup
     on: tuple[str, ...]
     """Columns of the stream, one for each key of the lookup."""
     columns: tuple[tuple[str, str], ...]
-    """New columns, each with that of the lookup."""
+    """Added columns, each with the lookup's column that it is read from."""
     how: Literal["left", "inner"]
     cache_for_ms: int
     """Duration for which a result is cached; 0: only for the rows that wait for it."""
     cache_keys: int
-    """For how many keys at the most."""
+    """Maximum number of cached keys."""
     retry_for_ms: int
 
     kind: ClassVar[str] = "lookup"
@@ -88,7 +88,7 @@ class LookupSpec(SplitSpec):
         return LookupOperator(ctx, self)
 
     def keys(self, schema: pa.Schema) -> pa.Schema:
-        """The columns that the lookup is asked by, of a stream of that schema."""
+        """Return the columns by which the lookup is queried, for a stream of that schema."""
         names = zip(self.lookup.keys, self.on, strict=True)
         return pa.schema([schema.field(on).with_name(key).with_nullable(False) for key, on in names])
 
@@ -100,7 +100,7 @@ class LookupSpec(SplitSpec):
 
 
 class LookupOperator(AsyncOperator):
-    """Asks as `LookupCalls` does, and joins what was found."""
+    """Requests missing rows through `LookupCalls`, and joins the results."""
 
     def __init__(self, ctx: OperatorContext, spec: LookupSpec) -> None:
         super().__init__(ctx)
@@ -143,7 +143,7 @@ class LookupOperator(AsyncOperator):
     def joined(
         self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
     ) -> Iterator[Out]:
-        """Return the rows joined with their results: the key of row i is that of `found` at
+        """Yield the rows joined with their results: the key of row i is that of `found` at
         `places[i]`; -1 means no key.
         """
         output = self.ctx.outputs.get(MAIN)
@@ -156,7 +156,7 @@ class LookupOperator(AsyncOperator):
             found_rows, of_keys = spans(found)
             ends = np.array(list(of_keys), np.int64)
             begins[:-1], counts[:-1] = ends[:, 0], ends[:, 1] - ends[:, 0]
-        # The last place, -1, is that of the rows without a key.
+        # The last place, -1, belongs to the rows without a key.
         begin, count = begins[places], counts[places]
         repeats = count if self._spec.how == "inner" else np.maximum(count, 1)
         if (repeats == 1).all():
@@ -180,7 +180,7 @@ class LookupOperator(AsyncOperator):
 
 
 class _LookedUp(Begun):
-    """A batch whose keys are looked up."""
+    """Work on a batch while its keys are looked up."""
 
     def __init__(
         self,
@@ -218,7 +218,8 @@ class _LookedUp(Begun):
 
 
 def _distinct(columns: Sequence[pa.Array]) -> tuple[Numbers, list[pa.Array]]:
-    """The distinct combinations that have no null, as columns; and of each row which it has, or -1."""
+    """Return the distinct combinations without a null, as columns. Also return for each row the number
+    of its combination, or -1."""
     rows = len(columns[0])
     encoded = [_encoded(column) for column in columns]
     null = np.zeros(rows, np.bool_)

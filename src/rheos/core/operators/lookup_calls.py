@@ -1,12 +1,12 @@
 """Requests of an operator for rows of an external system by key. It makes one call at a time, retries
-failed calls, and requests no cached keys.
+failed calls, and does not request cached keys.
 
-Keys that wait while a call is in progress go together into the next call. So calls become larger if the
+Keys that wait while a call is in progress are joined in the next call. So calls become larger if the
 system is slower, and each call requests a key once.
 
-    waiting call ──no call under way──> under way ──answered──> done
-                                            │  ^
-                                       failed  └── back-off, for up to `retry_for_us`; then the error
+    waiting call ──no call in progress──> in progress ──answered──> done
+                                              │  ^
+                                         failed  └── back-off, for up to `retry_for_us`; then the error
 """
 
 from __future__ import annotations
@@ -46,17 +46,17 @@ class FoundBlock:
 
 @dataclass(slots=True)
 class Call:
-    """Keys that are asked for together."""
+    """Keys that are requested together."""
 
     keys: dict[Key, int] = field(default_factory=dict)
-    """With their places."""
+    """Requested keys, each with its row number in `columns`."""
     columns: list[Batch] = field(default_factory=list)
     block: FoundBlock | None = None
 
 
 class KnownRows:
     """A cache of lookup results, by key. It evicts the oldest key if there are more than `max_keys`
-    keys, or if its lookup is `keep_us` old. A block is released with the last of its keys."""
+    keys, or if its lookup is `keep_us` old. A block is released when its last key is evicted."""
 
     def __init__(self, max_keys: int, keep_us: int) -> None:
         self._max_keys = max_keys
@@ -65,7 +65,7 @@ class KnownRows:
         """The oldest first: a key's place is that of the block which has it now."""
 
     def get(self, key: Key) -> FoundBlock | None:
-        """Call `forget` before."""
+        """Return the block that holds the key's rows, or None. Call `forget` first."""
         return self._by_key.get(key)
 
     def add(self, block: FoundBlock) -> None:
@@ -79,7 +79,7 @@ class KnownRows:
             by_key.popitem(last=False)
 
     def forget(self, now_us: int) -> None:
-        """Lets go of what is too old."""
+        """Evict the keys whose lookup is too old."""
         by_key = self._by_key
         while by_key and now_us - next(iter(by_key.values())).at_us >= self._keep_us:
             by_key.popitem(last=False)
@@ -99,7 +99,7 @@ class LookupCalls:
         io: IoExecutor,
         count: Callable[[str, int], None],
     ) -> None:
-        """`schema` is that of the rows that are found."""
+        """Create the calls. `schema` is that of the rows that the lookup returns."""
         self._client = [client]
         """A list, so that whoever pops the client closes it."""
         self._schema = schema
@@ -119,11 +119,11 @@ class LookupCalls:
         self._closed = False
 
     def failing_ms(self) -> float:
-        """Return how long the lookup has failed; 0 if it does not."""
+        """Return for how many ms the lookup has failed; 0 if it does not fail."""
         return self._back_off.failing_for_us(self._clock.monotonic_us()) / 1000
 
     def want(self, keys: Sequence[Key], columns: Batch) -> list[Call]:
-        """Asks for keys, which `columns` has as rows; the calls that they are part of."""
+        """Request keys, whose columns are the rows of `columns`. Return the calls that request them."""
         calls: dict[int, Call] = {}
         new: dict[int, list[int]] = {}
         for row, key in enumerate(keys):
@@ -141,8 +141,8 @@ class LookupCalls:
         return list(calls.values())
 
     def advance(self) -> None:
-        """Takes in what has been answered, and begins what waits. Raises the RheosError of a call that
-        has failed for good."""
+        """Process the answer of the last call, and start the waiting call. Raise the RheosError of a
+        call that has failed for the last time."""
         completion = self._completion
         if completion is not None and completion.done():
             self._completion = None
@@ -158,19 +158,19 @@ class LookupCalls:
             self._submit(self._under_way)
 
     def wake_after_us(self) -> int | None:
-        """While a failed call waits for its next try: how long still."""
+        """Return the µs until a failed call is retried; None if no call waits for its retry."""
         if self._under_way is None or self._completion is not None:
             return None
         return max(self._again_us - self._clock.monotonic_us(), 0)
 
     def close(self) -> None:
-        """The client is closed when no call is under way any more."""
+        """Close the client as soon as no call is in progress."""
         self._closed = True
         if self._completion is None or self._completion.done():
             self._close_client()
 
     def _close_client(self) -> None:
-        while self._client:  # The thread of a call that ends just now looks here, too.
+        while self._client:  # The thread of a call that ends at this moment also closes the client.
             self._client.pop().close()
 
     def _submit(self, call: Call) -> None:
@@ -178,7 +178,7 @@ class LookupCalls:
         self._completion = self._io.submit(partial(self._fetch, self._client[0], call.columns[0]))
 
     def _fetch(self, client: LookupClient, keys: Batch) -> Found:
-        """On the I/O executor."""
+        """Fetch the rows on the I/O executor."""
         try:
             return client.fetch(keys)
         finally:
@@ -242,9 +242,8 @@ class LookupCalls:
 
 
 def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
-    """Return all rows of some keys, each with the block that has it, and the bounds of each
-    key's rows.
-    """
+    """Return all rows of some keys, and the bounds of each key's rows. Each key is given with its
+    block."""
     by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
     for place, (block, _) in enumerate(blocks):
         by_block.setdefault(id(block), (block, []))[1].append(place)

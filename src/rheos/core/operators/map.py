@@ -1,6 +1,6 @@
 """`map` and `flat_map`: a plain Python function of one record.
 
-The hidden columns go with the record: what is made of it has its timestamp.
+Emitted records inherit the hidden columns of their input record, including its timestamp.
 
 ```python
 def dozens(sale):
@@ -57,8 +57,9 @@ def emitted(
     origins: list[int] | None,
     keeps: str | None,
 ) -> Iterator[Out]:
-    """A batch of records that were made of rows; `origins` says of which, None of each in turn. The
-    function may not have given the column `keeps` other values."""
+    """Yield one batch of the records that a function returned. `origins` is the position of each
+    record's input row; None: one record per row, in order. Raise an error if the function changed
+    values of the column `keeps`."""
     output = ctx.outputs.get(MAIN)
     if output is None or not made:
         return
@@ -85,7 +86,7 @@ def emitted(
 class MapSpec(RowSpec):
     """A plain function of one record. `flat` functions return an iterable of records.
 
-    Records arrive as `record` (a dataclass) or, if it is None, as a light named row.
+    The function receives records as `record` (a dataclass) or, if it is None, as a light named row.
     """
 
     keeps_splits: ClassVar[bool] = True
@@ -94,7 +95,7 @@ class MapSpec(RowSpec):
     flat: bool
     record: type | None
     keeps: str | None = None
-    """A column that the function may not change, because operators downstream use the event time that
+    """Column that the function must not change, because operators downstream use the event time that
     came from it."""
 
     @property
@@ -127,7 +128,7 @@ class _RecordOperator(RichFunctionOperator):
 
 
 class MapOperator(_RecordOperator):
-    """One record out for each that comes in."""
+    """Emits one record for each input record."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         fn, rows = self._fn, rows_of(batch, self._record)
@@ -142,7 +143,7 @@ class MapOperator(_RecordOperator):
 
 
 class FlatMapOperator(_RecordOperator):
-    """Any number of records out for each that comes in, in batches of a bounded size."""
+    """Emits any number of records for each input record, in batches of a bounded size."""
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         rows, most = rows_of(batch, self._record), self.ctx.batch_rows
@@ -170,7 +171,7 @@ class FlatMapOperator(_RecordOperator):
             raise user_error(self.ctx, error, record=row) from error
         if given is None:
             return iter(())
-        # A text or a dict is a single thing too, though Python would take it apart.
+        # A string or a dict is a single record, too, although Python could iterate over it.
         if isinstance(given, str | bytes | dict) or not hasattr(given, "__iter__"):
             raise not_iterable(self.ctx, given, record=row)
         return iter(given)

@@ -63,7 +63,7 @@ class MapBatchesSpec(RowSpec):
     fn: Callable[[Any], Any]
     form: Literal["polars", "arrow", "pandas"]
     keeps: str | None = None
-    """As in MapSpec."""
+    """Column that the function must not change; see `MapSpec.keeps`."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return MapBatchesOperator(ctx, self)
@@ -76,7 +76,7 @@ class MapBatchesSpec(RowSpec):
 
 
 class MapBatchesOperator(RichFunctionOperator):
-    """An operator that passes the visible columns to the user's function, and checks its result.
+    """Passes the visible columns to the user's function, and checks its result.
 
     The function returns the declared columns, in any order, with the declared types or with numbers
     that fit them. With event time it returns one row per input row, and the operator adds the hidden
@@ -168,6 +168,6 @@ class MapBatchesOperator(RichFunctionOperator):
 
 
 def _is_pandas_frame(value: Any) -> bool:
-    import pandas as pd  # It takes long to import, and few programs need it.
+    import pandas as pd  # Imported here because the import takes long, and few programs need it.
 
     return isinstance(value, pd.DataFrame)

@@ -23,7 +23,7 @@ from rheos.core.protocol.elements import Batch
 
 @dataclass(frozen=True)
 class NarrowSpec(RowSpec):
-    """Passes some columns on, unchanged."""
+    """Passes on the named columns, unchanged."""
 
     kind: ClassVar[str] = "columns"
 
@@ -46,7 +46,7 @@ class NarrowSpec(RowSpec):
 
 
 class NarrowOperator(Operator):
-    """Selects columns, which copies nothing."""
+    """Selects columns without copying their data."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         super().__init__(ctx)

@@ -1,7 +1,8 @@
-"""Which input rows an operator makes an output row of, as each operator's spec describes it.
+"""Descriptions of the input rows that an operator's output rows are made of. Each operator's spec
+returns one.
 
-`why` traces rows by this description (`ops/lineage`). If an operator cannot show which of several rows
-counted, the description names all that may have, and a `doubt` that says so.
+`why` traces rows with them (`ops/lineage`). If an operator cannot tell which of several rows
+contributed, its description covers all candidates and has a `doubt` that explains this.
 """
 
 from __future__ import annotations
@@ -22,12 +23,13 @@ ALL_OF_WINDOW = (
 )
 
 Matches: TypeAlias = Callable[[int, int, tuple[int, int] | None], bool]
-"""Whether a left and a right row of these times may have made a row of the window, if it has one."""
+"""Condition on the times of a left and a right row, and on the output's window if it has one. True if
+the two rows may have produced an output row."""
 
 
 @dataclass(frozen=True)
 class NoRow:
-    """The rows come from outside: those of a source."""
+    """No input row: the rows come from a source."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class OneRow:
 
 @dataclass(frozen=True)
 class CallOfFunction:
-    """Rows that the function had read, in the call or by the state that the call read."""
+    """Rows that the function had read, in the call itself or through the state that the call read."""
 
     methods: Mapping[str, int]
-    """The methods that are called for a row, with the port of the row."""
+    """Methods of the function that are called for a row, with the row's port."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class PairOfRows:
 
 @dataclass(frozen=True)
 class RowsOfMatch:
-    """The rows that a pattern took, which the columns of its match show."""
+    """Rows of a pattern match, as the columns of its output show."""
 
 
 Origin: TypeAlias = (

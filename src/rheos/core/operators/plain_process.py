@@ -37,7 +37,7 @@ from rheos.core.state.unkeyed import unkeyed_shapes
 
 @dataclass(frozen=True)
 class PlainProcessSpec(OperatorSpec):
-    """A ProcessFunction, for the rows of one port."""
+    """A ProcessFunction, called for the rows of one port."""
 
     fn: Any
     record: type | None

@@ -81,8 +81,8 @@ class ProcessSpec(KeyedFunctionSpec):
         return ProcessOperator(ctx, self)
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
-        # A shuffle loses the order in which a key's rows arrived. Event time is the best order that
-        # is left: each row finds the timers before it fired.
+        # A shuffle does not keep the order in which a key's rows arrived. Event time is the best
+        # remaining order: before each row, all earlier timers have fired.
         return ProcessOperator(ctx, self, in_batch=True)
 
     def origin(self) -> Origin:
@@ -116,7 +116,7 @@ def core_of(ctx: OperatorContext, spec: ProcessSpec) -> ProcessCore:
 
 
 class ProcessOperator(KeyedFunctionOperator):
-    """The function's `process_element`, for the rows of one port."""
+    """Calls the function's `process_element` for the rows of one port."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec, *, in_batch: bool = False) -> None:
         waiting = rows_by_time(ctx, spec.order, in_batch=in_batch)

@@ -1,7 +1,8 @@
-"""What a keyed function is called by: the seam behind its operators, one core for each form of it.
+"""The interface between operators with a keyed function and the code that calls it. Each form of
+function has its own core.
 
-Operators say when rows and timers reach the function; a core calls it, and gives what it emits in
-batches.
+An operator decides when rows and timers reach the function. The core calls the function, and returns
+its output in batches.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ class ProcessCore(ABC):
 
     ctx: OperatorContext
     function: Any
-    """The subtask's own copy."""
+    """The subtask's own copy of the function."""
     codec: KeyCodec
     codecs: Sequence[KeyCodec]
     """The codec of each keyed port."""
     backend: KeyedStateBackend
     timers: TimerService
     watermark_ms: int
-    """The watermark that calls run at. The operator sets it."""
+    """Watermark at the time of the calls. The operator sets it."""
     _open = False
 
     def open(self, restored: Restored) -> None:
@@ -46,7 +47,7 @@ class ProcessCore(ABC):
             self.backend.close()
 
     def close_function(self) -> None:
-        """Raises what the function raises, once it was open."""
+        """Close the function if it is open, and raise the errors of its `close`."""
         if self._open:
             self._open = False
             self._call_without_key(self.function.close)
@@ -56,17 +57,19 @@ class ProcessCore(ABC):
 
     @abstractmethod
     def next_keys(self) -> None:
-        """Forgets all keys; the watermark starts over."""
+        """Forget all keys, and reset the watermark."""
 
     @abstractmethod
     def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
-        """Call the function for the rows of a keyed port. Before the call for a row, the event-time
-        timers up to the watermark that the stream had reached have fired."""
+        """Call the function for the rows of a keyed port. Before the call for a row, fire the
+        event-time timers up to the stream's watermark at that row."""
 
     @abstractmethod
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
-        """Fires what is due at or before `until_ms`, what these register included."""
+        """Fire all timers that are due at or before `until_ms`, including those that other timers
+        register."""
 
     @abstractmethod
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
-        """As above, by the wall clock."""
+        """Fire the processing-time timers that are due at or before `until_ms`, including newly
+        registered ones."""

@@ -29,8 +29,8 @@ from rheos.core.protocol.types import Row, TypeMismatch
 from rheos.core.shown import is_error, named_error, shown, traceback_of
 
 UserRaised = (Exception, SystemExit)
-"""What a call of the user's function may raise. `sys.exit()` would end the worker without a message,
-and the job would restart without end."""
+"""Errors that calls of the user's function may raise. `sys.exit()` is among them: it would end the
+worker without a message, and the job would restart endlessly."""
 
 Stamps: TypeAlias = npt.NDArray[np.int64]
 
@@ -39,13 +39,13 @@ _LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "
 
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """The frames of the error outside of Rheos, outermost first."""
+    """Return the frames of the error outside of Rheos, outermost first."""
     frames = traceback.extract_tb(traceback_of(error))
     return [frame for frame in frames if not frame.filename.startswith(_OURS)]
 
 
 def call_user(ctx: Located, method: Callable[[], object]) -> None:
-    """Calls a method of the user's function that is for no record, such as `close`."""
+    """Call a method of the user's function that belongs to no record, such as `close`."""
     try:
         method()
     except UserRaised as error:
@@ -53,19 +53,20 @@ def call_user(ctx: Located, method: Callable[[], object]) -> None:
 
 
 def has_user_frames(error: BaseException) -> bool:
-    """Whether the error was raised in code of the user, or in what that called."""
+    """Return whether the error was raised in the user's code, or in code that it called."""
     return bool(_user_frames(error))
 
 
 def _site(frames: list[traceback.FrameSummary]) -> Site | None:
-    """The innermost line that the user wrote herself, or else of what she called."""
+    """Return the innermost line that the user wrote or, if there is none, of the code that it
+    called."""
     for frame in reversed(frames):
         return user_site(frames) or Site(frame.filename, frame.lineno or 0)
     return None
 
 
 def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
-    """The innermost line of a stack that the user wrote herself."""
+    """Return the innermost line of a stack that the user wrote."""
     for frame in reversed(frames):
         if not frame.filename.startswith(("<", _OURS, *_LIBRARIES)):
             return Site(frame.filename, frame.lineno or 0)
@@ -73,7 +74,7 @@ def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
 
 
 class Located(Protocol):
-    """An object that an error names, with the line where it was written."""
+    """An object that an error message names, with the line where it was written."""
 
     @property
     def site(self) -> Site: ...
@@ -84,8 +85,8 @@ class Located(Protocol):
 def user_error(
     ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
 ) -> RheosError:
-    """Return the error that the user's function raised, with the user's line, the record and the
-    key."""
+    """Return an error with the user's line, the record and the key, for an exception that the user's
+    function raised."""
     frames = _user_frames(error)
     site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)
@@ -115,14 +116,16 @@ def user_error(
 
 
 def is_single(given: Any) -> bool:
-    """Whether this is one thing, also where Python could take it apart, and no iterable of records."""
+    """Return whether this is a single record, even if Python could iterate over it, and no iterable of
+    records."""
     if isinstance(given, str | bytes | dict | Row) or hasattr(given, "_fields"):
         return True
     return dataclasses.is_dataclass(given) or not hasattr(given, "__iter__")
 
 
 def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = None) -> RheosError:
-    """The function gave a single thing where its outputs are expected."""
+    """Return the error for a function that returned a single value where an iterable of records is
+    expected."""
     return UserFunctionError(
         f"the function returned {type(given).__name__}, but must yield its outputs: {shown(given)}",
         site=ctx.site,
@@ -136,7 +139,7 @@ def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = No
 def wrong_type(
     ctx: OperatorContext, mismatch: TypeMismatch, *, record: Any = None, key: Any = None
 ) -> RheosError:
-    """An output does not have the declared type."""
+    """Return the error for a record that does not have the declared type."""
     return UserFunctionError(
         f"the function returned an invalid output: {mismatch}",
         site=ctx.site,
@@ -149,7 +152,8 @@ def wrong_type(
 
 
 def _awaited(given: Any) -> str | None:
-    """Return what to do about a coroutine that was given. It is closed, as nobody will await it."""
+    """Return a hint if the function returned a coroutine, and close the coroutine, which nobody will
+    await."""
     if not inspect.iscoroutine(given):
         return None
     given.close()
@@ -159,8 +163,9 @@ def _awaited(given: Any) -> str | None:
 def check_kept(
     ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array, record: Callable[[int], Any]
 ) -> None:
-    """A function gave the column that event time came from no other values; `record` says what it was
-    given for one. Event times are milliseconds: what it does to smaller parts does not count."""
+    """Raise an error if a function changed the column from which event time was taken. `record` returns
+    the function's input at a position. Event times have ms, so changes of smaller fractions are
+    permitted."""
     if after.equals(before):
         return
     if pa.types.is_timestamp(before.type):
@@ -197,7 +202,7 @@ class Hidden(NamedTuple):
         return cls(*(hidden_column(batch, name) for name in (TS, WM, SWM)))
 
     def at(self, rows: Any) -> Hidden:
-        """Return the columns of some rows, by their positions or as a slice."""
+        """Return the hidden columns of some rows, given by positions or as a slice."""
         return Hidden(*(None if column is None else column[rows] for column in self))
 
 
@@ -207,8 +212,8 @@ NOTHING_HIDDEN = Hidden()
 def with_hidden(batch: Batch, schema: pa.Schema, hidden: Hidden) -> Batch:
     """Return the batch with the hidden columns that `schema` has.
 
-    Without marks, the rows have the least watermark. If `hidden` does not have what the stream had
-    reached, rows are sent as the watermark advances: it was just before the timestamp of each.
+    Without marks, the rows have the least watermark. If `hidden.reached` is None, rows are emitted as
+    the watermark advances: their stream watermark is then just before each row's timestamp.
     """
     timestamps, watermarks, reached = hidden
     columns = list(batch.columns)

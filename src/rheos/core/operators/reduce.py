@@ -59,7 +59,8 @@ class ReduceSpec(KeySpec):
         return {REDUCED: keyed_shape(ports[0], Holds.VALUE, self._shape(ports[0].schema))}
 
     def _shape(self, schema: pa.Schema) -> TypeShape:
-        """Records without a class are pickled as light rows, which know their columns."""
+        """Return the shape of the combined record. Without a class, records are pickled as light rows,
+        which know their columns."""
         if self.record is not None:
             return type_shape(REDUCED, self.record)
         fields = [
@@ -79,8 +80,7 @@ class ReduceSpec(KeySpec):
 
 
 class ReduceOperator(KeyedStateOperator):
-    """An operator whose state is the combined record of each key. It emits a key's first record
-    unchanged.
+    """Keeps the combined record of each key as state. It emits a key's first record unchanged.
 
     The function may change its first argument and return it.
     """
@@ -115,7 +115,7 @@ class ReduceOperator(KeyedStateOperator):
         self.backend.prepare(keys)
         values, fetch, add = self._state.values, self._state.fetch, self._made.add
         fn, record_type = self._fn, self._record or self._row
-        # What was begun is kept also where the function fails: the attempt ends there.
+        # If the function fails, the state keeps the records combined so far: the attempt ends anyway.
         self._state.dirty.update(keys)
         for key, row in zip(keys, rows, strict=True):
             before = values.get(key, ABSENT)
@@ -134,7 +134,8 @@ class ReduceOperator(KeyedStateOperator):
             add(combined)
 
     def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
-        """Return the function's result as a record of the stream. Raises UserFunctionError."""
+        """Return the function's result as a record of the stream. Raise UserFunctionError if it is not
+        one."""
         record = self._record
         if record is not None and isinstance(combined, record):
             return combined

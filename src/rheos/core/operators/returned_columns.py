@@ -11,12 +11,12 @@ from rheos.core.graph.types import canonical, describe
 from rheos.core.protocol.casts import cast_exactly
 
 Failed = Callable[[str, str | None], UserFunctionError]
-"""Makes the error of what happened, and of a hint."""
+"""Function that creates the error, from a message and a hint."""
 
 
 def given_columns(table: pa.Table, declared: pa.Schema, name: str, failed: Failed) -> list[pa.Array]:
-    """The declared columns, in their order, of the declared types. They come in any order, of these
-    types or of numbers that fit them. `name` is that of the function."""
+    """Return the columns in the declared order, with the declared types. The function may return them
+    in any order, with these types or with numbers that fit them. `name` is the function's."""
     missing = [name for name in declared.names if name not in table.column_names]
     extra = [name for name in table.column_names if name not in declared.names]
     if missing or extra:
@@ -52,7 +52,7 @@ def _column(column: pa.ChunkedArray, field: pa.Field, name: str, failed: Failed)
 
 
 def _may_become(given: pa.DataType, declared: pa.DataType) -> bool:
-    """Whether a cast only changes how values are held, and fails where one does not fit."""
+    """Return whether a cast only changes how values are stored, and fails if a value does not fit."""
     types = pa.types
     given, declared = canonical(given), canonical(declared)
 

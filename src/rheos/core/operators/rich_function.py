@@ -1,5 +1,5 @@
-"""What operators share around a plain function of the user: where it is a `RichFunction`, each subtask
-has a copy of its own, which is opened and closed with the operator."""
+"""Common part of operators that call a plain function. If it is a `RichFunction`, each subtask has its
+own copy and opens and closes it with the operator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.core.operators.runtime_context import RuntimeContext, opening
 
 
 class RichFunctionOperator(Operator):
-    """An operator that opens and closes the function, and passes it the event-time progress."""
+    """Opens and closes the function, and passes event-time progress to it."""
 
     def __init__(self, ctx: OperatorContext, fn: Any) -> None:
         super().__init__(ctx)
@@ -37,7 +37,7 @@ class RichFunctionOperator(Operator):
         self.close_function()
 
     def close_function(self) -> None:
-        """Raises what the function raises, once it was open."""
+        """Close the function if it is open, and raise the errors of its `close`."""
         if self._rich is not None and self._open:
             self._open = False
             call_user(self.ctx, self._rich.close)

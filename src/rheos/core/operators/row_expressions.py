@@ -1,9 +1,10 @@
-"""Expressions over the rows of batches: what operators share that compute some.
+"""Evaluation of expressions over the rows of batches, for all operators that do so.
 
-A row's result is the same in whatever company it travels. Polars takes a column of one value for a
-constant, and computes with constants in another way: `x / 3` is `x * (1 / 3)`, but not where `x` is one
-value alone. So it never computes with one: a batch of one row is given twice. So is every batch where
-expressions compute with the elements of lists, of which it may have a single one.
+The result for a row does not depend on the other rows of its batch. Polars treats a column of a single
+value as a constant, and computes differently with constants: `x / 3` becomes `x * (1 / 3)`, except if
+`x` is the single value. So Polars never receives a single row: a batch of one row is passed twice. If
+expressions compute with list elements, every batch is passed twice, because a list may have a single
+element.
 """
 
 from __future__ import annotations
@@ -31,26 +32,27 @@ _REFUSED = "refused: "
 
 
 def refusing(where: pl.Expr, text: str, kind: pl.DataType) -> pl.Expr:
-    """Return an expression that is null of a type. A row for which `where` is true ends the job with
-    `text`: the error and, after "; ", the hint."""
-    # A strict cast makes an expression of Polars fail on chosen rows.
+    """Return an expression of type `kind` that is null. If `where` is true for a row, the job fails
+    with `text`: the error message and, after "; ", the hint."""
+    # A strict cast is how a Polars expression can fail on chosen rows.
     return pl.when(where).then(pl.lit(_REFUSED + text)).cast(pl.Int64).cast(kind)
 
 
 def refusal(text: str, hint: str) -> pl.exceptions.ComputeError:
-    """Return the error for a row function that refuses its rows, with a message and a hint."""
+    """Return the error that a function of rows raises to reject them, with a message and a hint."""
     return pl.exceptions.ComputeError(f"{_REFUSED}{text}; {hint}")
 
 
 def refused(error: BaseException) -> tuple[str, str] | None:
-    """Return the message and the hint if an expression of `refusing`, or by `refusal`, has failed."""
+    """Return the message and the hint of an error from `refusing` or `refusal`; None for other
+    errors."""
     found = re.search(rf'{_REFUSED}(.+); (.+?)("\]|\n|$)', str(error))
     return None if found is None else (found[1], found[2])
 
 
 class RowExpressions:
-    """Row-separable expressions over batches of these visible columns. Only the columns that they read
-    go to Polars."""
+    """Row-separable expressions over batches with these visible columns. Polars receives only the
+    columns that they read."""
 
     def __init__(self, exprs: Sequence[pl.Expr], columns: pa.Schema) -> None:
         self._exprs = tuple(exprs)
@@ -61,13 +63,13 @@ class RowExpressions:
         """Per expression what Polars is given: one with exact decimals, or several of one that selects
         several columns."""
         computing = [expr for expr in self._exprs if computes(expr)]
-        # Batches of fewer rows are given twice.
+        # Batches with fewer rows are passed twice.
         self._enough_rows: float = 2 if computing else 0
         if any(computes_on_elements(expr, frame) for expr in computing):
             self._enough_rows = math.inf
 
     def values(self, batch: Batch) -> list[pl.Series]:
-        """One value of each expression for each row."""
+        """Return the values of each expression, one for each row."""
         return self._values(self._evaluated, batch)
 
     def _values(self, given: Sequence[Sequence[pl.Expr]], batch: Batch) -> list[pl.Series]:
@@ -79,7 +81,7 @@ class RowExpressions:
             read = batch.select(self._reads)
             frame = polars_frame(read if rows >= self._enough_rows else pa.concat_batches([read, read]))
         computed = frame.select(exprs).get_columns()
-        # Constants are one row long where nothing beside them is longer.
+        # A constant has one row unless a longer column is evaluated with it.
         return [
             series
             if len(series) == rows
@@ -97,8 +99,8 @@ class RowExpressions:
         what: str,
         uses: Callable[[pl.Series], object],
     ) -> RheosError:
-        """The error with the first record that fails, and the expression that fails on it. `uses` is
-        what is done with values; it may fail, too."""
+        """Return the error with the first record that fails, and the expression that fails on it.
+        `uses` is what the caller does with the values; it may fail, too."""
 
         def fails(exprs: Sequence[Sequence[pl.Expr]], rows: Batch) -> bool:
             try:

@@ -17,15 +17,15 @@ import pyarrow as pa
 
 
 def plain_type(type: pa.DataType) -> pa.DataType:
-    """Return the type of a column's values, also where they are in a dictionary."""
+    """Return the type of a column's values; for a dictionary, that of its values."""
     return type.value_type if pa.types.is_dictionary(type) else type
 
 
 def value_order(type: pa.DataType) -> Callable[[Any], Any]:
-    """Return what sorts the values of a column that are not null.
+    """Return a sort key for the non-null values of a column.
 
     Args:
-        type: Type of the column. Values of nested types are sorted by how they are written.
+        type: Type of the column. Values of nested types are sorted by their `repr`.
     """
     plain = plain_type(type)
     if pa.types.is_floating(plain):
@@ -34,7 +34,7 @@ def value_order(type: pa.DataType) -> Callable[[Any], Any]:
 
 
 def row_order(columns: pa.Schema) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
-    """Return what sorts rows by their columns, from first to last."""
+    """Return a sort key for rows: it compares their columns from first to last."""
     orders = [value_order(field.type) for field in columns]
 
     def order(row: Sequence[Any]) -> tuple[Any, ...]:
@@ -47,7 +47,7 @@ def row_order(columns: pa.Schema) -> Callable[[Sequence[Any]], tuple[Any, ...]]:
 
 
 def alike(one: Sequence[Any], other: Sequence[Any]) -> bool:
-    """Whether two rows of a table are equal, where NaN is equal to itself."""
+    """Return whether two rows of a table are equal. NaN equals itself."""
     return one == other or all(
         left == right or repr(left) == repr(right) for left, right in zip(one, other, strict=True)
     )

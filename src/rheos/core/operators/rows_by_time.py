@@ -1,15 +1,15 @@
-"""`order="event_time"`: rows wait until the watermark has passed them, then come in that order.
+"""`order="event_time"`: rows are buffered until the watermark has passed them, then delivered in order.
 
-The order is by event time; rows of one time by port, and of one port by the whole row, column by
-column. Event-time timers stand in the same order: one at T fires after all rows at or before T and
-before all later ones. So what a key's function sees depends on the data alone.
+The order is by event time. Rows of the same time are ordered by port, and those of one port by the
+whole row, column by column. Event-time timers follow the same order: a timer at T fires after all rows
+at or before T and before all later ones. So the calls for a key depend on the data alone.
 
-Late rows (`late`) do not come. They are counted, and go to the side output `late`; of two keyed ports
-to `late_left` and `late_right`.
+Late rows (`late`) are not delivered. They are counted, and emitted to the side output `late`, or to
+`late_left` and `late_right` if there are two keyed ports.
 
-A batch runtime has all rows before it delivers any, so it can do the same for functions that take
-them as they come: there no row is late, and rows of one time and port stay in the order of arrival. No
-watermark that such a function sees has passed the row it is called for.
+A batch runtime has all rows before it delivers any. It can therefore order rows by time for functions
+that take them in order of arrival. There no row is late, and rows of the same time and port stay in
+order of arrival. The watermark that such a function sees never exceeds the time of its row.
 
 ```python
 class Pauses(rh.KeyedProcessFunction):
@@ -86,7 +86,8 @@ def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
 
 
 def _states(port: int) -> tuple[str, str]:
-    """The names of its rows, and of how far they were taken."""
+    """Return the names of the two states of a port: its buffered rows, and the progress of its
+    delivery."""
     number = f" {port + 1}" if port else ""
     return HELD + number, HELD_WATERMARKS + number
 
@@ -96,10 +97,11 @@ def _keyed(ports: Sequence[PortType]) -> list[PortType]:
 
 
 class RowsByTime:
-    """The rows that wait in one subtask, of all its keyed ports; these are its first."""
+    """The buffered rows of one subtask, for all its keyed ports, which are its first ports."""
 
     def __init__(self, ctx: OperatorContext, *, keeps_late: bool = False) -> None:
-        """`keeps_late`: no row is late, and rows keep the watermark of their split."""
+        """Create an empty buffer. If `keeps_late`, no row is late, and rows keep the watermark of their
+        split."""
         self._ctx = ctx
         self.keeps_late = keeps_late
         self._ports = _keyed(ctx.ports)
@@ -117,8 +119,8 @@ class RowsByTime:
         """The watermark up to which rows were taken."""
 
     def in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
-        """The rows that may wait: those that are not late; emits the others. Raises InputError where
-        a key is null."""
+        """Return the rows that are not late, and emit the late ones. Raise InputError if a key is
+        null."""
         of = self._ports[port]
         refuse_null_keys(batch, of.keys, of.keyed_at)
         if self.keeps_late:
@@ -130,15 +132,15 @@ class RowsByTime:
         self._held[port].add(batch.select(self._columns[port]))
 
     def take(self, until_ms: int) -> list[tuple[int, Batch]]:
-        """The rows at or before the watermark `until_ms`, by port, each port's in their order. Ports
-        without any are left out."""
+        """Remove and return the rows at or before the watermark `until_ms`, sorted, for each port that
+        has any."""
         self.passed_ms = until_ms
         in_order = sort_by_time if self.keeps_late else sort_rows
         taken = ((port, held.take(until_ms)) for port, held in enumerate(self._held))
         return [(port, in_order(due, TS)) for port, due in taken if due is not None]
 
     def next_keys(self) -> None:
-        """All that waited was taken, and the watermark starts over."""
+        """Reset the watermark, after all buffered rows were taken."""
         self.passed_ms = MIN_TIMESTAMP_MS
 
     def restore(self, restored: Restored) -> None:

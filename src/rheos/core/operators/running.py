@@ -1,7 +1,8 @@
-"""Running aggregates per key: every row leaves at once, with its key's new values.
+"""Running aggregates per key: every row is emitted at once, with the new values of its key.
 
-Rows keep their order, and the input's columns pass through untouched; only the aggregates are made.
-The state is numpy arrays by key slot, of all keys or, with the backend rocksdb, of those seen lately.
+Rows keep their order, and the input's columns are passed on unchanged; only the aggregates are
+computed. The state is NumPy arrays, indexed by the slot of a key. They hold all keys or, with the
+backend rocksdb, the recently used ones.
 
 ```python
 check_example(
@@ -69,7 +70,8 @@ STATE = "running"
 
 @dataclass(frozen=True)
 class RunningSpec(KeySpec):
-    """Running aggregates per key (count, sum, min, max, mean): each row, with its key's new values."""
+    """Running aggregates per key (count, sum, min, max, mean): adds its key's new values to each
+    row."""
 
     kind: ClassVar[str] = "running"
 
@@ -98,8 +100,8 @@ class RunningSpec(KeySpec):
 
 
 def running_schema(schema: pa.Schema, aggregates: Mapping[str, Agg]) -> pa.Schema:
-    """What leaves, of the visible columns that arrive: those that no aggregate replaces, then the
-    aggregates. Raises SchemaError."""
+    """Return the output columns for these visible input columns: first the columns that no aggregate
+    replaces, then the aggregates. Raise SchemaError if an aggregate does not fit its column."""
     kept = [field for field in schema if field.name not in aggregates]
     made = [pa.field(name, agg.result_type(schema)) for name, agg in aggregates.items()]
     return pa.schema(kept + made)
@@ -109,17 +111,17 @@ class RunningStateOperator(Operator):
     """Base of operators that keep cells of aggregates by key, in memory or on disk."""
 
     state: RunningState | DiskRunningState
-    """The one called STATE."""
+    """The state whose name is STATE."""
 
     def __init__(self, ctx: OperatorContext, states: Mapping[str, KeptAggregates]) -> None:
-        """`states` are all that it keeps, by their names."""
+        """Create the operator. `states` are all states that it keeps, by name."""
         super().__init__(ctx)
         self._kept = states
         self._keys = ctx.ports[0].keys
         self._make()
 
     def _make(self) -> None:
-        """New states, without any key."""
+        """Create the states, without any key."""
         ctx = self.ctx
         self._files: RunningFiles | None = None
         self._in_memory: dict[str, MemoryRunningState] = {}
@@ -178,7 +180,7 @@ class RunningStateOperator(Operator):
             self._files.close()
 
     def slots_of(self, batch: Batch) -> Slots:
-        """The slots of a batch's keys."""
+        """Return the slots of a batch's keys. Raise an error if a key is null."""
         try:
             return self.state.slots_of([batch.column(key) for key in self._keys])
         except NullKeyError as error:
@@ -221,7 +223,7 @@ class RunningStateOperator(Operator):
 
 
 class RunningOperator(RunningStateOperator):
-    """Adds aggregates so far to each row of a keyed stream."""
+    """Adds the running aggregates to each row of a keyed stream."""
 
     def __init__(self, ctx: OperatorContext, spec: RunningSpec) -> None:
         port = ctx.ports[0]

@@ -1,9 +1,9 @@
-"""The state of running aggregates on the local disk, with the keys seen lately in memory.
+"""The state of running aggregates on the local disk, with recently used keys in memory.
 
-Memory holds two generations of keys, each a `RunningState`. A key that the newer one lacks is taken
-over from the older, or else read from the database: all such keys of a batch at once. When the newer
-one is full, its changes are written to the database and it becomes the older: so what is dropped is
-what was not used for a whole generation, and nothing is ordered by use.
+Memory holds two generations of keys, each a `RunningState`. A key that the newer generation lacks is
+moved from the older one, or else read from the database, for all such keys of a batch at once. When the
+newer generation is full, its changes are written to the database and it becomes the older. So only keys
+that were not used for a whole generation are evicted, without keeping keys sorted by use.
 
 In the database each key has an entry with the packed parts of its cells: see
 `state.rocksdb.packed_entries`.
@@ -28,15 +28,15 @@ from rheos.core.state.slots import Slots
 
 _FEWEST_KEYS = 64
 
-# About what a key takes in memory: in the index, for each text in its key, for each part of a cell.
+# Approximate memory per key: in the index, for each string in its key, for each part of a cell.
 _KEY_BYTES = 110
 _TEXT_BYTES = 160
 _PART_BYTES = 16
 
 
 class DiskRunningState:
-    """Running state larger than memory: the interface is that of `RunningState`. What it has in memory
-    are the keys seen lately."""
+    """Running state larger than memory, with the interface of `RunningState`. The recently used keys
+    are in memory."""
 
     def __init__(
         self, of: KeptAggregates, *, name: str, groups: range, max_parallelism: int, memory_bytes: int
@@ -64,8 +64,8 @@ class DiskRunningState:
         return len(self._newer) + len(self._older)
 
     def open(self, database: Database) -> bool:
-        """Goes on with what the database has of it. False where it has nothing, or not these columns:
-        then it is to be written anew."""
+        """Continue with the state in the database. Return False if it has none, or with other columns:
+        then the caller must write it with `write`."""
         found = PackedEntries.stored(database, self.name, len(self._of.keys))
         if found is None or found.columns != self._columns:
             return False
@@ -78,7 +78,7 @@ class DiskRunningState:
         return None if found is None else found.tables(database, self._groups)
 
     def write(self, database: Database, tables: Iterable[pa.Table]) -> None:
-        """Begins with these rows, in a database that has nothing of it."""
+        """Write these rows as the first state, to a database that has none."""
         self._database = database
         deciding = len(self._of.keys)
         self.entries = PackedEntries.declared(database, self.name, self._columns, deciding)
@@ -91,7 +91,8 @@ class DiskRunningState:
     # --- rows -------------------------------------------------------------------------------------
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each key, until the next call. Raises NullKeyError."""
+        """Return the slot of each key, valid until the next call. Raise NullKeyError if a key is
+        null."""
         if len(self._newer) >= self._most_keys:
             self.flush()
             self._older, self._newer = self._newer, self._make()
@@ -109,7 +110,7 @@ class DiskRunningState:
         return self._newer.value(name, at, kind)
 
     def _bring_in(self, slots: Ints) -> None:
-        """Gives new slots what their keys had."""
+        """Load the state of the keys of new slots."""
         keys = self._newer.keys(slots)
         if len(self._older):
             found = self._older.find(keys).astype(np.int64)
@@ -132,8 +133,8 @@ class DiskRunningState:
             self._newer.put(slots[among[there]], parts)
 
     def drop(self, gone: Callable[[Mapping[str, pa.Array]], npt.NDArray[np.bool_]]) -> None:
-        """Drops the keys whose parts say so, given those of many. In memory they stay, until others
-        take their place."""
+        """Delete the keys that `gone` selects; it receives the parts of many keys. In memory they
+        remain until other keys evict them."""
         self.flush()
         for table in self.entries.tables(self.database, self._groups):
             columns = {name: table.column(name).combine_chunks() for name in table.column_names}
@@ -143,7 +144,7 @@ class DiskRunningState:
                 self.entries.delete(self.database, keys, self._max_parallelism)
 
     def flush(self) -> None:
-        """Writes what has changed to the database. It stays in memory, too."""
+        """Write all changes to the database. The keys remain in memory."""
         changed = self._newer.changed()
         if not len(changed):
             return

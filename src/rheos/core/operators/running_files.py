@@ -1,7 +1,7 @@
-"""The database of an operator's running states: opened from the files of old subtasks, and given to
-snapshots as files.
+"""The database of an operator's running states: restored from the files of earlier subtasks, and stored
+in snapshots as files.
 
-Half of the memory is for the keys seen lately, the other for the database's buffers.
+Half of the memory is for recently used keys, the other half for the database's buffers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _VIEW_BYTES = 4 * MIB
 
 
 class RunningFiles:
-    """Of these states, which share the database."""
+    """Snapshots and restores the running states of one operator, which share a database."""
 
     def __init__(
         self,
@@ -40,8 +40,8 @@ class RunningFiles:
         writer: str,
         memory_bytes: int,
     ) -> None:
-        """`folder` is of this subtask of this operator alone; `writer` is what no other subtask in the
-        life of the job is called."""
+        """Create the files of a subtask. No other subtask or operator may use `folder`. `writer` is a
+        name that no other subtask has during the job."""
         self._of = states
         self._groups = groups
         self._folder = folder
@@ -60,7 +60,8 @@ class RunningFiles:
         }
 
     def open(self, sets: Sequence[RestoredFiles], tables: Mapping[str, Iterable[pa.Table]]) -> None:
-        """Begins with the key groups that the sets are taken for, or with the rows of tables."""
+        """Open the database, with the key groups for which the `sets` are restored, or with the rows of
+        `tables`."""
         database, names = open_sets(sets, self._folder, self._memory_bytes)
         self._database = database
         if all(state.open(database) for state in self.states.values()):
@@ -91,7 +92,7 @@ class RunningFiles:
         return self._files.snapshot(self.database)
 
     def savepoint(self) -> list[SnapshotPart]:
-        """All rows, right after the snapshot."""
+        """Return all rows as snapshot parts. Called right after `snapshot`."""
         view = _View(self._files.take(self.database)[0], self._of, self._groups)
         return [
             SnapshotPart(name, StateKind.KEYED, partial(view.tables, name), PartMode.FULL)
@@ -102,7 +103,8 @@ class RunningFiles:
 def tables_of_sets(
     sets: Sequence[RestoredFiles], states: Mapping[str, KeptAggregates], groups: range, folder: str
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of states in sets of files, for state that is kept in memory."""
+    """Yield the rows of states that were stored as files, with the state's name, for state that is kept
+    in memory."""
     database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
     try:
         for name, of in states.items():
@@ -115,7 +117,8 @@ def tables_of_sets(
 
 
 class _View:
-    """The rows at a snapshot, in a folder of hard links that goes with the last one who can read it."""
+    """The rows at the time of a snapshot, in a folder of hard links. The folder is deleted with its
+    last reader."""
 
     def __init__(self, folder: str, states: Mapping[str, KeptAggregates], groups: range) -> None:
         self._folder = folder
@@ -124,7 +127,8 @@ class _View:
         weakref.finalize(self, shutil.rmtree, folder, ignore_errors=True)
 
     def tables(self, name: str) -> Iterator[pa.Table]:
-        """Reads with a database of its own: it runs beside others, on any thread."""
+        """Yield the tables of a state. They are read from a separate database, so several reads may run
+        at a time, on any thread."""
         with closing(Database(self._folder, _VIEW_BYTES, read_only=True)) as database:
             found = PackedEntries.stored(database, name, len(self._states[name].keys))
             assert found is not None, "an opened state was declared"

@@ -1,6 +1,5 @@
-"""What the values of a column become of each key, row by row, where rows are also taken back: which are
-new or gone, and which is the least or the greatest.
-"""
+"""Values per key, row by row, when rows may also be retracted: values that are new or gone, and the
+least or greatest value."""
 
 from __future__ import annotations
 
@@ -20,7 +19,8 @@ from rheos.core.operators.running_values import by_rank, ranked
 
 @dataclass(frozen=True)
 class RowsWithValues:
-    """The rows of a batch that have a value, each with how often that is there then."""
+    """The rows of a batch that have a value. For each: how many rows of its key have that value after
+    it."""
 
     batch: Segments
     """All rows of the batch, by key."""
@@ -30,13 +30,14 @@ class RowsWithValues:
     """Keys of these rows. The fields below also refer to these rows."""
     values: pa.Array
     signs: Ints
-    """-1 where a row is taken back."""
+    """-1 for a retracted row, 1 for others."""
     counts: Ints
     pairs: Segments
-    """By key and value."""
+    """Segments of the rows by key and value."""
 
     def come_and_gone(self) -> Ints:
-        """For each row of the batch: 1 where a value is new to its key, -1 where it is gone."""
+        """Return for each row of the batch: 1 if its value is new to the key, -1 if its value is gone,
+        else 0."""
         changed = np.zeros(self.batch.rows, np.int64)
         new, gone = (self.signs > 0) & (self.counts == 1), (self.signs < 0) & (self.counts == 0)
         changed[self.places] = new.astype(np.int64) - gone
@@ -49,11 +50,12 @@ class RowsWithValues:
         *,
         greatest: bool,
     ) -> pa.Array:
-        """The best value of its key after each row of the batch. `before` has those of the keys of
-        the batch; `find` finds the best of keys but for some values, where the best one went.
+        """Return the best value of the key after each row of the batch. `before` has the best values of
+        the batch's keys. If a best value is gone, `find` searches the stored values of those keys for
+        the best one, except the given values.
 
-        Each value is there for spans of the key's rows: after each row the best of those whose spans
-        the row is in is wanted. Beside the values of the batch, that is the best of the others.
+        Each value exists for spans of the key's rows. The result after a row is the best value whose
+        span includes that row, or the best of the stored values that are not in the batch.
         """
         rows, keys = self.batch, len(before)
         key = np.repeat(np.arange(keys), rows.lengths)
@@ -86,7 +88,8 @@ class RowsWithValues:
         return by_rank(values, holder, rows.scatter(best))
 
     def _of_keys(self, keys: Ints, key: Ints) -> tuple[list[pa.Array], list[pa.Array]]:
-        """These keys, and the rows of them with their values; `key` says whose each row is."""
+        """Return these keys, and the rows of these keys with their values. `key` is the key of each
+        row."""
         of = np.flatnonzero(np.isin(key, keys))
         first = of[np.unique(key[of], return_index=True)[1]]
         columns = [*self.keys, self.values]
@@ -97,8 +100,9 @@ class RowsWithValues:
 
 
 def least_over(begins: Ints, ends: Ints, numbers: Ints, size: int, nothing: int) -> Ints:
-    """For each place below `size` the least of the numbers whose span it is in; `nothing` where it is
-    in none. Spans of one length, a power of two, are halved together, the longest first."""
+    """Return, for each place below `size`, the least number whose span includes it, or `nothing` if no
+    span does. Two spans whose length is a power of two cover each span. Spans of one length are halved
+    together, the longest first."""
     lengths = ends - begins
     begins, ends, numbers, lengths = (each[lengths > 0] for each in (begins, ends, numbers, lengths))
     least = np.full(size, nothing)
@@ -117,7 +121,8 @@ def least_over(begins: Ints, ends: Ints, numbers: Ints, size: int, nothing: int)
 
 @dataclass(frozen=True)
 class GivenExtreme(Agg):
-    """A running extreme that is found elsewhere: the state has the last one that was given."""
+    """A running extreme that another step computes: the state keeps the latest value that it
+    received."""
 
     of: Min | Max | None = None
     kind: ClassVar[str] = "given"
@@ -139,7 +144,7 @@ class GivenExtreme(Agg):
 
 
 class _GivenCell(Cell):
-    """Keeps what is given as the cell of the extreme does."""
+    """Stores the received values in the form of the extreme's own cell."""
 
     def __init__(self, kept: Cell) -> None:
         self._kept = kept

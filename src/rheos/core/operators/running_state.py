@@ -1,9 +1,10 @@
-"""The state of running aggregates: the keys seen, a cell of each aggregate for each, and what changed.
+"""The state of running aggregates: the keys seen so far, a cell per key and aggregate, and the changed
+keys.
 
 In a snapshot it is a table with a row per key: `key_group`, the key columns as `key.<name>`, and the
-parts of the cells as `agg.<aggregate>.<part>`. A delta has the rows of the keys that have changed, as
-they are now, and so is an upsert. Further columns of a key, such as a value that a key has, do not
-decide the key group.
+parts of the cells as `agg.<aggregate>.<part>`. A delta has the current rows of the keys that have
+changed, so it is an upsert. A key may have further columns, such as a value, that do not affect its key
+group.
 """
 
 from __future__ import annotations
@@ -35,52 +36,52 @@ from rheos.core.state.rocksdb.packed_entries import KEY
 from rheos.core.state.slots import Slots
 
 ONE_BY_ONE_ROWS = 96
-"""Up to so many rows are taken in one by one (measured: half a microsecond a row and aggregate, against
-70 for the calls of numpy that take in a batch)."""
+"""Maximum number of rows that are processed one by one. (Measured: 0.5 µs per row and aggregate,
+against 70 µs for the NumPy calls that process a batch.)"""
 _FEWEST = 1024
-"""Fewer keys than that are not worth being forgotten."""
+"""Minimum number of known keys before any are forgotten."""
 
 AGG = "agg."
 PIECE_ROWS = 1 << 19
-"""Of a table of a snapshot: so many are sorted within the processor's cache, and none is large beside
-the state."""
+"""Number of rows in each table of a snapshot. So many rows are sorted within the processor's cache, and
+a table is small compared with the state."""
 
 
 @dataclass(frozen=True)
 class KeptAggregates:
-    """What a running state is of."""
+    """What a running state keeps: its keys and its aggregates."""
 
     schema: pa.Schema
-    """Has the columns that the aggregates read, and the keys."""
+    """Schema with the key columns and the columns that the aggregates read."""
     keys: tuple[str, ...]
     aggregates: Mapping[str, Agg]
     counted_by: str | None = None
-    """The aggregate that counts a key's rows, where rows are taken back."""
+    """Name of the aggregate that counts a key's rows; None if no rows are retracted."""
     within: tuple[str, ...] = ()
-    """Columns of the key that do not decide its key group."""
+    """Columns of the key that do not affect its key group."""
 
     @property
     def all_keys(self) -> tuple[str, ...]:
         return (*self.keys, *self.within)
 
     def groups(self, keys: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[np.uint16]:
-        """The key groups of whole keys."""
+        """Return the key groups of keys that have all their columns."""
         return groups_of_columns(keys[: len(self.keys)], max_parallelism)
 
 
 @dataclass(frozen=True, slots=True)
 class FrozenRows:
-    """The rows of some keys, which no longer change."""
+    """A copy of the rows of some keys, which no longer changes."""
 
     of: KeptAggregates
     rows: int
     keys: Sequence[pa.ChunkedArray]
-    """By slot."""
+    """Key columns, indexed by slot."""
     at: At
     parts: Mapping[str, Frozen]
 
     def columns(self) -> dict[str, pa.Array]:
-        """The columns but for the key group, in the order of the slots."""
+        """Return all columns except the key group, in the order of the slots."""
         if isinstance(self.at, slice):
             keys = [column.combine_chunks() for column in self.keys]
         else:
@@ -90,8 +91,8 @@ class FrozenRows:
         return named | {name: part() for name, part in self.parts.items()}
 
     def tables(self, max_parallelism: int) -> pa.Table | Iterator[pa.Table]:
-        """The rows as a snapshot holds them, in tables of `PIECE_ROWS`: each by key group, and as the
-        rows came within it."""
+        """Return the rows as a snapshot stores them, in tables of `PIECE_ROWS`. Each table is sorted by
+        key group; within a group the rows keep their order."""
         columns = self.columns()
         if self.rows <= PIECE_ROWS:
             return self._table(columns, max_parallelism)
@@ -105,7 +106,7 @@ class FrozenRows:
 
     def _table(self, columns: Mapping[str, pa.Array], max_parallelism: int) -> pa.Table:
         groups = self.of.groups([columns[KEY + name] for name in self.of.keys], max_parallelism)
-        # Numbers of 16 bits are sorted by counting; to sort by key, too, would take ten times as long.
+        # Numbers of 16 bits are sorted by counting; sorting by key, too, would take ten times as long.
         order = pa.array(np.argsort(groups, kind="stable"))
         return pa.table({"key_group": pa.array(groups)} | dict(columns)).take(order)
 
@@ -122,7 +123,7 @@ class RunningState:
         self._begin()
 
     def _begin(self) -> None:
-        """No key is known."""
+        """Start without any key."""
         of = self._of
         self._index = KeyIndex([of.schema.field(key).type for key in of.all_keys])
         self._cells = {name: _cell(agg, of.schema) for name, agg in of.aggregates.items()}
@@ -134,7 +135,8 @@ class RunningState:
         return len(self._index)
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each key; new ones begin with nothing. Raises NullKeyError."""
+        """Return the slot of each key; the cells of new keys are empty. Raise NullKeyError if a key is
+        null."""
         known = len(self._index)
         slots = self._index.lookup_or_add(columns)
         size = len(self._index)
@@ -146,7 +148,8 @@ class RunningState:
         return slots
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """Process a batch, and return the aggregates after each of its rows. Raises SumTooLarge."""
+        """Process a batch, and return the aggregates after each of its rows. Raise SumTooLarge if a sum
+        does not fit its type."""
         counter = self._counted_by
         if counter is None and batch.num_rows <= ONE_BY_ONE_ROWS:
             return self._run_few(slots, batch)
@@ -176,8 +179,8 @@ class RunningState:
         return made
 
     def _run_few(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """What the calls of numpy cost does not depend on how many rows there are: few of them are
-        taken in one by one, where the cells can."""
+        """Process a few rows one by one, if the cells support it. NumPy calls cost the same for any
+        number of rows."""
         each: list[int] = slots.tolist()
         for slot in each:
             self._changed[slot] = True
@@ -203,15 +206,16 @@ class RunningState:
             raise error.of(column or "") from None
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each key, -1 where it is not known."""
+        """Return the slot of each key, or -1 if the key is unknown."""
         return self._index.find(columns)
 
     def changed(self) -> Ints:
-        """The slots that have changed since `settle`."""
+        """Return the slots that have changed since `settle`."""
         return np.flatnonzero(self._changed[: len(self._index)])
 
     def there(self, at: Ints | None = None) -> Ints | None:
-        """Of these slots, or of all, those of keys that have rows; None stands for all."""
+        """Return the slots whose keys have rows, from `at` or, if it is None, from all. None stands for
+        all slots."""
         counter = self._counted_by
         if counter is None:
             return at
@@ -225,22 +229,22 @@ class RunningState:
         return self._of.aggregates[name].running_value(parts, kind)
 
     def keep(self, at: Ints) -> None:
-        """Forgets all keys but those of these slots; they have new ones."""
+        """Forget all keys except those of these slots, which get new slots."""
         rows = self.freeze(at)
         self._begin()
         self.thaw(pa.table(rows.columns()))
 
     def settle(self) -> None:
-        """From now on nothing has changed."""
+        """Mark all slots as unchanged."""
         self._changed[:] = False
 
     def keys(self, at: Ints) -> list[pa.Array]:
-        """The keys of these slots."""
+        """Return the keys of these slots."""
         indices = pa.array(at)
         return [column.take(indices).combine_chunks() for column in self._index.freeze()]
 
     def put(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
-        """Puts the parts of cells, named as in a table, in the place of what these slots had."""
+        """Replace the cells of these slots by `parts`, which are named as in a table."""
         for name, cell in self._cells.items():
             prefix = f"{AGG}{name}."
             mine = {
@@ -251,7 +255,7 @@ class RunningState:
             cell.thaw(slots, mine)
 
     def freeze(self, at: Ints | None = None) -> FrozenRows:
-        """The rows of these slots, or of all."""
+        """Return a frozen copy of the rows of these slots, or of all."""
         size = len(self._index)
         which: At = slice(0, size) if at is None else at
         parts = {
@@ -263,7 +267,8 @@ class RunningState:
         return FrozenRows(self._of, rows, self._index.freeze(), which, parts)
 
     def thaw(self, table: pa.Table) -> None:
-        """Takes rows up, in the place of what their keys had. Raises UnrestorableError."""
+        """Insert the rows of a table, replacing those of the same keys. Raise UnrestorableError if a
+        part does not fit its aggregate."""
         if table.num_rows == 0:
             return
         columns = {name: table.column(name).combine_chunks() for name in table.column_names}
@@ -282,7 +287,7 @@ class RunningState:
                 for column, values in columns.items()
                 if column.rpartition(".")[0] == AGG + name
             }
-            # An aggregate that the program did not have before starts from nothing.
+            # An aggregate that is new in the program starts empty.
             if not parts:
                 continue
             try:
@@ -295,7 +300,7 @@ class RunningState:
 
 
 class MemoryRunningState(RunningState):
-    """Running state that fits in memory. Its snapshots hold what has changed."""
+    """Running state that fits in memory. A snapshot contains the changes since the one before."""
 
     def __init__(self, of: KeptAggregates, *, name: str, max_parallelism: int) -> None:
         super().__init__(of)
@@ -304,7 +309,7 @@ class MemoryRunningState(RunningState):
         self._chain = DeltaChain()
 
     def force_full(self) -> None:
-        """The next snapshot is to hold all rows."""
+        """Make the next snapshot contain all rows."""
         self._chain.force_full()
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
@@ -330,7 +335,7 @@ class MemoryRunningState(RunningState):
         return self._part(frozen, mode)
 
     def savepoint(self, snapshot: SnapshotPart) -> SnapshotPart:
-        """All rows, right after the snapshot."""
+        """Return a part with all rows. Called right after `snapshot`, with its result."""
         if snapshot.mode is PartMode.FULL:
             return snapshot
         return self._part(self.freeze(self.there()), PartMode.FULL)
@@ -340,7 +345,7 @@ class MemoryRunningState(RunningState):
 
 
 def _nothing(cell: Cell) -> dict[str, pa.Array]:
-    """The parts of a key that has had no row."""
+    """Return the parts of a key without any row."""
     cell.grow(1)
     return {name: part() for name, part in cell.freeze(np.zeros(1, np.int64)).items()}
 
@@ -356,10 +361,11 @@ def _cell(agg: Agg, schema: pa.Schema) -> Cell:
 def running_shape(
     port: PortType, aggregates: Mapping[str, Agg], schema: pa.Schema, *, retracts: bool = False
 ) -> StateShape:
-    """Return what state of these aggregates over columns of `schema` is, by the key of the port.
+    """Return the shape of a state with these aggregates over columns of `schema`, by the key of the
+    port.
 
-    An aggregate that is new starts from nothing, so none is required; unless its input `retracts`: it
-    cannot take out rows that it has not counted.
+    Restored state may lack an aggregate, which then starts empty. If the input `retracts`, every
+    aggregate is required: it could not subtract rows that it has not counted.
     """
     fields = []
     for name, agg in aggregates.items():

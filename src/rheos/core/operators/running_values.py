@@ -1,7 +1,8 @@
-"""Values by key, and how often each is there: running state with the values as the last column of its
-keys. Of a key it finds the least value, or the greatest.
+"""Values per key, with the number of their rows: running state whose last key column is the value. It
+finds the least or greatest value of a key.
 
-In memory all values are looked through, as an array; on disk they lie in their order, and few are read.
+In memory, a search scans the array of all values. On disk the values are sorted, and a search reads few
+of them.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class MemoryValues(MemoryRunningState):
         return slots
 
     def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
-        """Of each of the keys, which are different ones, the best value that is there; null where none
-        is. `others` are keys with values that are left out."""
+        """Return, for each of the distinct `keys`, its best value that has rows; null if it has none.
+        `others` are combinations of key and value to ignore."""
         place = np.full(len(self._owners), -1)
         place[self._owners.find(keys)] = np.arange(len(keys[0]))
         of = place[self._owner.values[: self._owned]]
@@ -58,7 +59,7 @@ class MemoryValues(MemoryRunningState):
 
 class DiskValues(DiskRunningState):
     def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
-        """As in memory."""
+        """Return the best value of each key, as `MemoryValues.best` does."""
         self.flush()
         left_out = {*self.entries.places(others, self._max_parallelism).to_pylist()}
         starts = self.entries.places(keys, self._max_parallelism)
@@ -74,8 +75,8 @@ class DiskValues(DiskRunningState):
 
 
 def ranked(values: pa.Array, *, greatest: bool) -> tuple[Ints, Ints]:
-    """The rank of each value, the best ones first and nulls last; and where one of each rank is. A NaN
-    is the greatest number."""
+    """Return the rank of each value, best first and nulls last, and the position of one value of each
+    rank. NaN is the greatest number."""
     order = "descending" if greatest else "ascending"
     ranks: Ints = pc.rank(values, sort_keys=order, tiebreaker="dense").to_numpy().astype(np.int64) - 1
     if greatest and pa.types.is_floating(values.type):
@@ -89,7 +90,7 @@ def ranked(values: pa.Array, *, greatest: bool) -> tuple[Ints, Ints]:
 
 
 def by_rank(values: pa.Array, holder: Ints, ranks: Ints) -> pa.Array:
-    """The values of these ranks; null where a rank is that of none."""
+    """Return the values of these ranks; null for a rank that no value has."""
     none = ranks >= len(holder)
     places = np.append(holder, 0)[np.where(none, len(holder), ranks)]
     return values.take(pa.array(places, mask=none))

@@ -1,4 +1,5 @@
-"""What a function of the user is handed when it is opened: where it runs, and what it counts with."""
+"""The context that a user's function receives in `open`: where it runs, its parameters and its
+metrics."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ _NAME = re.compile(r"[^\s/]+")
 
 
 class Counter:
-    """A count that is reported with the operator's progress, summed over its subtasks and attempts:
-    rows that are processed again after a failure count once."""
+    """A count that is reported with the operator's progress, summed over its subtasks and attempts.
+    Rows that are processed again after a failure count once."""
 
     __slots__ = ("_counts", "_name")
 
@@ -32,7 +33,8 @@ class Counter:
         counts.setdefault(name, 0)
 
     def add(self, by: int = 1) -> None:
-        """Raises ProgramError for what is no whole number, or beyond what can be stored."""
+        """Add a whole number. Raise ProgramError if it is none, or if the count exceeds what can be
+        stored."""
         if by.__class__ is not int or not -MOST_INT <= self._counts[self._name] + by <= MOST_INT:
             by = self._whole(by)
         self._counts[self._name] += by
@@ -52,8 +54,8 @@ class Counter:
 
 
 class Accumulator:
-    """Numbers that are added up over all subtasks and attempts, like a counter: how many, their sum,
-    the least and the most."""
+    """Statistics of numbers over all subtasks and attempts: their count, sum, least and greatest. Like
+    a counter, it counts rows that are processed again once."""
 
     __slots__ = ("_least", "_most", "_n", "_total")
 
@@ -64,7 +66,7 @@ class Accumulator:
         self._most: int | float | None = None
 
     def add(self, value: int | float) -> None:
-        """Raises ProgramError for what is no finite number."""
+        """Add a number. Raise ProgramError if it is not a finite number."""
         if (value.__class__ is not float and value.__class__ is not int) or not -9e18 < value < 9e18:
             value = _finite(value)
         if self._least is None or self._most is None:
@@ -83,7 +85,7 @@ class Accumulator:
 
 
 class Distribution(Accumulator):
-    """An accumulator that also knows how its numbers lie: their quantiles, within 3 %."""
+    """An accumulator that also estimates quantiles of its numbers, within 3 %."""
 
     __slots__ = ("_buckets",)
 
@@ -105,7 +107,7 @@ A = TypeVar("A", bound=Accumulator)
 
 
 class RuntimeContext:
-    """Where a function runs, and what it may use. It is handed to `open`, and may be kept.
+    """Where a function runs, and what it may use. `open` receives it and may keep it.
 
     ```python
     class Score(rh.RichFunction):
@@ -125,12 +127,12 @@ class RuntimeContext:
 
     @property
     def subtask(self) -> int:
-        """Its number among those of the operator, from 0."""
+        """Return the number of this subtask among those of the operator, from 0."""
         return self._ctx.subtask
 
     @property
     def parallelism(self) -> int:
-        """In how many subtasks the operator has rows."""
+        """Return the number of subtasks in which the operator has rows."""
         return self._ctx.parallelism
 
     @property
@@ -148,12 +150,13 @@ class RuntimeContext:
 
     @property
     def operator(self) -> str:
-        """The operator's name."""
+        """Return the operator's name."""
         return self._ctx.name
 
     @property
     def parameters(self) -> Parameters:
-        """Those of the job: `rh.Environment(parameters={...})`, `rheos run --param name=value`."""
+        """Return the job's parameters: `rh.Environment(parameters={...})`, `rheos run --param
+        name=value`."""
         return self._ctx.program.parameters
 
     def counter(self, name: str) -> Counter:
@@ -230,7 +233,8 @@ class RuntimeContext:
 
 
 def _finite(value: Any) -> int | float:
-    """Of any kind of number one that can be stored."""
+    """Return the value as an int or float that can be stored. Raise ProgramError if it is not a finite
+    number."""
     try:
         if isinstance(value, Integral) and abs(int(value)) <= MOST_INT:
             return int(value)
@@ -253,7 +257,7 @@ def _checked(name: str) -> str:
 
 
 def read_gauge(ctx: OperatorContext, name: str, read: Callable[[], float]) -> float:
-    """Return the value of a gauge. Raises an error if the user's function fails or its result is
+    """Return the value of a gauge. Raise an error if the user's function fails or its result is
     invalid."""
     try:
         return float(read())
@@ -263,7 +267,7 @@ def read_gauge(ctx: OperatorContext, name: str, read: Callable[[], float]) -> fl
 
 
 def opening(fn: Any, runtime: RuntimeContext) -> Callable[[], Any]:
-    """The call of a function's `open`, which takes the context or nothing."""
+    """Return a call of the function's `open`, which takes the context or no argument."""
     if inspect.signature(fn.open).parameters:
         return lambda: fn.open(runtime)
     plain: Callable[[], Any] = fn.open

@@ -1,6 +1,6 @@
-"""What state the operators of a plan keep, made from what the program says of them.
+"""The shapes of the state that the operators of a plan keep, from the operators' specs.
 
-The names are those of the parts that the operators' snapshots give.
+The names are those of the parts in the operators' snapshots.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ States = dict[str, StateShape]
 
 
 class OperatorPlan(Protocol):
-    """What is asked of a planned operator."""
+    """What this module needs of a planned operator."""
 
     @property
     def id(self) -> OperatorId: ...
@@ -32,9 +32,9 @@ class OperatorPlan(Protocol):
 
 
 def state_shapes(operators: Iterable[OperatorPlan]) -> dict[OperatorId, States]:
-    """By operator and state; operators without state are not in it.
+    """Return the shapes by operator and state, without operators that have no state.
 
-    Raises SchemaError, with its place, where a declared state cannot be stored.
+    Raise SchemaError, with the operator's site, if a declared state cannot be stored.
     """
     found = {}
     for operator in operators:

@@ -52,8 +52,8 @@ def kept_type(kind: pa.DataType) -> pa.DataType:
 
 @dataclass(frozen=True)
 class SignedSum(Agg):
-    """The sum of what `signed` returned. Its running values are float64, int64, or decimals if some sum
-    is beyond 64 bits."""
+    """The sum of the values that `signed` returned. Its running values are float64 or int64, or
+    decimals if a sum exceeds 64 bits."""
 
     kind: ClassVar[str] = "sum"
 
@@ -73,7 +73,7 @@ class SignedSum(Agg):
 
 
 class _SignedCell(DecimalSumCell):
-    """Decimal sums of up to 38 digits. Sums of integers are int64 while all of a batch fit."""
+    """Decimal sums of up to 38 digits. Sums of integers are int64 if all sums of a batch fit."""
 
     def __init__(self, kind: pa.DataType) -> None:
         self._integers = not pa.types.is_decimal(kind)
@@ -88,7 +88,8 @@ class _SignedCell(DecimalSumCell):
 
 
 def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the sums, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
+    """Return the sums, for values of type `kind`; null where `counts` is 0. Raise SumTooLarge if a sum
+    does not fit."""
     made = summed_type(kind)
     if pa.types.is_floating(made):
         return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, made))
@@ -103,7 +104,8 @@ def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Ar
 
 
 def mean_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the means, of values of type `kind`; null where nothing counts. Raises SumTooLarge."""
+    """Return the means, for values of type `kind`; null where `counts` is 0. Raise SumTooLarge if a
+    mean does not fit."""
     none, of = _nothing(counts), counts.to_numpy(zero_copy_only=False)
     if pa.types.is_floating(total.type):
         sums = total.fill_null(0).to_numpy(zero_copy_only=False)

@@ -1,8 +1,8 @@
-"""An expression's value for one row, in Python: for what is asked a row at a time.
+"""Evaluation of an expression for a single row, in Python.
 
-Polars takes about 150 µs to compute anything for a single row. So what a condition is mostly made of
-(comparisons, logic, arithmetic of 64 bits, what is null) is computed here, by functions that are put
-together once and mean what Polars means; any other part of an expression is given to Polars.
+Polars takes about 150 µs to compute anything for a single row. So this module computes the common parts
+of conditions itself: comparisons, logic, 64-bit arithmetic and null checks. It composes them once from
+Python functions with the semantics of Polars. Polars evaluates every other part of an expression.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from rheos.core.graph.exact_decimals import exact_one
 from rheos.core.graph.expression_trees import Tree, expression_of, is_constant, tree_of, types_of
 
 Values: TypeAlias = Mapping[str, Any]
-"""By column."""
+"""Values of a row, by column."""
 Compute: TypeAlias = Callable[[Values], Any]
 
 _ORDERED = (pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.String, pl.Boolean, pl.Datetime, pl.Date)
@@ -55,7 +55,7 @@ class SingleRow:
         return self._by_polars(expression_of(tree)) if known is None else known
 
     def _known(self, tree: Tree) -> Compute | None:
-        """None: Polars computes it."""
+        """Return a Python function for the expression; None if Polars has to evaluate it."""
         match tree:
             case {"Column": name}:
                 return operator.itemgetter(name)
@@ -126,7 +126,7 @@ class SingleRow:
         expr = exact_one(expr, self._frame)
 
         def value(values: Values) -> Any:
-            # Twice, as Polars computes with a single value in another way.
+            # Passed twice, because Polars computes differently with a single value.
             frame = pl.DataFrame({name: [values[name]] * 2 for name in reads}, schema=reads)
             return frame.select(expr.alias("value")).item(0, 0)
 
@@ -145,7 +145,8 @@ def _of_both(compute: Callable[[Any, Any], Any], one: Compute, other: Compute) -
 
 
 def _logic(one: Compute, other: Compute, *, decides: bool) -> Compute:
-    """AND and OR: a side that `decides` does so whatever the other is, also where that is null."""
+    """Return AND or OR of two conditions. A side equal to `decides` determines the result, even if the
+    other side is null."""
 
     def value(values: Values) -> Any:
         left = one(values)
@@ -160,7 +161,7 @@ def _logic(one: Compute, other: Compute, *, decides: bool) -> Compute:
 
 
 def _of_floats(compare: Callable[[Any, Any], bool]) -> Callable[[float, float], bool]:
-    """NaN is equal to itself, and more than any other."""
+    """Return the comparison for floats: NaN equals itself, and is greater than any other number."""
 
     def compared(one: float, other: float) -> bool:
         nans = one != one, other != other
@@ -170,7 +171,7 @@ def _of_floats(compare: Callable[[Any, Any], bool]) -> Callable[[float, float], 
 
 
 def _wrapped(compute: Callable[[int, int], int]) -> Callable[[int, int], int]:
-    """In 64 bits."""
+    """Return the computation with 64-bit overflow."""
     return lambda one, other: (compute(one, other) + _HALF) % (2 * _HALF) - _HALF
 
 

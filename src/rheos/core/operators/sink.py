@@ -1,4 +1,5 @@
-"""The end of a stream: rows go to a sink's writer, and what a checkpoint holds is then committed.
+"""The end of a stream: rows are passed to a sink's writer, and staged rows are committed with their
+checkpoint.
 
 ```python
 def build(env):
@@ -60,7 +61,7 @@ class SinkSpec(RowSpec):
 
 
 class SinkOperator(CommittingOperator):
-    """Writes the visible columns. Each checkpoint stages what was written since the last one."""
+    """Writes the visible columns. Each checkpoint stages the rows written since the previous one."""
 
     def __init__(self, ctx: OperatorContext, spec: SinkSpec) -> None:
         super().__init__(ctx)
@@ -104,7 +105,7 @@ class SinkOperator(CommittingOperator):
 
     def commit(self, committables: list[bytes]) -> None:
         if self._committer is None or self.published_by_driver or not committables:
-            return  # CP28: what the driver publishes was published before this was called.
+            return  # CP28: the driver had published it before this call.
         try:
             self._committer.commit(committables)
         except RheosError as error:

@@ -12,7 +12,8 @@ from rheos.core.protocol.elements import Batch, strip_hidden
 
 
 def sort_rows(batch: Batch, by: str) -> Batch:
-    """The rows sorted by the int64 column `by`, and those that tie by all their visible columns.
+    """Return the rows sorted by the int64 column `by`. Rows that tie are sorted by all their visible
+    columns.
 
     Nulls come last, -0.0 before 0.0, and NaN after all numbers. Columns of nested types are compared by
     their encoding. Rows that still tie have the same visible columns.
@@ -22,7 +23,7 @@ def sort_rows(batch: Batch, by: str) -> Batch:
     in_order = first[order]
     same = in_order[:-1] == in_order[1:]
     if same.any():
-        # Only the rows that tie are compared in full; sorted, they fill the places that they had.
+        # Only rows that tie are compared in full. Sorted, they fill the same places.
         tied = np.concatenate([[False], same]) | np.concatenate([same, [False]])
         rows = order[tied]
         order[tied] = rows[_full_order(batch.take(pa.array(rows)), by)]
@@ -30,7 +31,7 @@ def sort_rows(batch: Batch, by: str) -> Batch:
 
 
 def sort_by_time(batch: Batch, by: str) -> Batch:
-    """The rows sorted by the int64 column `by`; those that tie stay as they are."""
+    """Return the rows sorted by the int64 column `by`; rows that tie keep their order."""
     stamps = batch.column(by).to_numpy()
     if bool(np.all(stamps[:-1] <= stamps[1:])):
         return batch
@@ -48,7 +49,7 @@ def _full_order(batch: Batch, by: str) -> np.ndarray[tuple[int], np.dtype[np.int
 
 
 def _sortable(column: pa.Array) -> pa.Array:
-    """A column in the same order, of a type and with values that Arrow sorts in a total one."""
+    """Return a column with the same order, in a type for which Arrow's sort is total."""
     kind = column.type
     if isinstance(kind, pa.BaseExtensionType):
         return _sortable(column.storage)
@@ -60,7 +61,7 @@ def _sortable(column: pa.Array) -> pa.Array:
         return column.view(pa.int64())
     if pa.types.is_floating(kind):
         bits = column.cast(pa.float64()).view(pa.int64()).fill_null(0).to_numpy()
-        # The bits of the negative numbers count down.
+        # The bits of negative numbers are in descending order.
         bits = np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
         return pa.array(bits, mask=column.is_null().to_numpy(zero_copy_only=False))
     if pa.types.is_nested(kind):

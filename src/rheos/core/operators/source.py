@@ -1,27 +1,27 @@
-"""The source operator: reads its share of the splits, stamps event time, generates watermarks.
+"""The source operator: reads its share of the splits, assigns event time, generates watermarks.
 
-Requirement: what a split's rows are stamped with depends on the split alone. `__ts` is the row's event
-time; `__wm` is the watermark that its split had reached just before it: the latest event time so far,
-less the bound and one. Neither depends on how rows are cut into batches, on the other splits or on the
-parallelism, and after a restore a split goes on where it was. `__swm`, the operator's own watermark
-just before the row, does depend on the other splits: it is what it would be if it were sent after each
-row.
+Requirement: the event time and split watermark of a row depend on its split alone. `__ts` is the row's
+event time. `__wm` is the split's watermark just before the row: the latest event time so far, less the
+bound and one. Neither depends on how rows are cut into batches, on other splits or on the parallelism;
+after a restore, a split continues from its position. `__swm`, the operator's own watermark just before
+the row, does depend on other splits. Its value is what the operator would emit if it emitted a
+watermark after each row.
 
     split a   rows at   10   12   11   20          bound 3
               __ts      10   12   11   20
               __wm       -    6    8    8          (- is MIN_TIMESTAMP_MS)
               then the split's watermark is 16
 
-The engine drives it by `poll`; it has no input ports.
+The engine calls `poll`; the operator has no input ports.
 
-Splits may be found while the job runs (`found`): every subtask hears of all, in one order, and takes
-those that fall to it. A source that may find some does not end; where nothing is left to read, it is
-idle.
+Splits may be discovered while the job runs (`found`). Every subtask is notified of all of them, in the
+same order, and reads those assigned to it. A source that may discover splits does not end; if no rows
+are left to read, it is idle.
 
-Splits have phases. A split of a phase waits until those of lower phases are read, in all subtasks:
-each reports the phase it has come to (`reached_phase`), and the driver announces what is open
-(`open_phase`). State gives each subtask the splits of all, so that it knows by itself what was read
-before a restore.
+Splits have phases. A split waits until those of lower phases are read, in all subtasks. Each subtask
+reports the phase that it has reached (`reached_phase`), and the driver announces the phase that may be
+opened (`open_phase`). State holds the splits of all subtasks, so that each knows by itself what was
+read before a restore.
 
 ```python
 def build(env):
@@ -83,16 +83,16 @@ from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.redaction import redacted
 
 REJECTED = "rejected"
-"""The tag of the side output of rejected rows."""
+"""Tag of the side output of rejected rows."""
 
 MAX_OPEN_SPLITS = 16
-"""A subtask reads so many splits at a time of those that end; the others wait, and hold the watermark.
-Splits that never end are all open: one that waited for them would never be read."""
+"""Maximum number of splits with an end that a subtask reads at a time. The others wait, and hold back
+the watermark. Endless splits are all open: one that waited for others would never be read."""
 
 
 @dataclass(frozen=True, slots=True)
 class EndOfInput:
-    """All splits of the subtask are read to their ends."""
+    """Result of `poll` when all splits of the subtask are read to their ends."""
 
 
 Read: TypeAlias = list[Out] | Pending | EndOfInput
@@ -100,7 +100,7 @@ Read: TypeAlias = list[Out] | Pending | EndOfInput
 
 @dataclass(frozen=True)
 class SourceSpec(RowSpec):
-    """Reads splits, stamps event time, generates watermarks."""
+    """Reads splits, assigns event time, generates watermarks."""
 
     kind: ClassVar[str] = "source"
     keeps_splits: ClassVar[bool] = True
@@ -111,9 +111,10 @@ class SourceSpec(RowSpec):
     source: Source
     watermark: Watermark | None
     until_now: bool = False
-    """Whether the job stops after what the source holds when it starts; set at the start."""
+    """Whether the job stops after the rows that the source holds when the job starts; set at the start.
+    """
     columns: tuple[str, ...] | None = None
-    """The columns that it emits, if those are not all; set by the planner. The others are not read, if
+    """Columns that the operator emits; None: all. Set by the planner. Other columns are not read, if
     the source can leave them out."""
 
     def operator(self, ctx: OperatorContext, splits: Sequence[Split] = ()) -> Operator:
@@ -122,7 +123,7 @@ class SourceSpec(RowSpec):
 
     @property
     def columns_to_read(self) -> frozenset[str]:
-        """The columns of the source that it emits, or reads event time from."""
+        """Return the columns of the source that it emits, or takes event time from."""
         schema = self.source.schema
         if self.columns is None:
             return frozenset(schema.names)
@@ -160,8 +161,8 @@ class SourceSpec(RowSpec):
 
 
 class SourceOperator(Operator):
-    """Reads the splits of `splits` (the source's whole list) whose index modulo the parallelism is
-    the subtask. State gives all splits to all subtasks, so a job restores at any parallelism."""
+    """Reads its share of all `splits`: those whose index modulo the parallelism is the subtask. State
+    holds the splits of all subtasks, so a job restores at any parallelism."""
 
     def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
         super().__init__(ctx)
@@ -233,7 +234,7 @@ class SourceOperator(Operator):
         known = {row["split"]: row for row in rows}
         listed = {split.id for split in self._all}
         gone = [
-            # Before there were phases, none was written.
+            # Older state has no phases.
             Split(name, known[name]["payload"], known[name].get("phase", 0))
             for name in sorted(known.keys() - listed)
         ]
@@ -258,7 +259,7 @@ class SourceOperator(Operator):
             if row is not None:
                 state.position = row["position"]
                 if self._reach.clock_ms is None:
-                    # A program that went by a column may have been ahead of the clock.
+                    # A program that used a column before may have been ahead of the clock.
                     state.max_ts = row["max_ts"]
             if row is not None and row["finished"]:
                 self._finished.append(state.row(finished=True))
@@ -267,8 +268,8 @@ class SourceOperator(Operator):
         self._wait(unread_own)
 
     def found(self, splits: Sequence[Split]) -> None:
-        """Splits that there are now: those that are not known are dealt out, and read like the others.
-        Called in all subtasks with the same splits in the same order."""
+        """Assign newly discovered splits to subtasks, and read this subtask's like its others. All
+        subtasks are called with the same splits in the same order."""
         new = [split for split in splits if split.id not in self._known]
         if self._forgetting is not None:
             with self._located():
@@ -280,8 +281,8 @@ class SourceOperator(Operator):
             self._wait(own)
 
     def gone(self, ids: Sequence[str], *, whole: bool) -> None:
-        """Splits that are not in the source any more; `whole` says that all that are in it were found.
-        Called in all subtasks alike."""
+        """Note splits that are no longer in the source; `whole` means that all existing splits were
+        found. All subtasks are called with the same splits."""
         if self._forgetting is None:
             return
         with self._located():
@@ -293,7 +294,7 @@ class SourceOperator(Operator):
             self._finished = [row for row in self._finished if row["split"] not in forgotten]
 
     def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
-        """Of the next splits that all subtasks deal out, those of this one."""
+        """Return this subtask's share of the next splits, which all subtasks assign in the same way."""
         subtask, parallelism = self.ctx.subtask, self.ctx.parallelism
         first = (subtask - self._dealt) % parallelism
         self._dealt += len(splits)
@@ -303,7 +304,7 @@ class SourceOperator(Operator):
         return SplitState(split, self._before(split), capabilities.is_endless(self._spec.source, split))
 
     def _before(self, split: Split) -> int:
-        """The highest watermark that no row of the split is behind."""
+        """Return the highest watermark for which no row of the split is late."""
         strategy = self._spec.watermark
         if strategy is None or self._reach.clock_ms is not None:
             return MIN_TIMESTAMP_MS
@@ -313,13 +314,14 @@ class SourceOperator(Operator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         raise AssertionError("a source has no input")
 
-    # --- what the engine drives it by ---------------------------------------------------------------
+    # --- what the engine calls ----------------------------------------------------------------------
 
     def poll(self, max_rows: int) -> Read:
-        """Rows of several splits, `max_rows` at the most on the main output, or why there are none.
+        """Return rows of several splits, at most `max_rows` on the main output, or the reason why there
+        are none.
 
-        Rejected rows come as batches of the tag `rejected`, beside the rows and not counted with them.
-        Ask for `watermark` and `idle` after each poll. After `EndOfInput` it is not called again.
+        Rejected rows are batches with the tag `rejected`, which do not count towards `max_rows`. Read
+        `watermark` and `idle` after each poll. After `EndOfInput`, `poll` is not called again.
         """
         try:  # Not by `_located`: a context manager costs as much as a small read.
             return self._poll(max_rows)
@@ -337,7 +339,7 @@ class SourceOperator(Operator):
         return error.located(site=self.ctx.site, operator=self.ctx.name)
 
     def watermark(self) -> int:
-        """The least watermark of the unfinished splits that are not idle; never less than before."""
+        """Return the least watermark of the unfinished splits that are not idle. It never falls."""
         if self._reach.period_ms is not None:
             self._reach_periodically(self._reach.period_ms)
         if self._reach.clock_ms is None:
@@ -357,55 +359,57 @@ class SourceOperator(Operator):
         return self._watermark
 
     def idle(self) -> bool:
-        """Whether there are splits to read, or there may be, and all that there are have been quiet for
-        `idle_after`. Never where event time goes by the clock."""
+        """Return whether the operator is idle. It is if open splits exist or may be discovered, and all
+        open splits have had no rows for `idle_after`. It never is if event time follows the clock."""
         if self._reach.clock_ms is not None:
             return False
         may_read = bool(self._open) or self.may_find
         return may_read and not self._waiting and all(state.idle for state in self._open)
 
     def unread(self, idle_after_us: int | None) -> list[tuple[int, bool]]:
-        """The splits that are not read to their ends, by number; and which of them have been quiet for
-        so long."""
+        """Return the splits that are not read to their ends, by number, each with whether it has had no
+        rows for `idle_after_us`."""
         now_us = self.ctx.clock.monotonic_us()
         found = [(state.number, state.is_quiet(now_us, idle_after_us)) for state in self._open]
         return found + [(state.number, False) for state in self._waiting]
 
     def progress(self, now_ms: int) -> SourceProgress:
-        """How far it is, for its metrics; `now_ms` by the wall clock."""
+        """Return the progress for the metrics; `now_ms` is the wall-clock time."""
         by_column = self._spec.watermark is not None and self._reach.clock_ms is None
         now_us = self.ctx.clock.monotonic_us() if by_column else None
         return source_progress(self._open, len(self._waiting), self._bound_ms, now_ms, now_us)
 
     def wake_every(self, period_us: int) -> None:
-        """Somebody else wants to be asked so often."""
+        """Register a further interval at which `poll` has to be called."""
         self._periods_us.append(period_us)
 
     def wake_for_idle(self, idle_after_us: int) -> None:
-        """Somebody else wants to know when a split has been quiet for so long."""
+        """Register a further time without rows, after which `poll` has to be called."""
         self._idle_afters_us.append(idle_after_us)
 
     # --- phases ---------------------------------------------------------------------------------------
 
     @property
     def waits_for_others(self) -> bool:
-        """Whether there are phases to come that open only when other subtasks have read, too."""
+        """Return whether later phases exist that open only after other subtasks have finished earlier
+        ones."""
         return self.ctx.parallelism > 1 and self._open_phase < self._last_phase
 
     def reached_phase(self) -> int:
-        """The lowest phase of which this subtask has anything to read; the last where it has none."""
+        """Return the lowest phase of which this subtask has splits to read; the last phase if it has
+        none."""
         phases = [state.split.phase for state in self._open]
         if self._waiting:
             phases.append(self._waiting[0].split.phase)
         return min(phases, default=self._last_phase)
 
     def open_phase(self, phase: int) -> None:
-        """All subtasks have read the phases below."""
+        """Open the splits up to `phase`: all subtasks have read the lower phases."""
         self._open_phase = max(self._open_phase, phase)
 
     def has_caught_up(self) -> bool:
-        """In a run as of now: whether all of the subtask's splits were given as far as they are to
-        be."""
+        """Return, for a job that stops at what the source held at its start, whether all such rows of
+        this subtask were emitted."""
         readers = (state.reader for state in self._open)
         return not self._waiting and all(
             reader is not None and capabilities.has_caught_up(reader) for reader in readers
@@ -476,7 +480,7 @@ class SourceOperator(Operator):
             self._open.append(state)
 
     def _make_client(self) -> None:
-        """Before the first reader."""
+        """Create the client that the readers share, before the first reader is opened."""
         if self._has_opened:
             return
         self._has_opened = True
@@ -486,8 +490,8 @@ class SourceOperator(Operator):
             self._client = ClientNotices(context.client, context.io, context.count)
 
     def _wait(self, states: Sequence[SplitState]) -> None:
-        """More splits wait, those of lower phases before others, and endless ones before those that
-        end. There may be many, in many pieces: mostly they go behind what waits."""
+        """Queue further splits: lower phases first, and within a phase endless splits first. There may
+        be many calls with many splits, which mostly belong at the end of the queue."""
         behind = sorted(states, key=SplitState.place)
         out_of_order = self._waiting and behind and behind[0].place() < self._waiting[-1].place()
         self._waiting.extend(behind)
@@ -499,7 +503,7 @@ class SourceOperator(Operator):
         self._waiting_ms = min((state.before for state in self._waiting), default=MAX_TIMESTAMP_MS)
 
     def _ending(self) -> int:
-        """How many splits are open that have an end."""
+        """Return the number of open splits that have an end."""
         return sum(not state.endless for state in self._open)
 
     def _finish(self, state: SplitState) -> None:
@@ -514,7 +518,7 @@ class SourceOperator(Operator):
             self._finished.append(state.row(finished=True))
 
     def _quiet(self, state: SplitState, pending: Pending) -> list[int]:
-        """Notes that a split has nothing, and says when to ask again."""
+        """Note that a split has no rows now, and return the times at which to poll again."""
         wakes = [] if pending.wake_after_us is None else [pending.wake_after_us]
         if self._idle_afters_us:
             now = self.ctx.clock.monotonic_us()
@@ -600,7 +604,8 @@ class SourceOperator(Operator):
             state.reached(reached_ms, now_us)
 
     def _merged(self, state: SplitState, wm: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        """The operator's watermark before each of the next rows of a split, from the split's own."""
+        """Return the operator's watermark before each of the next rows of a split. `wm` holds the
+        split's watermark before each."""
         if self._reach.clock_ms is not None:
             self._watermark = self._reach.clock_ms - 1
             return np.full(len(wm), self._watermark)

@@ -1,6 +1,6 @@
-"""Splits of a source that are ahead wait for the slowest, so that what waits for the watermark stays
-bounded. No split is read whose watermark is further than `max_drift` beyond the slowest one's, of this
-subtask and, as far as it has heard, of all."""
+"""Watermark alignment: splits of a source that are ahead wait for the slowest, which bounds the rows
+buffered downstream. A split is not read while its watermark is more than `max_drift` ahead of the
+slowest split's. The slowest is that of this subtask and, as far as reported, of all subtasks."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from rheos.core.operators.source_split import SplitState
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 DRIFT_LOOK_US = 50_000
-"""How often a subtask looks at, and reports, how far its splits are apart."""
+"""Interval in µs at which a subtask checks and reports how far its splits are apart."""
 
 DRIFT_PAUSED_MS = "drift_paused_ms"
-"""The counter of how long splits were not read because they were ahead, all of them together."""
+"""Counter of the ms for which splits were not read because they were ahead, summed over splits."""
 
 
 class SourceAlignment:
-    """Of one subtask. In each turn of reading `look` comes first, and then `holds` for its splits."""
+    """Watermark alignment of one subtask. In each turn of reading, call `look` first, then `holds` for
+    each split."""
 
     def __init__(
         self,
@@ -28,7 +29,8 @@ class SourceAlignment:
         max_drift_ms: int,
         bound_ms: int,
     ) -> None:
-        """`open_splits` is the source's own list, as it is at any time."""
+        """Start alignment. `open_splits` is the source's own list, which changes as splits open and
+        finish."""
         self._ctx = ctx
         self._open = open_splits
         self._max_drift_ms = max_drift_ms
@@ -42,8 +44,9 @@ class SourceAlignment:
         self._slowest_ms = slowest_ms
 
     def reached_ms(self) -> int | None:
-        """The watermark of the slowest split that has given rows and is not idle. Splits that wait to
-        be opened do not count: they would wait for those that wait for them."""
+        """Return the watermark of the slowest split that has had rows and is not idle. Splits that wait
+        to be opened do not count: otherwise the open splits would wait for them, and they for the open
+        splits."""
         marks = (
             split.watermark(self._bound_ms)
             for split in self._open
@@ -57,7 +60,7 @@ class SourceAlignment:
         self._furthest_ms = min(known) + self._max_drift_ms if known else MAX_TIMESTAMP_MS
 
     def holds(self, split: SplitState) -> bool:
-        """Whether the split is to wait; how long it does is counted."""
+        """Return whether the split has to wait, and count the time for which it does."""
         ahead = split.watermark(self._bound_ms) > self._furthest_ms
         if ahead or split.paused_us is not None:
             now_us = self._ctx.clock.monotonic_us()

@@ -1,8 +1,8 @@
-"""What the readers of one subtask share, and what it is notified of.
+"""The client that the readers of one subtask share, and its notifications.
 
-A client is notified of checkpoints that are in the log, for those who watch from outside (a consumer
-group's offsets): one notice at a time, on the I/O executor, the newest where several are due. Nothing
-waits for it, and where it fails that is only counted.
+A client is notified of checkpoints that are in the log, for external monitoring (such as a consumer
+group's offsets). It receives one notification at a time, on the I/O executor, and only the newest if
+several are due. No other work waits for a notification; a failed one is only counted.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.ports import Completion, IoExecutor
 
 NOTICES_FAILED = "notices_failed"
-"""The counter of notices that a client could not take."""
+"""Counter of notifications that failed."""
 
 
 class ClientNotices:
-    """Owned by one source operator, whose thread calls all of it."""
+    """The notifications of one source operator, whose thread calls all methods."""
 
     def __init__(self, client: SourceClient, io: IoExecutor, count: Callable[[str, int], None]) -> None:
         self.client = client
@@ -36,11 +36,11 @@ class ClientNotices:
         """What the client has last taken: of what was submitted, nothing may have begun."""
 
     def snapshot(self, checkpoint: CheckpointId, positions: Mapping[str, bytes]) -> None:
-        """The checkpoint, where it completes, holds these positions, by the ids of their splits."""
+        """Store the positions by split id, to report them if the checkpoint completes."""
         self._held[checkpoint] = positions
 
     def completed(self, checkpoint: CheckpointId) -> None:
-        """The checkpoint is in the log."""
+        """Report the positions of this checkpoint, which is now in the log."""
         held = self._held.get(checkpoint)
         self._held = {later: known for later, known in self._held.items() if later > checkpoint}
         if held is not None:
@@ -48,7 +48,7 @@ class ClientNotices:
             self.poll()
 
     def poll(self) -> None:
-        """Gives the notice that is due, once the one before it is done."""
+        """Send the due notification, if the previous one is done."""
         if self._running is not None:
             if not self._running.done():
                 return
@@ -66,7 +66,8 @@ class ClientNotices:
         self._taken = positions
 
     def close(self) -> None:
-        """All readers are closed. What was submitted is done, or will never begin."""
+        """Close the client, after all readers. Send the newest notification first, unless it was
+        received. Notifications that were submitted are done by now, or will never start."""
         newest = self._submitted if self._due is None else self._due
         if newest is not None and newest is not self._taken:
             with contextlib.suppress(Exception):

@@ -1,15 +1,15 @@
-"""Which splits of a source are forgotten, so that state does not grow with each that was ever read.
+"""Removal of old splits from a source's state, which would otherwise grow with every split ever read.
 
-Requirement: no split is read twice, and none is left out in silence, whatever was forgotten. A split is
-forgotten when it is read to its end, is gone from the source, and is older by `forget_ms` than the
-newest one known. One that is as old and not known may be one that was forgotten, or one that comes
-late: nobody can say, so it is an error, and not read.
+Requirement: whatever was forgotten, no split is read twice, and none is skipped silently. A split is
+forgotten if it was read to its end, is gone from the source, and is older by `forget_ms` than the
+newest known split. An unknown split of that age may have been forgotten, or may arrive late. Nobody can
+tell, so it is an error, and is not read.
 
     known     |-- older by forget_ms: forgotten once gone --|-- always known --|
               oldest                                     horizon             newest
 
-The horizon needs no memory of its own: the newest split is never forgotten, so the positions have it.
-All subtasks know the same splits, and so the same horizon, when they have the same messages.
+The horizon is not stored: the newest split is never forgotten, so the horizon follows from the
+positions. All subtasks know the same splits, and so the same horizon, after the same messages.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEVER = -(2**63)
 
 
 class SourceForgetting:
-    """Of one subtask, for a source with `forget_ms`."""
+    """The known splits of one subtask, for a source with `forget_ms`."""
 
     def __init__(self, source: Source, forget_ms: int) -> None:
         self._source = source
@@ -40,8 +40,9 @@ class SourceForgetting:
         """Listed where the job began to run, not known, and too old: they may have gone since."""
 
     def restored(self, known: Iterable[Split], listed: Sequence[Split]) -> set[str]:
-        """`known` are the splits in the restored state, none in a job that begins with nothing, and
-        `listed` those that are to be there now. Returns the ids of those that are not to be read."""
+        """Return the ids of the listed splits that must not be read. `known` are the splits in the
+        restored state, none if the job starts without state. `listed` are the splits of the source now.
+        """
         known_ids = set(self._note(known))
         new = [split for split in listed if split.id not in known_ids]
         self._doubtful = [split for split in new if self._is_old(split)]
@@ -51,8 +52,8 @@ class SourceForgetting:
         return doubtful
 
     def found(self, splits: Sequence[Split], new: Sequence[Split]) -> None:
-        """They are in the source; the `new` ones this subtask did not know. Raises InputError where one
-        of these is too old."""
+        """Note that these splits are in the source; this subtask did not know the `new` ones. Raise
+        InputError if a new one is too old."""
         for split in new:
             if self._is_old(split):
                 raise self._late(split)
@@ -61,9 +62,9 @@ class SourceForgetting:
             self._present.update(found)
 
     def gone(self, ids: Sequence[str], *, whole: bool) -> set[str]:
-        """They are not in the source any more; `whole` says that all that is was announced. Returns the
-        splits to forget. Raises InputError for one that was too old when the job began to run, and is
-        there."""
+        """Note that these splits are no longer in the source; `whole` means that all existing splits
+        were announced. Return the splits to forget. Raise InputError for an existing split that was too
+        old when the job started."""
         gone = set(ids)
         self._gone |= gone & self._made_ms.keys()
         self._doubtful = [split for split in self._doubtful if split.id not in gone]
@@ -87,7 +88,7 @@ class SourceForgetting:
         return made_ms is not None and made_ms < self._horizon_ms
 
     def _note(self, splits: Iterable[Split]) -> list[str]:
-        """Their ids. One that is there again is not gone."""
+        """Note the splits, and return their ids. A split that exists again is not gone."""
         ids = []
         for split in splits:
             ids.append(split.id)

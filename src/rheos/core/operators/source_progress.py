@@ -10,19 +10,20 @@ from rheos.core.operators.source_split import SplitState
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 _MOST_SPLITS = 64
-"""Of more, only all together are reported."""
+"""Maximum number of splits that are reported one by one. If there are more, only their totals are
+reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class SplitProgress:
     id: str
     watermark_ms: int | None
-    """None before its first row, where it has no event time, and where it is idle."""
+    """The split's watermark; None before its first row, without event time, and while it is idle."""
     lag_rows: int | None
     idle: bool = False
-    """It has been quiet for so long that it does not hold the watermark back."""
+    """Whether it has had no rows for so long that it does not hold back the watermark."""
     stands_ms: int | None = None
-    """How long its event time has not gone on; None where it goes by none of its rows' own."""
+    """Time in ms since its event time last advanced; None if event time does not come from its rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class SourceProgress:
     lag_rows: int | None
     """Number of records that are not read so far; None if no split can report it."""
     lag_ms: int | None
-    """The wall clock less the latest event time read, of the split furthest behind; splits that are
+    """Wall-clock time less the latest event time read, for the split furthest behind. Splits that are
     known to be read to their ends do not count."""
     splits: Sequence[SplitProgress]
 
@@ -44,7 +45,8 @@ def source_progress(
     now_ms: int,
     now_us: int | None,
 ) -> SourceProgress:
-    """`now_ms` by the wall clock; `now_us` by the monotonic one, None where time is of no column."""
+    """Return the progress. `now_ms` is wall-clock time; `now_us` is monotonic time, or None if event
+    time does not come from a column."""
     lags = [
         None if state.reader is None else capabilities.lag_rows(state.reader) for state in open_splits
     ]
@@ -86,7 +88,7 @@ def _watermark_ms(state: SplitState, bound_ms: int) -> int | None:
 
 
 class Pauses:
-    """The times between rows of one subtask, in one attempt."""
+    """Times between rows of one subtask, in one attempt."""
 
     def __init__(self) -> None:
         self._received_us: int | None = None

@@ -1,4 +1,4 @@
-"""One split of a source's subtask: how far it is read, and what state keeps of it."""
+"""One split of a source's subtask: its progress, and its row in the state."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rheos.core.connectors.contract import Split, SplitReader
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 SPLITS = "splits"
-"""The name of the state."""
+"""Name of the state."""
 
 SPLIT_ROWS = pa.schema(
     [
@@ -24,7 +24,7 @@ SPLIT_ROWS = pa.schema(
 )
 
 NO_ORDER = -1
-"""The number of the split of rows that come in no order: none of them is late."""
+"""Split number of rows without an order: none of them is late."""
 
 
 def split_number(id: str) -> int:
@@ -33,7 +33,7 @@ def split_number(id: str) -> int:
 
 
 class SplitState:
-    """A split of this subtask, on its way from waiting over open to finished."""
+    """A split of this subtask while it is waiting, then open, then finished."""
 
     __slots__ = (
         "advanced_us",
@@ -67,7 +67,7 @@ class SplitState:
         """Since when it is not read because it is ahead, and not counted."""
 
     def place(self) -> tuple[int, bool]:
-        """Among those that wait."""
+        """Return the sort key among waiting splits."""
         return self.split.phase, not self.endless
 
     def is_quiet(self, now_us: int, for_us: int | None) -> bool:
@@ -78,7 +78,7 @@ class SplitState:
         )
 
     def reached(self, event_time_ms: int, now_us: int) -> None:
-        """Its rows, or its source, have come to that time."""
+        """Note that the split's rows, or its source, have reached that event time."""
         if event_time_ms > self.max_ts:
             self.max_ts, self.advanced_us = event_time_ms, now_us
 

@@ -1,7 +1,7 @@
-"""How far event time has come in the splits of one subtask: what every strategy says of it.
+"""Event-time progress of the splits of one subtask: the interface of all watermark strategies.
 
-All strategies say of each row a *reach*: the split's watermark behind the row is the greatest reach so
-far, less the bound and one. Which strategies there are, `watermarks` says.
+A strategy determines a *reach* for each row. The split's watermark after the row is the greatest reach
+so far, less the bound and one. `watermarks` lists the strategies.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ class SplitEventTime(ABC):
     period_ms: int | None = None
     """Interval at which `look` and `periodic` are called."""
     clock_ms: int | None = None
-    """The latest clock reading, if event time follows the clock; None if rows determine event time. The
-    reading applies to all splits alike, and overrides everything else known of a split."""
+    """Latest clock reading, if event time follows the clock; None if it follows the rows. The reading
+    applies to all splits alike, and replaces all other progress of a split."""
 
     def __init__(self, watermark: Watermark | None) -> None:
         self._watermark = watermark
 
     def times(self, batch: Batch, *, first: bool) -> Times:
-        """The event times of the next rows of a split; `first` says that they are its first. Raises
-        InputError."""
+        """Return the event times of the next rows of a split; `first` means that they are its first.
+        Raise InputError for a row without a valid time."""
         assert self._watermark is not None, "rows without a watermark have no event time"
         return event_times(batch, self._watermark, first=first)
 
@@ -40,14 +40,14 @@ class SplitEventTime(ABC):
         """Return the reach of each of the next rows of a split; `times` are their event times."""
 
     def look(self) -> None:
-        """Time has passed. Before `periodic` is asked of each split."""
+        """Read the clock. Called before `periodic` is called for each split."""
 
     def periodic(self, split: str, now_ms: int) -> int:
         """Return the reach of the split as time passes."""
         return MIN_TIMESTAMP_MS
 
     def restore(self, restored: Restored) -> None:
-        """Before all else."""
+        """Restore the state of the strategy, before any other call."""
 
     def parts(self, splits: Iterable[str]) -> list[SnapshotPart]:
         """Return the snapshot parts of those splits."""

@@ -1,4 +1,4 @@
-"""Union: the rows of all inputs, which are of one schema, as they come.
+"""`union`: the rows of all inputs, which have the same schema, in order of arrival.
 
 ```python
 def build(env):
@@ -28,7 +28,7 @@ from rheos.core.protocol.elements import Batch
 
 @dataclass(frozen=True)
 class UnionSpec(RowSpec):
-    """Rows of all inputs, which have one schema."""
+    """Rows of all inputs, which have the same schema."""
 
     kind: ClassVar[str] = "union"
     is_union: ClassVar[bool] = True

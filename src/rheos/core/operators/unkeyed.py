@@ -1,5 +1,5 @@
-"""What operators share whose functions have no key: the calls of one function for the rows of all
-ports, with operator state and broadcast state."""
+"""Common part of operators whose function has no key: they call one function for the rows of all ports,
+with operator state and broadcast state."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.state.unkeyed import UnkeyedStates
 
 Takes = Sequence[tuple[str, type | None]]
-"""For each port, the function's method that is called for its rows, and the class of its records."""
+"""For each port, the method of the function that is called for its rows, and the class of its records.
+"""
 
 
 Form: TypeAlias = Literal["process", "flat_map", "map"]
-"""How the methods are called: with the record and a context, or the record alone; and what they give:
-any number of records, or one."""
+"""Form of the methods: whether they take the record and a context or the record alone, and whether they
+return any number of records or one."""
 
 
 def _called(method: Callable[..., Any], form: Form) -> Process:
@@ -39,8 +40,8 @@ def _called(method: Callable[..., Any], form: Form) -> Process:
 
 
 class UnkeyedFunctionOperator(Operator):
-    """Rows come as they arrive. What a call emits has the timestamp and the watermark of its row. Rows
-    of a broadcast port may write broadcast state."""
+    """Calls the function for rows in order of arrival. Emitted records have the timestamp and the
+    watermark of their input row. Calls for rows of a broadcast port may write broadcast state."""
 
     def __init__(
         self,

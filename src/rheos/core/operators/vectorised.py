@@ -1,4 +1,5 @@
-"""The core of functions of whole batches: they read and write the state of all keys of a batch at once.
+"""The core of functions of whole batches, which read and write the state of all keys of a batch at
+once.
 
 ```python
 class Streaks(rh.KeyedBatchFunction):
@@ -85,7 +86,7 @@ if TYPE_CHECKING:
 
 
 class BatchCore(ColumnarCore):
-    """Calls a function for the rows between two timers, and for timers a batch at a time."""
+    """Calls a function for the rows between two timers, and for a batch of timers at a time."""
 
     def __init__(self, ctx: OperatorContext, spec: ProcessSpec) -> None:
         super().__init__(ctx, spec)
@@ -152,7 +153,7 @@ class BatchCore(ColumnarCore):
         columns = given_columns(table, declared_columns, self._name, self._failed)
         made = pa.RecordBatch.from_arrays(columns, schema=declared_columns)
         timed = len(output.schema) > len(declared_columns)
-        # Checked also without event time: rows= is wrong there, too.
+        # Checked also without event time: an invalid rows= is an error there, too.
         rows = self._rows_of(emit, made.num_rows, count) if timed or emit.rows is not None else None
         yield from self._batches(emit.tag, made, hidden.at(rows) if timed else NOTHING_HIDDEN)
 
@@ -200,7 +201,7 @@ def _each(given: Any) -> Iterator[Any]:
 
 
 def _arrow_table(given: Any) -> pa.Table:
-    """Return the emitted rows as a table. Raises a Polars or Arrow error if that is not possible."""
+    """Return the emitted rows as a table. Raise a Polars or Arrow error if that is not possible."""
     if isinstance(given, pa.Table):
         return given
     if isinstance(given, pa.RecordBatch):
@@ -211,7 +212,7 @@ def _arrow_table(given: Any) -> pa.Table:
     if not isinstance(given, Mapping):
         raise TypeError(f"{type(given).__name__} has no columns")
     if not all(isinstance(values, arrays) for values in given.values()):
-        # A list, or one value for all rows: what Polars makes of it.
+        # A list, or one value for all rows: converted as Polars does.
         return arrow_table(pl.DataFrame(given))
     return pa.table({name: _arrow_array(values) for name, values in given.items()})
 

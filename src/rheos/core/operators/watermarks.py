@@ -1,14 +1,15 @@
-"""How far the rows of a split say that event time has come, by the strategy that the user has chosen.
+"""Event-time progress of a split according to its rows, by the strategy that the user has chosen.
 
-Strategies differ in how the reach of a row is found (`reach`), and the last in how its time is:
+Strategies differ in how they determine the reach of a row (`reach`). The last one also determines its
+time:
 
     bounded        every row reaches its own time
-    punctuated     rows for which a condition holds reach their own time, others nothing
-    generated      a row reaches what the user's generator gives for it, and one
+    punctuated     a row that meets a condition reaches its own time; other rows reach nothing
+    generated      a row reaches the result of the user's generator for it, plus one
     ingestion      every row reaches its own time, as does the clock (`ingestion_time`)
 
-A generator is the user's object, one for each split. What it has in its attributes is state, as reach
-itself is; it is bounded by being plain values.
+A generator is the user's object, one for each split. Its attributes are state, as reach itself is. They
+are plain values, and their size is limited.
 """
 
 from __future__ import annotations
@@ -41,17 +42,17 @@ from rheos.core.shown import shown
 from rheos.core.times import Times
 
 GENERATORS = "generators"
-"""The name of the state."""
+"""Name of the state."""
 
 _STATE = pa.schema(
     [pa.field("split", pa.string(), nullable=False), pa.field("values", pa.binary(), nullable=False)]
 )
 _MOST_BYTES = 64 * 1024
-"""A generator of one split keeps no more."""
+"""Maximum size in bytes of the stored generator of one split."""
 
 
 def progress_shapes(watermark: Watermark | None) -> dict[str, StateShape]:
-    """Return the state by which event-time progress resumes."""
+    """Return the shape of the state from which event-time progress resumes."""
     if watermark is None:
         return {}
     ahead: dict[str, StateShape] = {}

@@ -1,7 +1,7 @@
-"""`emptied`: the changes of a table that may be truncated, as changes of its rows.
+"""`emptied`: converts the truncation of a table into deletions of its rows.
 
-It knows the keys that are in the table, by the parts that `truncation` deals them to, and makes a
-deletion of each where its part is emptied. All other changes pass as they are.
+State holds the keys of the table, for each part to which `truncation` distributes them. If a part is
+truncated, the operator emits a deletion of each of its keys. All other changes pass unchanged.
 
 ```python
 check_example(

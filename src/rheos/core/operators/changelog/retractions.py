@@ -1,4 +1,4 @@
-"""`retractions`: upserts, with what each row was before.
+"""`retractions`: adds to each upsert the row that it replaces.
 
 ```python
 check_example(
@@ -62,7 +62,7 @@ class RetractionsSpec(KeySpec):
 
 
 class RetractionsOperator(KeyedStateOperator):
-    """Operator that keeps the row of each key. It does not emit changes that have no effect."""
+    """Keeps the row of each key. It does not emit changes that have no effect."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         super().__init__(ctx)

@@ -113,7 +113,7 @@ class TableSpec(KeySpec):
 
 @dataclass(frozen=True)
 class _Plan:
-    """Computation of a batch: columns that are computed and kept."""
+    """The columns that the operator computes for a batch, and those that it keeps as state."""
 
     spec: TableSpec
     port: PortType
@@ -135,7 +135,7 @@ class _Plan:
 
     @cached_property
     def extremes(self) -> dict[str, Min | Max]:
-        """Minima and maxima of values that may be retracted, by the name of their state."""
+        """Return minima and maxima of values that may be retracted, by the name of their state."""
         signed = (agg for agg in self.spec.aggregates.values() if self.is_signed(agg))
         return {_extreme(agg): agg for agg in signed if isinstance(agg, Min | Max)}
 
@@ -145,7 +145,7 @@ class _Plan:
 
     @cached_property
     def values(self) -> dict[str, str]:
-        """Columns whose values are state, by the names of these states."""
+        """Return the columns whose values are state, by the names of these states."""
         aggregates = self.spec.aggregates.values()
         kinds = (Min, Max, OfDistinct)
         of = [agg.column for agg in aggregates if self.is_signed(agg) and isinstance(agg, kinds)]
@@ -180,7 +180,7 @@ class _Plan:
 
 
 class TableOperator(RunningStateOperator):
-    """Operator that emits a row for each input row."""
+    """Emits a row for each input row."""
 
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
         self._plan = _Plan(spec, ctx.ports[0])

@@ -1,7 +1,7 @@
 """`top_n`: the first rows of each key in the order of a column, as a table by key and rank.
 
-Of rows, those are kept that are among the first; of changes all that are there, as one that goes lets
-another one in.
+Of append-only rows, state holds only those among the first of their key. Of a changelog, state holds
+all rows, because the deletion of a row lets another one in.
 
 ```python
 check_example(
@@ -106,9 +106,8 @@ class _TopN(KeyedStateOperator):
 
 
 class TopNOperator(_TopN):
-    """Top-N of append-only rows. Most rows are not among the first of their key, which is determined
-    for a batch at once. The others become Python rows, and their changes are selected from columns.
-    """
+    """Top-N of append-only rows. Most rows are not among the first of their key; they are filtered out
+    a batch at a time. The others become Python rows, and their changes are selected from columns."""
 
     def __init__(self, ctx: OperatorContext, spec: TopNSpec) -> None:
         super().__init__(ctx, spec)
@@ -160,9 +159,8 @@ class TopNOperator(_TopN):
         return [] if top is ABSENT else top
 
     def _may_enter(self, batch: Batch, slots: Slots, tops: Sequence[Sequence[Any]]) -> Numbers:
-        """Return the rows that may enter: those that do not rank after all current rows of their key,
-        if these are complete.
-        """
+        """Return the rows that may be among the first. If a key already has `n` rows, that is every row
+        that does not rank after all of them."""
         n, field = self._spec.n, self._columns.field(self._by)
         last = [top[-1][self._by] if len(top) == n else None for top in tops]
         if all(value is None for value in last):
@@ -177,7 +175,8 @@ class TopNOperator(_TopN):
         return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
 
     def _rank(self, top: Sequence[Any], row: Any) -> int:
-        """Return the number of rows of its key before it; `n` if it is not among the first."""
+        """Return the number of rows of the key that rank before this row; `n` if it is not among the
+        first."""
         if row[self._by] is None:
             return self._spec.n
         place, smallest, value = self._place, self._spec.smallest, self._place(row)

@@ -1,11 +1,11 @@
-"""`truncation`: a change that empties the whole table, as one row for each part of the table.
+"""`truncation`: converts a change that truncates a table into one row for each part of the table.
 
-A row that truncates a table has no key, and is for all rows of it. So the keys are dealt to a fixed
-number of parts, by a column that this operator adds. A truncating row becomes one row for each part,
-among the rows before and after it. `emptied`, which is keyed by the parts, turns each into deletions.
+A TRUNCATE row has no key, and applies to all rows of the table. So this operator distributes the keys
+to a fixed number of parts, in an added column. A TRUNCATE row becomes one row for each part, in order
+with the rows before and after it. `emptied`, which is keyed by the parts, converts each into deletions.
 
-Rows that are no changes are left out: messages, and tombstones, whose columns are all null. What is no
-change that is known, or has no key, goes on to part 0, as rejected.
+Rows that are not changes are dropped: messages, and tombstones, whose columns are all null. Rows with
+an unknown `op` or without a key are assigned to part 0, as rejected.
 
 ```python
 check_example(

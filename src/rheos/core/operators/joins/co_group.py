@@ -1,7 +1,7 @@
-"""`co_group`: a function of all records of both streams that have the same key, and are in one window.
+"""`co_group`: a function of all records of both streams with the same key, in one window.
 
-Records of each side come in the order of their timestamps; those of one timestamp in the order of their
-columns, nulls last. The function is called where either side has a record.
+The records of each side are sorted by timestamp; records with the same timestamp by their columns,
+nulls last. The function is called for a window if either side has a record.
 
 ```python
 class Missed(rh.CoGroupFunction):

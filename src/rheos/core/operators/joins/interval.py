@@ -72,10 +72,11 @@ STATES = ("left", "right")
 """Names of the states that hold rows, by port."""
 
 BEHIND = "joined behind"
-"""Name of the state with the watermark of each key group, up to which its rows are done."""
+"""Name of the state with the watermark of each key group, up to which its rows have expired."""
 
 TIDY_ROWS = 1 << 16
-"""After this many rows, or the number that remained the last time, rows are checked for expiry."""
+"""Number of arriving rows after which expired rows are removed. If more rows than this remained the
+last time, that number applies."""
 
 SPARE_KEYS = 1 << 18
 """Number of keys without rows that may be kept."""
@@ -194,7 +195,8 @@ class IntervalJoinOperator(Operator):
         return columns.batch((rows[port], rows[1 - port]), output, stamps, reached)
 
     def _by_themselves(self, port: int, batch: Batch) -> Iterator[Out]:
-        """Emit rows that arrive after the last time of a partner. Their own time is later than that."""
+        """Emit rows that arrive after the last time of a partner. Their own time is later than
+        that time."""
         sides = (batch, None) if port == LEFT else (None, batch)
         stamps: Numbers = batch.column(TS).to_numpy()
         output = self.ctx.outputs[MAIN]

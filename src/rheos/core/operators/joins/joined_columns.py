@@ -1,4 +1,4 @@
-"""The columns of a joined row: which side each comes from, and how rows of both make a batch."""
+"""The columns of a joined row: the side of each column, and the assembly of a batch from both sides."""
 
 from __future__ import annotations
 

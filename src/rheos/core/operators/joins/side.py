@@ -1,7 +1,7 @@
 """One side of a join as state: its rows, and which of them have had a partner.
 
-A row that is gone is known by the watermark of its key group, which every snapshot writes again
-(`group_progress`). A side that also emits rows without a partner marks those that have found one.
+Expired rows are recognised by the watermark of their key group, which every snapshot stores anew
+(`group_progress`). A side that also emits rows without a partner marks those that have had one.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _MARKS = {"matched": np.bool_, "changed": np.bool_, "ids": np.int64}
 
 
 class JoinSide(MarkedRows):
-    """Rows of one port."""
+    """The rows of one port."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class JoinSide(MarkedRows):
         max_parallelism: int,
         folder: SpillFolder | None,
     ) -> None:
-        """Make a side without rows.
+        """Create a side without rows.
 
         Args:
-            state: name of the state in snapshots.
-            port: input of the rows.
-            keeps: whether rows without a partner are emitted, too.
-            reach_ms: how long after the time of a row its last partner may come.
-            max_parallelism: number of key groups.
-            folder: folder for rows that memory does not hold.
+            state: Name of the state in snapshots.
+            port: Input port of the rows.
+            keeps: Whether rows without a partner are emitted, too.
+            reach_ms: Maximum time in ms from a row to its last possible partner.
+            max_parallelism: Number of key groups.
+            folder: Folder for rows that exceed the memory limit.
         """
         super().__init__(
             state,
@@ -72,7 +72,7 @@ class JoinSide(MarkedRows):
     # --- rows -----------------------------------------------------------------------------------------
 
     def add(self, slots: Slots, batch: Batch, matched: Mask) -> None:
-        """Add rows; `matched` are those that have a partner."""
+        """Add rows; `matched` marks those that have a partner."""
         self._put(slots, batch.select(self._schema.names), None, matched=matched)
 
     def find(self, slots: Slots, low: Numbers, high: Numbers) -> Matches:
@@ -97,7 +97,7 @@ class JoinSide(MarkedRows):
         return found
 
     def drop(self, watermark_ms: int) -> None:
-        """Drop rows that find no partner any more."""
+        """Drop rows that can find no further partner."""
         self._drop(watermark_ms - self.reach_ms)
 
     def alive(self, watermark_ms: int) -> int:
@@ -105,7 +105,7 @@ class JoinSide(MarkedRows):
         return self.rows.alive(watermark_ms - self.reach_ms)
 
     def rebuild(self, keys: KeySlots, watermark_ms: int) -> None:
-        """Copy the rows that may find a partner, with slots of other keys."""
+        """Copy the rows that may find a partner, and assign the slots of `keys` to them."""
         self._until_ms = watermark_ms - self.reach_ms
         segments, settled = list(self._segments()), self._settled
         marks = {name: self._mark(name) for name in self._marks}
@@ -135,12 +135,12 @@ class JoinSide(MarkedRows):
         return keyed_shape(port, Holds.ROWS, columns_shape(schema))
 
     def part(self, watermark_ms: int) -> SnapshotPart:
-        """Return what the next snapshot holds."""
+        """Return the part of the next snapshot."""
         self._until_ms = watermark_ms - self.reach_ms
         return self._next_part(self.alive(watermark_ms))
 
     def whole(self, watermark_ms: int) -> SnapshotPart:
-        """Return all rows. The next snapshot is what it would have been without."""
+        """Return a part with all rows. This does not affect the next snapshot."""
         self._until_ms = watermark_ms - self.reach_ms
         return self._whole()
 
@@ -170,7 +170,7 @@ class JoinSide(MarkedRows):
                 self._add(batch.select(self._schema.names), keys, marks)
 
     def _waiting(self, table: pa.Table, behind: GroupProgress) -> pa.Table:
-        """Return the rows that might find a partner when the last snapshot was taken."""
+        """Return the rows that could still find a partner when the last snapshot was taken."""
         if ROW in table.column_names and table.num_rows:
             # Ids of deleted rows are not used again, because a delta may still name them.
             self._next_id = max(self._next_id, int(np.max(table.column(ROW).to_numpy())) + 1)

@@ -75,12 +75,12 @@ from rheos.core.state.spill import SpillFolder
 
 STATES = ("left", "right")
 _TIDY_ROWS = 1 << 14
-"""Deleted rows are removed after this many rows have arrived, or as many as exist."""
+"""Number of arriving rows after which deleted rows are removed. If more rows exist than this, their
+number applies."""
 
 _STEPS = 10
-"""Number of times per time to live that expired rows are dropped. In between, rows whose progress falls
-into the same step are processed together.
-"""
+"""Number of times per time to live that expired rows are dropped. Rows whose progress is in the same
+step are processed together."""
 
 
 _TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
@@ -259,7 +259,7 @@ class TableJoinOperator(Operator):
         replaces = (of_batch >= 0) | (of_side >= 0)
         if given.retracts and self._spec.ttl_ms is None and not (comes | replaces).all():
             raise was_not_there(self.ctx, batch, int(np.argmin(comes | replaces)), given.own)
-        # A row that goes comes before the one that takes its place.
+        # A replaced row is deleted before its replacement is inserted.
         at = np.concatenate([np.flatnonzero(replaces), np.flatnonzero(comes)])
         leaves = np.arange(len(at)) < np.count_nonzero(replaces)
         sequence = np.lexsort((~leaves, at))
@@ -287,12 +287,12 @@ class TableJoinOperator(Operator):
             places[stays],
         )
         events = _events(of_rows, ~leaves, of_slots, padded, counts)
-        # A row that takes the place of one at its key: no partner is alone between them.
+        # If a row replaces one with the same key, no partner is unmatched between the two events.
         both = np.flatnonzero(leaves[:-1] & (at[:-1] == at[1:]) & (of_slots[:-1] == of_slots[1:]))
         events.after[both] = events.before[both + 1] = np.maximum(events.after[both], 1)
         return events
 
-    # --- what is given --------------------------------------------------------------------------------
+    # --- output ---------------------------------------------------------------------------------------
 
     def _chunks(self, other: TableSide, events: _Events) -> Iterator[tuple[int, int]]:
         """Yield ranges of events whose pairs form a few batches; at least one event."""
@@ -314,7 +314,7 @@ class TableJoinOperator(Operator):
         given = [(by[paired], _PAIRS, numbers[paired])]
         """Return the events, the kind of the rows that they emit, and the partners, -1 for none."""
         if other.keeps:
-            # Their first partner comes, or the last one goes.
+            # Their first partner arrives, or their last partner is deleted.
             back = comes[by] & (before[by] == 0)
             back &= other.padded(numbers) | ~events.first[some][by]
             given.append((by[back], _TAKES_BACK, numbers[back]))

@@ -66,9 +66,8 @@ class TableSide(MarkedRows):
         folder: SpillFolder | None,
         limit: KeyLimit | None = None,
     ) -> None:
-        """Make a side without rows. `own` is the primary key of the table, or None if the side is
-        append-only. `keeps` is whether the join also emits its rows without a partner.
-        """
+        """Create a side without rows. `own` is the primary key of the table, or None if the side is
+        append-only. `keeps` is whether the join also emits its rows without a partner."""
         self.own = own
         self.columns = visible(port.schema) if own is None else table_columns(port.schema)
         self.keeps = keeps
@@ -86,14 +85,14 @@ class TableSide(MarkedRows):
 
     def clear(self) -> None:
         super().clear()
-        # By slot, and by place:
+        # Indexed by slot, and by place:
         self._counts: Numbers = np.zeros(1 << 10, np.int64)
         self._places = KeySlots(2 * len(self.own or ()))
         self._newest: Numbers = np.full(1 << 10, -1, np.int64)
         self.alive = 0
         """Number of current rows."""
 
-    # --- what is there --------------------------------------------------------------------------------
+    # --- stored rows ----------------------------------------------------------------------------------
 
     def counts(self, slots: Slots) -> Numbers:
         """Return the number of rows of each slot."""
@@ -195,9 +194,8 @@ class TableSide(MarkedRows):
         self.alive -= len(numbers)
 
     def rebuild(self, keys: KeySlots) -> None:
-        """Copy the current rows, with the slots of other keys. The next snapshot is a full one, because
-        the rows deleted since the last snapshot are no longer known.
-        """
+        """Copy the current rows, and assign the slots of `keys` to them. The next snapshot is a full
+        one, because the rows deleted since the last snapshot are no longer known."""
         segments = list(self._segments())
         there, padded, ids = (self._mark(name) for name in ("there", "padded", "ids"))
         self.clear()
@@ -220,11 +218,11 @@ class TableSide(MarkedRows):
         )
 
     def part(self) -> SnapshotPart:
-        """Return what the next snapshot holds."""
+        """Return the part of the next snapshot."""
         return self._next_part(self.alive)
 
     def whole(self) -> SnapshotPart:
-        """Return all rows. The next snapshot is what it would have been without."""
+        """Return a part with all rows. This does not affect the next snapshot."""
         return self._whole()
 
     def _living(self, rows: Batch, mine: slice) -> Mask:

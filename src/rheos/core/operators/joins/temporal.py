@@ -1,15 +1,15 @@
-"""`temporal_join`: each row with the version of the other side that counted at the row's time.
+"""`temporal_join`: joins each row with the version of the other side that was valid at the row's time.
 
-The right side is a table that changes: each of its rows is a version of its key, from its own time on
-until that of the next. Rows of both sides wait until the watermark has passed them; then all versions
-up to there are known, and each left row gets the last one at or before its time. Of two versions of one
-time the one that is greater counts, compared column by column. What is kept is one version for each
-key, and what waits.
+The right side is a versioned table: each of its rows is a version of its key, valid from its own time
+until that of the next version. Rows of both sides are buffered until the watermark has passed them. By
+then all earlier versions are known, and each left row is joined with the last version at or before its
+time. If two versions have the same time, the greater one is valid, compared column by column. State
+holds one version of each key, and the buffered rows.
 
     right    EUR 1.1 at 10            EUR 1.2 at 20
     left               EUR at 15 ─► 1.1           EUR at 20 ─► 1.2
 
-Late rows join nothing, as with `interval_join`; late versions never counted.
+Late rows are not joined, as with `interval_join`; late versions are ignored.
 
 ```python
 check_example(
@@ -67,7 +67,8 @@ from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.slots import Slots
 
 WAITING = (("left", "left behind"), ("right", "right behind"))
-"""The states of rows that wait, and of up to where they no longer do; by port."""
+"""By port, the names of two states: the buffered rows, and the watermark up to which rows were joined.
+"""
 
 VERSIONS = "versions"
 """Name of the state with the current versions."""

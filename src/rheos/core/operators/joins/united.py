@@ -46,7 +46,7 @@ class UnitedRows:
             if field.name not in port.keys
         ]
         shown = pa.schema([*keys, pa.field(SIDE, pa.bool_(), False), *columns])
-        # Other hidden columns serve other readers of the stream, and differ between the sides.
+        # Other hidden columns serve other operators of the stream, and differ between the sides.
         hidden = [field for field in ports[LEFT].schema if field.name in (TS, WM)]
         self.port = PortType(
             StreamType(shown, event_time=True),

@@ -1,4 +1,4 @@
-"""The version of each key that counts now, as columns."""
+"""The currently valid version of each key, as columns."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""`window_join`: rows of two streams that have the same key, and are in the same window.
+"""`window_join`: joins rows of two streams that have the same key and are in the same window.
 
-The windows are those of the rows of both sides together: a session is one of both. When the watermark
-has passed a window's end all of its pairs are given, and the rows that have no partner in it where that
-side is kept (`how`). Results have the columns of both, `window_start` and `window_end`; their time is
-the end of the window, less a millisecond.
+Windows are computed from the rows of both sides together, so a session contains rows of both. When the
+watermark has passed a window's end, the join emits all pairs of the window. If a side is kept (`how`),
+it also emits that side's rows without a partner. A result has the columns of both sides, `window_start`
+and `window_end`. Its time is the end of the window, less 1 ms.
 
 ```python
 def window(first_ms: int) -> dict:
@@ -93,7 +93,7 @@ class BothSidesSpec(SplitSpec):
 
     @property
     def as_rows(self) -> WindowSpec:
-        """Spec of windows over one stream, which keep their rows."""
+        """Return the spec of windows over one stream that keep their rows."""
         return WindowSpec(self.window, 0, {}, fn=self)
 
     def looks_at(self, column: str) -> bool | None:
@@ -235,9 +235,9 @@ class _PairsOfWindows(WindowRowsOperator):
 def _pairs(
     groups: Numbers, right: np.ndarray[tuple[int], np.dtype[np.bool_]], keeps: tuple[bool, bool]
 ) -> tuple[Numbers, Matches]:
-    """Pair rows that are sorted by group, and by side within it: returns entries in order, each with
-    the place of a left row and the matching right rows. The place after the last one represents no row.
-    """
+    """Pair rows that are sorted by group, and within a group by side. Return entries in order, each
+    with the place of a left row and the matching right rows. The place after the last row stands for a
+    missing row."""
     nobody = len(groups)
     begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
     ends = np.append(begins[1:], nobody)

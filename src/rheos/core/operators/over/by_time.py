@@ -1,8 +1,9 @@
 """OVER of append-only rows: a function that is called in the order of event time (`rows_by_time`).
 
-A frame by rows emits its row at once. A frame that reaches forward emits it when enough rows have
-followed, or at the end of the input; the row then has the time of the last of them. A frame by distance
-emits its row from a timer, when all rows of that time have come, and drops rows no later frame has.
+With a frame by rows, a row is emitted at once. With a frame that includes following rows, it is emitted
+when enough rows have followed, or at the end of the input; its time is then that of the last of them.
+With a frame by distance, a timer emits the row when all rows of the same time have arrived. Rows that
+no later frame includes are dropped.
 
 ```python
 check_example(
@@ -68,7 +69,7 @@ class OverColumns:
     """Columns that are read and created."""
 
     by: str
-    """Column that rows are ordered by: whole numbers; of event time, of microseconds."""
+    """Column by which rows are ordered: whole numbers. For event time, these are microseconds."""
     arguments: tuple[str, ...]
     """Column that each function reads."""
     functions: tuple[OverFunction, ...]
@@ -118,10 +119,10 @@ class Remembered:
     kept: Any = field(default_factory=list)
     """State in the form of an older version; see `restore_folded`."""
     waiting: list[tuple[Any, ...]] = field(default_factory=list)
-    """Rows without results: those of one time, to the millisecond, or those that wait for others."""
+    """Rows without results: those of the same millisecond, or those whose frames need further rows."""
     newest_ms: int = 0
     frames: MovingFrames | None = None
-    """The rows before; `None` after a restore."""
+    """The frames with their earlier rows; `None` after a restore."""
     packed: bytes | None = None
     """Stored form of `frames`, until the key is used."""
 
@@ -145,10 +146,11 @@ class OverByTime(KeyedProcessFunction):
     """Emits each row with the results of its frame."""
 
     remembered = ValueState(object)
-    """Remembered. It is declared as `object`, and so pickled, as older versions have stored it."""
+    """State of type `Remembered`. It is declared as `object`, and so pickled, as older versions stored
+    it."""
 
     def __init__(self, columns: OverColumns, frame: FrameSpec, schema: pa.Schema) -> None:
-        """`schema` has the columns of the rows."""
+        """Create the function. `schema` has the columns of the rows."""
         self._columns, self._frame, self._schema = columns, frame, schema
         names = schema.names
         self._by = names.index(columns.by)
@@ -220,7 +222,8 @@ class OverByTime(KeyedProcessFunction):
         *,
         ended: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Add the last of the waiting rows to the frames, and emit those whose frames are complete."""
+        """Add the rows at the end of `waiting` to the frames, and emit the rows whose frames are
+        complete."""
         try:
             results = frames.add(self._entries(fresh), ended=ended)
         except FrameTooLarge as error:

@@ -1,14 +1,14 @@
-"""Frames of rows in their order, and functions over them.
+"""Frames of sorted rows, and functions over them.
 
-A row has what it is ordered by, a whole number or a string, and an argument for each function. The
+A row has a sort value, which is a whole number or a string, and an argument for each function. The
 frame of a row begins a number of rows or a distance before it, or with the first row. It ends with the
-row, or a number of rows after it. A frame by distance ends with the last peer of the row: the last one
-in the same place.
+row, or a number of rows after it. A frame by distance ends with the last peer of the row: the last row
+with the same sort value.
 
     ROWS 1 PRECEDING          a  b  c         RANGE 1 PRECEDING      at 1  at 2  at 2
                                 └──┘ of c                            └─────────────┘ of both at 2
 
-From one row to the next a frame only moves forward. So each row is added to the state of a function
+From one row to the next, a frame only moves forward. So each row is added to the state of a function
 once, and removed once (`core.aggregates.frames`).
 """
 
@@ -33,7 +33,7 @@ class FrameSpec:
     descending: bool = False
     """Whether rows are in descending order."""
     following: int = 0
-    """Number of rows after its own; only by rows, and with a beginning."""
+    """Number of rows after its own; only for frames by rows that have a beginning."""
 
     def __str__(self) -> str:
         begin = "UNBOUNDED" if self.preceding is None else str(self.preceding)
@@ -50,13 +50,14 @@ class FrameTooLarge(SumTooLarge):
     """A sum or a mean over the frame of a row that its type cannot hold."""
 
     def __init__(self, row: int, function: int, error: SumTooLarge) -> None:
-        """`row` is a place among the rows that were passed last, `function` one among the functions."""
+        """Create the error. `row` is its index among the rows passed last, `function` that among the
+        functions."""
         super().__init__(row, what=error.what, limit=error.limit)
         self.function = function
 
 
 class FrameRow(NamedTuple):
-    """A row."""
+    """A row of a frame: its sort value, and the argument of each function."""
 
     by: Any
     values: tuple[Any, ...]
@@ -76,7 +77,7 @@ class _Lane:
 
 
 class MovingFrames:
-    """The frames of the rows of one key, which come in their order."""
+    """The frames of the rows of one key, which are added in order."""
 
     def __init__(
         self,
@@ -84,8 +85,8 @@ class MovingFrames:
         frame: FrameSpec,
         frames: Sequence[FrameSpec] = (),
     ) -> None:
-        """Make frames without rows. If frames reach forward, each function has its own of `frames`,
-        and `frame` is as wide as all of them."""
+        """Create frames without rows. If frames include following rows, each function has its own frame
+        in `frames`, and `frame` covers them all."""
         self._frame = frame
         self._functions = len(functions)
         lanes: dict[FrameSpec, _Lane] = {}
@@ -103,20 +104,21 @@ class MovingFrames:
 
     @property
     def has_beginning(self) -> bool:
-        """Whether frames begin at a row, so that rows are kept. Otherwise only states are."""
+        """Whether frames begin at a row, so that rows are stored. Otherwise only states are."""
         return self._frame.preceding is not None
 
     @property
     def rows(self) -> int:
-        """Number of rows that later frames may have, with those whose frames are not complete."""
+        """Return the number of rows that later frames may include, plus the rows whose frames are not
+        complete."""
         return self._first + len(self._rows) - self._needed()
 
     def add(self, rows: Sequence[FrameRow], *, ended: bool = False) -> list[tuple[Any, ...]]:
-        """Add the rows that follow, and return the results of those whose frames are complete now.
+        """Add the rows that follow, and return the results of rows whose frames are now complete.
 
         Args:
-            rows: of frames by distance, all peers at once.
-            ended: whether no more rows come, so that all frames are complete.
+            rows: Rows in order. For frames by distance, all peers in one call.
+            ended: Whether no further rows follow, so that all frames are complete.
 
         Raises FrameTooLarge.
         """
@@ -133,7 +135,7 @@ class MovingFrames:
         return results
 
     def _peers(self) -> int:
-        """Return the number of rows that have one frame, from the next row on."""
+        """Return the number of rows that share a frame, from the next row on."""
         at = self._next - self._first
         end = at + 1
         if not self._frame.by_rows:
@@ -143,7 +145,7 @@ class MovingFrames:
         return end - at
 
     def _result(self, place: int) -> tuple[Any, ...]:
-        """Move all frames to those of the next row, and return its results."""
+        """Move all frames forward to the next row, and return its results."""
         results: list[Any] = [None] * self._functions
         peers = self._peers()
         stop = self._first + len(self._rows)
@@ -183,7 +185,7 @@ class MovingFrames:
         return begin
 
     def _drop(self) -> None:
-        """Drop the rows that no later frame has."""
+        """Drop the rows that no later frame includes."""
         if self._frame.preceding is None:
             self._rows, self._first = [], self._next
             for lane in self._lanes:
@@ -191,14 +193,14 @@ class MovingFrames:
                 for state in lane.states:
                     state.forget()
             return
-        # States still have the rows that their frames begin with.
+        # States still hold the rows with which their frames begin.
         needed = min((lane.begin for lane in self._lanes), default=self._next)
         if (needed - self._first) * 2 > len(self._rows):
             del self._rows[: needed - self._first]
             self._first = needed
 
     def _needed(self) -> int:
-        """Return the number of the first row that later frames may have."""
+        """Return the number of the first row that later frames may include."""
         preceding = self._frame.preceding
         if preceding is not None and self._frame.by_rows:
             return max(self._first, self._next - preceding)
@@ -207,11 +209,11 @@ class MovingFrames:
     # --- state ----------------------------------------------------------------------------------------
 
     def stored_rows(self) -> list[FrameRow]:
-        """Return the rows, of those with results, that later frames may have."""
+        """Return the rows with results that later frames may include."""
         return self._rows[self._needed() - self._first : self._next - self._first]
 
     def restore_rows(self, rows: Sequence[FrameRow]) -> None:
-        """Begin with the rows that `stored_rows` returned."""
+        """Restore the rows that `stored_rows` returned."""
         self._rows, self._first, self._next = [*rows], 0, len(rows)
         for lane in self._lanes:
             if lane.frame.by_rows:
@@ -227,7 +229,7 @@ class MovingFrames:
         return [state.stored() for state in lane.states]
 
     def restore_states(self, states: Sequence[Columns]) -> None:
-        """Begin with what `stored_states` returned."""
+        """Restore the states that `stored_states` returned."""
         [lane] = self._lanes
         for state, columns in zip(lane.states, states, strict=True):
             state.restore(columns)

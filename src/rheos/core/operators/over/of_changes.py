@@ -1,7 +1,7 @@
-"""`over`: of the rows of a table that changes, each with aggregates over those around it.
+"""`over`: adds to each row of an updating table aggregates over the rows around it.
 
-All rows of a key are state. With each change of one, those whose aggregates
-have become others are taken back, and given again.
+State holds all rows of a key. When a row changes, the operator retracts each row whose aggregates have
+changed, and emits it again.
 
 ```python
 check_example(
@@ -105,7 +105,7 @@ class OverSpec(KeySpec):
 
 
 class OverOfChanges(KeyedStateOperator):
-    """Operator that keeps the rows of each partition by their primary key."""
+    """Keeps the rows of each partition by their primary key."""
 
     def __init__(self, ctx: OperatorContext, spec: OverSpec) -> None:
         super().__init__(ctx)

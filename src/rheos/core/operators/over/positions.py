@@ -1,4 +1,5 @@
-"""Functions of OVER that are no aggregates: they use the places of rows in a frame, or their order."""
+"""Functions of OVER that are not aggregates: they use the positions of rows in a frame, or their
+order."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ class FramePosition(Enum):
 
     @property
     def is_rank(self) -> bool:
-        """Whether it ranks rows by what they are ordered by."""
+        """Whether it ranks rows by their sort value."""
         return self in (FramePosition.RANK, FramePosition.DENSE_RANK)
 
     def frame(self, rows: int) -> Callable[[], FrameState]:
@@ -47,8 +48,8 @@ class PositionFrame(FrameState):
     """The first or the last value in a frame."""
 
     def __init__(self, place: int, rows: int) -> None:
-        """Make an empty frame. `place` is 0 or -1. The result of a frame with less than `rows` rows is
-        null."""
+        """Create an empty frame. `place` is 0 or -1. The result of a frame with fewer than `rows` rows
+        is null."""
         self._place, self._rows = place, rows
         self._values: deque[Any] = deque()
 
@@ -77,7 +78,7 @@ class PositionFrame(FrameState):
 
 
 class RankFrame(FrameState):
-    """The rank of the last row by what rows are ordered by. Frames of ranks have no beginning."""
+    """The rank of the last row by its sort value. Frames of ranks have no beginning."""
 
     def __init__(self, dense: bool) -> None:
         self._dense = dense

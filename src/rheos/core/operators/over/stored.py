@@ -1,9 +1,9 @@
-"""The stored state of OVER for one key: packed columns, and the form before them.
+"""The stored state of OVER for one key: packed columns, and an older form.
 
-A frame with a beginning stores its rows: a column of what they are ordered by, and one for each
-argument. A frame without one stores the state of each function. Rows without results follow, a column
-for each of theirs. Older versions, which computed each frame anew, have stored rows as tuples, and one
-value for each function.
+A frame with a beginning stores its rows: a column of sort values, and one for each argument. A frame
+without a beginning stores the state of each function. Rows without results follow, with all their
+columns. Older versions, which recomputed each frame, stored rows as tuples, and one value for each
+function.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def unpack(data: bytes, frames: MovingFrames) -> list[tuple[Any, ...]]:
 
 
 def restore_folded(kept: Sequence[Any], frames: MovingFrames, functions: Sequence[str]) -> None:
-    """Restore frames from the form that was stored before columns were. `functions` are their names."""
+    """Restore frames from the older form. `functions` are the names of the functions."""
     if frames.has_beginning:
         frames.restore_rows([FrameRow(by, tuple(values)) for by, values in kept])
         return
@@ -61,7 +61,7 @@ def restore_folded(kept: Sequence[Any], frames: MovingFrames, functions: Sequenc
 
 def _total(total: Any) -> Sequence[Any]:
     if isinstance(total, float):
-        # The sum was rounded then. One that was not finite stays so.
+        # The older version rounded the sum. A sum that was not finite stays so.
         finite = total - total == 0
         odd = [total != total, total == float("inf"), total == -float("inf")]
         return [units_of(total) if finite else 0, *map(int, odd)]
@@ -69,7 +69,7 @@ def _total(total: Any) -> Sequence[Any]:
 
 
 def _spread(folded: tuple[int, Any, Any]) -> Columns:
-    """Return the sums of count, mean and squared deviations."""
+    """Return the sums that correspond to a count, a mean and squared deviations."""
     count, mean, apart = folded
     if not (mean - mean == 0 and apart - apart == 0):
         return [[0, 0, count, 1, 0]]
@@ -82,7 +82,7 @@ _UNIT = units_of(1.0)
 
 _COLUMNS: dict[str, Callable[[Any], Columns]] = {
     "COUNT": lambda folded: [[folded]],
-    # The count only tells whether there are values.
+    # The count only shows whether any values exist.
     "SUM": lambda folded: [[1], _total(folded)],
     "MEAN": lambda folded: [[folded[1]], _total(folded[0])],
     "MIN": lambda folded: [[folded]],
@@ -97,4 +97,4 @@ _COLUMNS: dict[str, Callable[[Any], Columns]] = {
     "RANK": lambda folded: [[folded[0], folded[1]], [folded[2]]],
     "DENSE_RANK": lambda folded: [[folded[0], 1], [folded[1]]],
 }
-"""Conversions of the state that an older version folded to the stored state, by function."""
+"""Conversions from the older form to the stored state, by function."""

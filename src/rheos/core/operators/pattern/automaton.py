@@ -3,7 +3,7 @@
 Each step becomes one *position*. A step that repeats becomes several: one for each counted repetition.
 A match that has taken a row at a position waits on the *edges* of that position. Each edge leads to a
 position that may take the next row, and defines which rows close the edge. A match never moves without
-a row: for an optional part, the compiler adds edges that lead around it.
+a row. If a part is optional, the compiler adds edges that bypass it.
 
     a  followed by  b+  next  c       start ──► a ──► b ──► c ─► found
                                                      └─► b
@@ -104,7 +104,7 @@ class PatternPosition:
     step: int
     """Number of the pattern's step, in the order of writing."""
     shown: bool
-    """Whether its rows are among those that a preferring match shows."""
+    """Whether its rows are among those that the output of a preferring match contains."""
     edges: tuple[PatternEdge, ...]
     found: bool
     """Whether the match may end here."""
@@ -449,7 +449,7 @@ class _Compiler:
         )
         return [replace(edge, later=number + 1), after]
 
-    # --- what can never be ----------------------------------------------------------------------------
+    # --- patterns that can never match --------------------------------------------------------------
 
     def _check(self, automaton: Automaton) -> None:
         reached: set[int] = set()

@@ -1,4 +1,5 @@
-"""The conditions of a pattern: expressions as bits of the rows of a whole batch, functions as calls."""
+"""The conditions of a pattern. Expressions are computed as bits for the rows of a whole batch;
+functions are called row by row."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.shown import shown
 
 _AT_ONCE = 32
-"""So many neighbouring rows become records together."""
+"""Number of neighbouring rows that are converted to records together."""
 
 Bits: TypeAlias = npt.NDArray[np.uint64]
 
@@ -75,7 +76,8 @@ class EarlierRows(dict[str, list[Any]]):
 
 
 class ConditionFunctions:
-    """Caller of the functions of conditions; it converts rows to records. The matcher calls `holds`."""
+    """Calls the functions of conditions, and converts rows to records for them. The matcher calls
+    `holds`."""
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
         self._ctx = ctx
@@ -91,7 +93,8 @@ class ConditionFunctions:
         self._rows, self._first = rows, first
 
     def end(self) -> None:
-        """All rows that matches have taken are kept by now."""
+        """Note that `kept` now has all rows that matches have taken, so the batch is no longer
+        needed."""
         self._rows = None
         self._records = {}
 
@@ -133,8 +136,8 @@ class ConditionFunctions:
         return known[event]
 
     def _read(self, events: Sequence[int], record: type | None, known: dict[int, Any]) -> None:
-        """Makes the records of these rows, those of the batch with their neighbours: a record alone
-        costs as much as some ten together."""
+        """Convert these rows to records. Rows of the batch are converted with their neighbours: a
+        single record costs as much as about ten together."""
         kept = [event for event in events if self._rows is None or event < self._first]
         if kept:
             rows = self._kept.take(np.array(kept, np.int64), self._kept.schema.names)

@@ -23,21 +23,21 @@ from rheos.core.graph.expression_trees import Tree, tree_of
 _MOST_WAYS = 64
 
 _OPPOSITE = {"Eq": "NotEq", "NotEq": "Eq", "Lt": "GtEq", "GtEq": "Lt", "Gt": "LtEq", "LtEq": "Gt"}
-"""Also of NaN, which Polars has as the greatest number."""
+"""Negation of each comparison. It also holds for NaN, which Polars treats as the greatest number."""
 _TURNED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "GtEq": "LtEq", "Gt": "Lt", "LtEq": "GtEq"}
 _LOWER = {"Both": "GtEq", "Left": "GtEq", "Right": "Gt", "None": "Gt"}
 _UPPER = {"Both": "LtEq", "Right": "LtEq", "Left": "Lt", "None": "Lt"}
 
 _EXACT = 1 << 24
-"""Whole numbers up to this are the same in each type of numbers."""
+"""Whole numbers up to this one have the same value in every numeric type."""
 
 
 class Claim(NamedTuple):
     column: str
     op: str
-    """One of `_OPPOSITE`; or IsNull, IsNotNull."""
+    """A key of `_OPPOSITE`, or IsNull or IsNotNull."""
     form: str = ""
-    """The type of the literal."""
+    """Type of the literal."""
     value: Any = None
 
 
@@ -58,7 +58,7 @@ def never_holds(exprs: Iterable[pl.Expr]) -> bool:
 
 
 def _ways(tree: Tree, holds: bool) -> Ways:
-    """Return the ways in which a condition is true, or is false if `holds` is not set."""
+    """Return the ways in which a condition is true, or false if `holds` is False."""
     match tree:
         case {"Alias": [inner, _]}:
             return _ways(inner, holds)
@@ -99,7 +99,7 @@ def _ways(tree: Tree, holds: bool) -> Ways:
 
 
 def _joined(every: bool, parts: Sequence[Tree], holds: bool) -> Ways:
-    """Combine the ways of an AND if `every` is true, else of an OR."""
+    """Combine the ways of an AND if `every` is True, else of an OR."""
     ways_of = [_ways(part, holds) for part in parts]
     if every is holds:
         whole = _UNKNOWN
@@ -113,7 +113,7 @@ def _joined(every: bool, parts: Sequence[Tree], holds: bool) -> Ways:
 def _all(one: Ways, other: Ways) -> Ways:
     if not other or len(one) * len(other) <= _MOST_WAYS:
         return [a + b for a, b in product(one, other)]
-    # Fewer claims are less certain, and never wrong.
+    # Fewer claims make the result less precise, but never wrong.
     return one
 
 
@@ -135,8 +135,8 @@ def _excluded(way: Sequence[Claim]) -> bool:
 
 
 def _exclude(claims: Sequence[Claim]) -> bool:
-    """Claims about one column. Those with literals of one type are held against each other: with two
-    types Polars may compare in two ways."""
+    """Return whether claims about one column exclude each other. Only claims with literals of the same
+    type are compared, because Polars may compare values of two types differently."""
     by_form: dict[str, list[Claim]] = {}
     for claim in claims:
         if claim.form:
@@ -159,7 +159,7 @@ def _no_value(claims: Sequence[Claim]) -> bool:
         return False
     (low, above), (high, up_to) = max(lows), min(highs)
     if above or not up_to:
-        # Rounded to the column's type both may be one, and one may not become more than the other.
+        # Rounded to the column's type, both may be equal, but their order is never reversed.
         return bool(low >= high)
     if low == high:
         return low in unequal

@@ -1,9 +1,9 @@
-"""Live matches of one key: partial matches, and complete ones that wait.
+"""Live matches of one key: partial matches, and complete ones that are not emitted yet.
 
-Each match is a chain of nodes, from its latest row back to its first. A node never changes, and matches
-with the same beginning share its nodes: two that diverge at a row have one chain up to there. So a
-further match costs one node for each row that only it has taken, and a node is freed with the last
-match that has it in its chain (PM1, PM2).
+Each match is a chain of nodes, from its latest row back to its first. A node never changes. Matches
+with the same beginning share its nodes: two that diverge at a row share one chain up to there. So a
+further match costs one node for each row that only it has taken. A node is freed with the last match
+that has it in its chain (PM1, PM2).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NEVER_MS = 2**63 - 1
 
 
 class MatchNode:
-    """A row in its place in a match."""
+    """A row at a position of a match."""
 
     __slots__ = ("before", "event", "position")
 
@@ -34,7 +34,7 @@ class MatchNode:
             node = node.before
 
     def rows(self) -> list[tuple[int, int]]:
-        """The rows that were taken and by which positions, in their order."""
+        """Return the rows that were taken, each with the position that took it, in order."""
         return [(node.event, node.position) for node in self.chain()][::-1]
 
 
@@ -52,7 +52,7 @@ def events_of(last: Iterable[MatchNode]) -> set[int]:
 
 
 class Partial:
-    """A match that is not whole, or that may go on: what it has taken, and the edges it waits on."""
+    """A match that is incomplete or may continue: its latest node, and the edges that it waits on."""
 
     __slots__ = ("began", "node", "open", "since_ms", "wakes")
 

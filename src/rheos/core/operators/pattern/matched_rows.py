@@ -1,4 +1,5 @@
-"""The rows that matches have taken, as columns: found by number, for as long as a match needs them."""
+"""The rows that matches have taken, as columns. A row is found by its number, and kept while a match
+needs it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from rheos.core.state.numbered_rows import Numbers, taken
 
 
 class MatchedRows:
-    """Numbers rise from one `add` to the next, and may leave some out."""
+    """Numbered rows of one operator. Numbers are ascending over all calls of `add`, possibly with
+    gaps."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -34,7 +36,7 @@ class MatchedRows:
             self._parts[-2:] = [(first, pa.concat_batches([before, last]))]
 
     def take(self, numbers: Numbers, columns: Sequence[str]) -> Batch:
-        """These columns of the rows of these numbers, in their order."""
+        """Return these columns of the rows with these numbers, in the given order."""
         if not len(numbers):
             return pa.RecordBatch.from_pylist([], self.schema).select(columns)
         return taken(self._parts, np.searchsorted(self._numbers, numbers), columns)
@@ -46,7 +48,7 @@ class MatchedRows:
         self._parts = [(0, rows)] if len(numbers) else []
 
     def frozen(self) -> MatchedRows:
-        """As it is now. What it holds never changes, so nothing is copied."""
+        """Return a copy that does not change. The stored data never changes, so nothing is copied."""
         copy = MatchedRows(self.schema)
         copy._numbers, copy._parts = self._numbers, list(self._parts)
         return copy

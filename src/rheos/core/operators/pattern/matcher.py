@@ -1,9 +1,9 @@
 """The matcher, which advances the matches of a key by one row. It is pure: it receives rows and times,
 and returns matches.
 
-The caller passes the rows of a key in their order, each with the bits of the conditions that it
-fulfils. Before each row, and when time passes without a row, the caller asks for expired matches. Rows
-without a bit that the key or a starting edge wakes for change nothing, so the caller may omit them.
+The caller passes the rows of a key in order, each with the bits of the conditions that it fulfils.
+Before each row, and when time passes without a row, the caller requests expired matches. A row changes
+nothing if it has no bit that the key or a starting edge wakes for, so the caller may omit it.
 
 The order of the returned matches depends on the rows alone. If matches can rule each other out
 (`AfterMatch`), a match waits while a partial match with an earlier first row exists. That partial match
@@ -49,7 +49,7 @@ class MatchOutcome(NamedTuple):
 
 
 class TooManyMatchesError(Exception):
-    """A key has more partial matches than it may have."""
+    """Error for a key with more partial matches than `most`."""
 
 
 class Matcher:
@@ -77,9 +77,9 @@ class Matcher:
     # --- rows -----------------------------------------------------------------------------------------
 
     def row(self, alive: LiveMatches, event: int, at_ms: int, bits: int) -> list[MatchOutcome]:
-        """Brings the next row of a key. What has expired by then was asked for before.
+        """Process the next row of a key. The caller must have requested expired matches before.
 
-        Raises TooManyMatchesError before a row makes many more matches than a key may have.
+        Raise TooManyMatchesError before a row creates many more matches than a key may have.
         """
         assert alive.expires_ms > at_ms, "PM4: no match takes a row after its time limit"
         found: list[WholeMatch] = []

@@ -1,5 +1,5 @@
-"""Matches as rows: the key, and for each step the row that it took, or all of them; of a preferring
-pattern all of its rows in their order."""
+"""Output rows of matches: the key and, for each step, the row or rows that it took. For a preferring
+pattern, the output has all rows of the match in order."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rheos.core.operators.records import Hidden, with_hidden
 from rheos.core.protocol.elements import Batch, visible
 
 TIMED_OUT = "timed_out"
-"""The side output of partial matches whose time was over."""
+"""Side output of partial matches that exceeded their time limit."""
 
 
 class MatchRows:
@@ -76,7 +76,7 @@ class MatchRows:
             firsts.append(min(events[0] for events in of_match if events))
             for step, events in enumerate(of_match):
                 taken[step].append(events)
-        # One take for all: each costs more than the few rows that most have.
+        # One take for all rows: a take costs more than copying the few rows of a typical match.
         events = [event for of_step in taken for of_match in of_step for event in of_match]
         rows = kept.take(np.array([*firsts, *events], np.int64), self._taken_columns)
         keys = [rows.column(key).slice(0, len(firsts)) for key in self._keys]
@@ -98,8 +98,8 @@ class MatchRows:
     def _step(
         self, step: int, taken: Sequence[Sequence[int]], rows: Batch, kind: pa.DataType
     ) -> pa.Array:
-        """The column of a step: a row of each match as a struct, or null; or a list of them. `rows` are
-        those that were taken, of all matches."""
+        """Return the column of a step: per match, its row as a struct, null, or a list of structs.
+        `rows` are the rows that all matches took."""
         inner = kind.value_type if self._automaton.repeats[step] else kind
         fields = [inner.field(name) for name in self._columns]
         columns = [rows.column(name) for name in self._columns]
@@ -119,7 +119,7 @@ class MatchRows:
 
 
 def match_types(automaton: Automaton, schema: pa.Schema) -> list[pa.Field]:
-    """Return the columns of matches in addition to the key, for rows with these columns."""
+    """Return the columns that follow the key in the output, for rows with the columns of `schema`."""
     if automaton.preferring:
         return in_order_types(schema)
     row = pa.struct([field.with_nullable(True) for field in schema])

@@ -1,15 +1,15 @@
-"""`detect`: rows of a key that form a pattern, in the order of event time.
+"""`detect`: finds rows of a key that form a pattern, in the order of event time.
 
-Rows wait until the watermark has passed them, and come to the matcher by time; rows of one time by the
-whole row, column by column. So what is found depends on the data alone. Late rows are not looked at;
-they are counted, and go to the side output `late`.
+Rows are buffered until the watermark has passed them, and reach the matcher sorted by time. Rows of the
+same time are sorted by the whole row, column by column. So the matches depend on the data alone. Late
+rows are not matched; they are counted, and emitted to the side output `late`.
 
-Conditions are computed for whole batches. A row that fulfils none, where none is asked for by every
-row, changes nothing: it is dropped as it comes. Of those that are left only such come to the matcher as
-a key, or a beginning, wakes for.
+Conditions are computed for whole batches. If a row fulfils no condition, and no edge of the pattern
+wakes for every row, the row is dropped on arrival. Of the remaining rows, the matcher receives only
+those that a key or a starting edge wakes for.
 
-A match is given when it is whole, or when that is certain: its event time is that of the row which made
-it so, or the time at which a deadline was over.
+A match is emitted when it is complete or, if that is decided later, when it is certain. Its event time
+is that of the row which decided it, or the time at which a deadline passed.
 
 ```python
 def rises(prices):
@@ -75,8 +75,8 @@ from rheos.core.state.parts import DeltaChain, keyed_part
 from rheos.core.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
-"""It is looked at what is still needed when there are more rows than this, and than twice as many as
-were left the last time; and as many keys."""
+"""Minimum number of rows, and of keys, before unneeded ones are dropped. They are dropped when twice as
+many exist as remained the last time."""
 
 
 @dataclass(frozen=True)
@@ -134,8 +134,8 @@ class PatternOperator(Operator):
         self._keys = KeyIndex(self._key_types)
         self._alive: dict[int, LiveMatches] = {}
         """By slot."""
-        # By slot, as arrays: the bits that it wakes for, when the next of its matches expires, and how
-        # many it has.
+        # Indexed by slot: the bits that a key wakes for, the next expiry of its matches, and their
+        # number.
         self._wakes: Bits = np.zeros(1 << 10, np.uint64)
         self._expires: Numbers = np.full(1 << 10, NEVER_MS, np.int64)
         self._sizes: Numbers = np.zeros(1 << 10, np.int64)
@@ -172,7 +172,8 @@ class PatternOperator(Operator):
         self._tidy()
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
-        """Process rows in order, and return the outcomes. Adds the slots whose matches have changed."""
+        """Process rows in order, and return the outcomes. Add to `touched` the slots whose matches have
+        changed."""
         slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
         self._make_room()
         asked = rows
@@ -221,7 +222,8 @@ class PatternOperator(Operator):
         wakes = self._wakes[slots] | np.uint64(self._begins)
         relevant = np.flatnonzero(bits & wakes)
         first = np.full(len(self._keys), len(slots), np.int64)
-        # The last written row of a key counts: here the first to arrive.
+        # If a slot is written several times, the last value wins. Reversed, that is the first row to
+        # arrive.
         first[slots[relevant[::-1]]] = relevant[::-1]
         from_there = np.arange(len(slots)) >= first[slots]
         if self._quiet:
@@ -236,7 +238,7 @@ class PatternOperator(Operator):
         self._functions.end()
 
     def _settle(self, slots: Collection[int]) -> None:
-        """Update what the keys wait for, and drop keys that have no match."""
+        """Update the bits and expiry times of these keys, and drop keys that have no match."""
         if not slots:
             return
         changed = list(slots)
@@ -326,6 +328,6 @@ class PatternOperator(Operator):
         self._chain.force_full()
 
     def next_keys(self) -> None:
-        # All that waited has been taken.
+        # All buffered rows have been taken already.
         self._forget()
         self._waiting.next_keys()

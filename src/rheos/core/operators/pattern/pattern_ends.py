@@ -1,6 +1,7 @@
-"""Parts of a pattern by where a match may begin or end, so that errors name the part that is wrong.
+"""The parts with which a match may begin or end, so that errors name the part that is wrong.
 
-A match may begin or end with each part up to the first, or the last, that cannot be left out.
+A match may begin with every part up to the first that is not optional. It may end with every part from
+the last that is not optional.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ def last_absence(parts: Sequence[Part], preferred: Contiguity) -> Absence:
 
 
 def last_greedy_step(parts: Sequence[Part]) -> PatternStep:
-    """Return the last step that may end a match and must not, as no step after it gives way to it.
+    """Return the last step that may end a match although it must not, because it is greedy and no later
+    step limits it.
 
-    Such a step must exist. A step that is taken a fixed number of times is greedy only when it may be
-    left out.
+    Such a step must exist. A step that is taken a fixed number of times counts as greedy only if it is
+    optional.
     """
     for part in _outermost(parts, backwards=True):
         if isinstance(part, PatternStep) and part.quantifier.greedy:
@@ -57,7 +59,7 @@ def _flat(parts: Sequence[Part]) -> Iterator[PatternStep | Absence]:
 
 
 def _outermost(parts: Sequence[Part], *, backwards: bool = False) -> Iterator[PatternStep | Absence]:
-    """Yield steps and absences from one end of the pattern, up to the first that cannot be left out."""
+    """Yield steps and absences from one end of the pattern, up to the first that is not optional."""
     for part in reversed(parts) if backwards else parts:
         match part:
             case PatternStep() | Absence():

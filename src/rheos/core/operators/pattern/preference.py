@@ -49,18 +49,16 @@ def in_order_of_preference(
 
 
 class _Orders:
-    """The orders of all positions. They are numbered as in the compiler: in the order of writing, with
-    a number for each repetition.
-    """
+    """The orders of all positions. Positions are numbered as in the compiler: in the order of writing,
+    with a number for each repetition."""
 
     def __init__(self, parts: Sequence[Part]) -> None:
         self.behind: dict[int, Next] = {}
         self.begins = self._sequence(parts, 0, (_END,))
 
     def _sequence(self, parts: Sequence[Part], first: int, then: Next) -> Next:
-        """Enter the parts in order; the first has the position `first`. `then` is what may
-        follow them.
-        """
+        """Compute the order of the parts; the first has the position `first`. `then` are the positions
+        that may follow them."""
         firsts = accumulate(map(_positions, parts), initial=first)
         for part, place in [*zip(parts, firsts, strict=False)][::-1]:
             then = self._repeated(part, place, then)

@@ -1,8 +1,9 @@
 """Columns of previous rows, for a whole batch at once.
 
 The rows of a preferring match are consecutive, and a match that continues has taken the newest row of
-its key. So the row before one of a batch is in the batch, or is one that the key's matches have taken:
-nothing else must be kept. For a key without a match it may be null, because nothing reads it.
+its key. So the row before a row of the batch is in the batch, or was taken by a match of the key. No
+other rows must be kept. For a key without a match the column may be null, because no condition reads
+it.
 """
 
 from __future__ import annotations

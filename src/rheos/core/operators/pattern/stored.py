@@ -27,7 +27,7 @@ from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.parts import GROUP
 
 MATCHES = "matches"
-"""The name of the state."""
+"""Name of the state."""
 
 _EVENTS, _NODES, _PARTIALS, _FOUND = "events", "nodes", "partials", "found"
 _KEY = "key."
@@ -107,7 +107,8 @@ def restored(
     automaton: Automaton,
     first_event: int,
 ) -> tuple[Mapping[int, LiveMatches], int]:
-    """Return the live matches by slot, and the number of the next row. Adds the keys and the rows."""
+    """Return the live matches by slot, and the number of the next row. Add the keys to `keys`, and the
+    rows to `kept`."""
     whole = [table.combine_chunks() for table in tables]
     latest: dict[int, tuple[int, int]] = {}
     columns = len(keys.columns())
@@ -143,7 +144,7 @@ def restored(
 
 
 class _Reader:
-    """Reads the lists of one key, and trusts none of their numbers."""
+    """Reads the stored lists of one key, and validates every index in them."""
 
     def __init__(
         self,

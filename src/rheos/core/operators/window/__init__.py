@@ -10,7 +10,7 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 
 | part | file |
 |---|---|
-| the interface that each kind of window implements | `contract`, `columns` |
+| the interface that each kind of window implements | `contract`, `pane_columns` |
 | the kinds, by name | `kinds` |
 | tumbling and sliding windows; cumulating ones; session windows | `grid`; `cumulating`; `sessions` |
 | windows on the calendar of a time zone; the local time of a zone | `calendar`; `zone_clock` |
@@ -18,17 +18,16 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 | fixed windows: the panes they read, and when they fire | `fixed_panes`, `fixed_trigger` |
 | merging windows: the rule; panes, when they fire | `merging`; `merging_panes`, `merging_trigger` |
 | the newest pane of each key of merging windows, merged in place | `newest_panes` |
-| rows of merging windows that may turn out to be late | `undecided` |
-| buffered rows of fixed windows, combined in one go | `waiting` |
+| rows of merging windows that may turn out to be late | `late_candidates` |
+| buffered rows of fixed windows, combined in one go | `pending_rows` |
 | the trigger interface that operators use | `trigger` |
 | the progress of firing, as stored in snapshots | `progress` |
-| code shared by window operators: rows in, late rows, snapshots | `windowed`, `frames`, `layout`,
-`rows` |
-| windows with aggregates (`rheos.core.aggregates`), and the state of these | `operator`, `tables` |
+| code shared by window operators | `windowed`, `frames`, `layout`, `rows` |
+| windows with aggregates (`rheos.core.aggregates`); their state | `operator`; `aggregate_tables` |
 | aggregates over a whole stream, in two phases; the rows in between | `two_phases`, `partials` |
 | state as arrays of numbers; merging by small integer keys | `arrays`; `by_address` |
 | windows with a function | `process` |
-| windows that a trigger other than the watermark fires, row by row | `triggered` |
+| windows with another trigger than the watermark, row by row | `triggered` |
 
 To add more:
 

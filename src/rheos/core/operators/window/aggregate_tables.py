@@ -1,9 +1,9 @@
-"""The state of a window operator's aggregates, as columns: how it is made, merged and finished.
+"""The state of a window operator's aggregates, as columns: its creation, merging and results.
 
-What is kept is what the aggregates say (`aggregates/contract.py`). A *table* holds the state of some of
-them by key and pane: `TotalsTable` that of all that are reduced, a row per key and pane; a
-`GatheredTable` the values that are gathered for one state, a `CountedTable` those that are counted;
-`KeptTable` the rows that are kept.
+Each aggregate declares the parts of its state (`aggregates/contract.py`). A *table* holds the state of
+some aggregates by key and pane. `TotalsTable` has one row per key and pane, with the state of all
+reduced aggregates. A `GatheredTable` has the values gathered for one state, a `CountedTable` the
+counted values, and `KeptTable` whole rows.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ from rheos.core.protocol.elements import HIDDEN_PREFIX, TS
 
 _EXACT = "exact."
 _LACKS = "__lacks."
-"""Begins the names of marks of panes that were written before an aggregate was there. Marks are counts,
-kept among the limbs of exact sums: these may be missing, and are added up."""
+"""Prefix of columns that mark panes written before an aggregate was added to the program. A mark is a
+count that is stored among the limbs of exact sums, because these may be missing and are added up."""
 _BEYOND = "beyond."
 LIMB = (_COLUMN, _BIN, _LIMB) = "column", "bin", "limb"
-"""The columns of a limb where each is a row."""
+"""Columns of a table with one limb per row."""
 
 
 class Grouping(Protocol):
@@ -65,23 +65,23 @@ class Grouping(Protocol):
 
     @property
     def pane(self) -> Sequence[str]:
-        """The columns that name a pane."""
+        """Return the columns that identify a pane."""
         ...
 
     @property
     def window(self) -> Sequence[str]:
-        """The columns that name a window of a key."""
+        """Return the columns that identify a window of a key."""
         ...
 
 
 class AggregateTable(ABC):
-    """One state. `keys` are the names of the key columns in its frames; none where all rows have one
-    key. `windows` say which columns name a pane, and a window."""
+    """One state. `keys` are the names of the key columns in its frames, empty if all rows have one key.
+    `windows` names the columns that identify a pane and a window."""
 
     name: str
-    """The name of the state in snapshots."""
+    """Name of the state in snapshots."""
     keeps_rows: bool = False
-    """Whether its state has a row for each row of the input: combining makes it no smaller."""
+    """Whether the state has one row per input row, so that combining rows does not make it smaller."""
 
     def __init__(self, keys: Sequence[str], windows: Grouping) -> None:
         self.keys = list(keys)
@@ -93,17 +93,19 @@ class AggregateTable(ABC):
         """Return the state of input rows; `by` names the pane columns of `rows`."""
 
     def combined(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """`partial`, with nothing in it that merging could leave out."""
+        """Return the state of input rows, as `partial` does, reduced as far as merging could reduce
+        it."""
         return self.partial(rows, by)
 
     @abstractmethod
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """One frame of several, with one row per key and `by`, where the kind of state allows it."""
+        """Merge several frames into one, with one row per key and `by` if the kind of state allows
+        it."""
 
     @abstractmethod
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
-        """The results, under their names in the output, per key and window. Raises SumTooLarge, with
-        the row of `frame`."""
+        """Return the results, under their names in the output, per key and window. Raise SumTooLarge,
+        with the row of `frame`, if a sum does not fit its type."""
 
     def kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
         """Return the types of the columns of key and state, from a frame without rows."""
@@ -117,26 +119,26 @@ class AggregateTable(ABC):
     @property
     @abstractmethod
     def required(self) -> list[str]:
-        """The columns that its state must have, without those of key and pane."""
+        """Return the columns that the state must have, in addition to those of key and pane."""
 
     @property
     def optional(self) -> list[str]:
-        """Columns that are stored besides; what was written without them is read."""
+        """Return columns that are also stored, but that restored state may lack."""
         return []
 
     @abstractmethod
     def needs(self) -> dict[str, list[str]]:
-        """Return, by aggregate, the names of what must be stored for its result."""
+        """Return, by aggregate, the names of the stored parts that its result requires."""
 
     def stored_of(self, columns: Iterable[str]) -> set[str]:
-        """Return what is stored, by the names of `needs`, where its state has these columns."""
+        """Return the names (as in `needs`) of the parts that state with these columns has."""
         return {self.name}
 
 
 class TotalsTable(AggregateTable):
-    """The state of reduced aggregates. A row exists for every key and pane that had any row.
+    """The state of reduced aggregates. It has a row for every key and pane that had any row.
 
-    In `partial`, `spans` make the columns of the pane where all rows of a key share one.
+    In `partial`, `spans` compute the columns of the pane if all rows of a key share one.
     """
 
     name = "totals"
@@ -180,7 +182,7 @@ class TotalsTable(AggregateTable):
         self._each = [array.value.alias(name) for name, array in arrays.items()]
 
     def _columns_of(self, part: Part) -> Sequence[Column]:
-        # Sums count their values themselves: state without that count is state without that sum.
+        # A sum counts its values itself: state that lacks the count also lacks the sum.
         match part:
             case Column():
                 return [part]
@@ -202,7 +204,7 @@ class TotalsTable(AggregateTable):
                 self._sum_exactly(column)
                 self._sum_exactly(part.squares)
                 self._deviations.setdefault(part.variance.meta.output_name(), part)
-                # Counted twice: state with the sums alone lacks those of the squares.
+                # The count exists twice: state with only the sums lacks that of the squares.
                 squares = count_column("exactly", column, part.squares)
                 return [count_column("exactly", column), squares]
             case _:
@@ -218,12 +220,12 @@ class TotalsTable(AggregateTable):
 
     @property
     def optional(self) -> list[str]:
-        """By how many times 2**64 a sum of integers is beyond its int64: in frames only where some is,
-        in snapshots always. 0.1.0 did not write it."""
+        """Return the columns with the multiples of 2**64 by which sums of integers exceed int64. Frames
+        have them only if a sum does, snapshots always. Version 0.1.0 did not write them."""
         return [_BEYOND + column for column in self._integers]
 
     def limb_kinds(self, nothing: pl.DataFrame) -> dict[str, pl.DataType]:
-        """`kinds` of the limbs."""
+        """Return the types of the columns of the limbs, as `kinds` does."""
         keys = {name: nothing.schema[name] for name in self.keys}
         return keys | {_COLUMN: pl.String(), _BIN: pl.Int32(), _LIMB: pl.Int64()}
 
@@ -233,7 +235,7 @@ class TotalsTable(AggregateTable):
 
     @property
     def has_limbs(self) -> bool:
-        """Whether anything is stored as limbs are."""
+        """Return whether the state stores anything in limbs."""
         return bool(self._exact or self._lacks)
 
     # --- aggregates that restored panes lack ------------------------------------------------------
@@ -245,8 +247,8 @@ class TotalsTable(AggregateTable):
         return set(columns)
 
     def completed(self, frame: pl.DataFrame, nothing: pl.DataFrame) -> pl.DataFrame:
-        """Return restored panes with the columns that they lack, as those of no rows are. `nothing` is
-        a frame of no input rows."""
+        """Return restored panes with their missing columns added, as for panes without rows. `nothing`
+        is a frame of no input rows."""
         missing = [
             make.alias(name)
             for name, make in zip(self._names, self._makes, strict=True)
@@ -261,12 +263,13 @@ class TotalsTable(AggregateTable):
         )
 
     def marked(self, frame: pl.DataFrame, lacking: Sequence[str]) -> pl.DataFrame:
-        """Return panes with the mark that they lack these, by the names of `needs`."""
+        """Return panes with marks that they lack these parts, by the names of `needs`."""
         self._lacks = list(dict.fromkeys([*self._lacks, *lacking]))
         return frame.with_columns(pl.lit(1, pl.Int64).alias(_lacks_column(name)) for name in lacking)
 
     def lacks(self, needs: Sequence[str]) -> pl.Expr | None:
-        """Return which results of `finish` are of panes that lack any of these; None if none is."""
+        """Return which results of `finish` belong to panes that lack any of these parts; None if no
+        pane does."""
         marks = [pl.col(_lacks_column(name)) > 0 for name in needs if name in self._lacks]
         return pl.any_horizontal(marks) if marks else None
 
@@ -319,9 +322,8 @@ class TotalsTable(AggregateTable):
         return self._merged(frames, by, [*self._merges])
 
     def reduce_of(self, name: str) -> np.ufunc | None:
-        """Return the reduction of a numeric column, by its name; None if numpy has no such
-        reduction.
-        """
+        """Return the reduction of a numeric column, by its name; None if NumPy has no such
+        reduction."""
         return np.add if name.startswith(_EXACT) else self._reduces.get(name)
 
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:
@@ -388,7 +390,7 @@ class TotalsTable(AggregateTable):
         return frame.hstack(sums).select(*self.keys, *self.window, *self._results, *lacks)
 
     def _of_decimals(self, frame: pl.DataFrame, name: str, part: DecimalSum) -> pl.Series:
-        """Return sums or means of decimals. Raises SumTooLarge."""
+        """Return sums or means of decimals. Raise SumTooLarge if one does not fit."""
         units, large = Units.of_limbs(_limbs_of(frame, part.units), frame.height)
         sums = sum_type(part.kind)
         counts = frame[part.count.meta.output_name()].to_numpy()
@@ -438,8 +440,8 @@ class TotalsTable(AggregateTable):
         return limbs
 
     def with_limbs(self, nothing: pl.DataFrame, long: pl.DataFrame) -> pl.DataFrame:
-        """Limbs as `merge_limbs` gave them, as a frame to be merged with the rows they belong to;
-        `nothing` is a frame of no input rows."""
+        """Return a frame of limbs, to be merged with the rows that they belong to. `long` is a result
+        of `merge_limbs`; `nothing` is a frame of no input rows."""
         pane = self.pane
         frames = [self.partial(nothing.with_columns(long.clear()[name] for name in pane), pane)]
         for (name, position), part in long.partition_by(_COLUMN, _BIN, as_dict=True).items():
@@ -560,13 +562,13 @@ def _first(frame: pl.DataFrame, index: Sequence[str], rows: int) -> pl.DataFrame
 
 
 def _worth_rows(frame: pl.DataFrame, kept: pl.DataFrame) -> int:
-    """From how many rows on it pays to look again for those that need not be kept: where nearly all are
-    kept, as of keys with few rows, later."""
+    """Return the number of rows from which it pays to reduce the frame again. It is larger if the last
+    reduction kept nearly all rows, as for keys with few rows."""
     return 2 * frame.height if kept.height > frame.height * 3 // 4 else _WORTH_ROWS
 
 
 class KeptTable(AggregateTable):
-    """The columns that expressions read: of all rows, or of the first ones in an order."""
+    """The columns that expressions read, of all rows or of the first ones in an order."""
 
     def __init__(self, keys: Sequence[str], kept: Mapping[str, Kept], windows: Grouping) -> None:
         super().__init__(keys, windows)
@@ -594,7 +596,7 @@ class KeptTable(AggregateTable):
 
     def partial(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
         kept = rows.select(*self.keys, *by, *self.required)
-        # It would be visible which of two equal zeros was first.
+        # Otherwise the result would show which of two equal zeros was first.
         return kept.with_columns(
             one_zero(pl.col(name)) for name in self.required if kept.schema[name].is_float()
         )
@@ -622,8 +624,8 @@ class KeptTable(AggregateTable):
         return in_order(frame, [name(column) for column in order], falling)
 
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
-        # Columns of the input have their own names, so those of key and window have others: hidden
-        # ones, which no column of the user's has.
+        # Input columns keep their names, so key and window columns are renamed: to hidden names, which
+        # no user's column has.
         index = {f"{HIDDEN_PREFIX}{name}": name for name in (*self.keys, *self.window)}
         named = frame.select(
             *(pl.col(name).alias(hidden) for hidden, name in index.items()),
@@ -647,8 +649,8 @@ KEPT = "kept"
 def in_order(
     frame: pl.DataFrame, by: Sequence[str], falling: Sequence[bool] | None = None
 ) -> pl.DataFrame:
-    """The frame sorted by columns, each `falling` or rising, nulls last. Numbers that are all there are
-    sorted in a fraction of the time that Polars takes for several columns of any types."""
+    """Return the frame sorted by columns, each descending if `falling`, nulls last. Numbers without
+    nulls are sorted much faster than Polars sorts several columns of arbitrary types."""
     falling = [False] * len(by) if falling is None else falling
     keys: list[Any] = []
     for name, falls in zip(by, falling, strict=True):
@@ -742,7 +744,7 @@ def _lacks_column(name: str) -> str:
 
 
 def _without_zeros(frame: pl.DataFrame, columns: Sequence[str]) -> pl.DataFrame:
-    """Without what says of no sum that it is beyond 64 bits."""
+    """Return the frame without the columns `_BEYOND` in which no sum exceeds 64 bits."""
     if not columns:
         return frame
     return frame.drop(

@@ -1,4 +1,5 @@
-"""Columns of window state as arrays of numbers: which can be, and what merging begins with."""
+"""Columns of window state as arrays of numbers: which columns qualify, and the neutral elements of
+merging."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ import polars as pl
 
 
 def fits(column: pl.Series, reduce: np.ufunc) -> bool:
-    """Whether `reduce` gives of its values what Polars gives: `add` of int64, `minimum` and `maximum`
-    of numbers. Nulls and NaN do not fit."""
+    """Return whether `reduce` has the same result for the values as Polars: `add` of int64, `minimum`
+    and `maximum` of numbers. Nulls and NaN do not qualify."""
     if column.null_count():
         return False
     if reduce is np.add:

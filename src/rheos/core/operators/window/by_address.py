@@ -15,9 +15,9 @@ import polars as pl
 from rheos.core.operators.window.arrays import fits, identity
 
 _SPARSE = 4
-"""So many places for each row are taken at the most."""
+"""Maximum number of places per row."""
 _FEW = 1 << 10
-"""So many places may always be taken."""
+"""Number of places that is always permitted."""
 _MANY_ROWS = 1 << 12
 _FEW_OF_A_KEY = 4
 _KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
@@ -54,7 +54,7 @@ def merged_by_address(
     places = high - low + 1
     if places > most:
         return None
-    # Ids that begin near zero are addresses as they are, without a copy.
+    # Ids that begin near zero are addresses themselves, without a copy.
     addresses = [of - low for of in keys] if low else keys
     there = np.zeros(places, np.bool_)
     for address in addresses:

@@ -1,9 +1,8 @@
 """Windows by the calendar of a time zone: local days, weeks, months, and hours of the local day.
 
-The local clock has *steps*, which are numbered: step k begins at the first instant at which the clock
-shows its start, or a later time. So a local day may have 23 or 25 hours, and a day that a zone has
-skipped is no day at all. A slice is a step. The windows that hold it end at the next steps, in one of
-two ways:
+The local clock has numbered *steps*. Step k begins at the first instant at which the clock shows the
+step's start, or a later time. So a local day may have 23 or 25 hours, and a day that a zone has skipped
+has no length. A slice is a step. Its windows end at the next steps, in one of two ways:
 
     steps               0       1       2       3       4
     sliding, 2 steps    [---------------)                    ends at 2
@@ -13,7 +12,7 @@ two ways:
                         [-----------------------)            ends at 3
 
 A tumbling window is a sliding one of one step. As with the grid, a pane is (slice, first valid window
-end): a row may be late for some of its windows.
+end), because a row may be late for some of its windows.
 
 ```python
 def window(start_ms: int, end_ms: int) -> dict:
@@ -83,7 +82,7 @@ class CalendarSteps:
     offset_ms: int
 
     def starts(self, numbers: Ints) -> Ints:
-        """Returns the instants at which steps begin. A step that the zone skips begins with the next
+        """Return the instants at which steps begin. A step that the zone skips begins with the next
         one."""
         if self.length.months:
             months = (numbers * self.length.months).astype("datetime64[M]")
@@ -93,8 +92,8 @@ class CalendarSteps:
         return zone_clock(self.zone).instants(local + self.offset_ms)
 
     def numbers(self, ts: Ints) -> Ints:
-        """Returns the number of the step that each instant is in: of several that begin at one
-        instant, the last."""
+        """Return the number of the step that contains each instant. If several steps begin at one
+        instant, that is the last of them."""
         local = zone_clock(self.zone).local(ts) - self.offset_ms
         if self.length.months:
             months = local.astype("datetime64[ms]").astype("datetime64[M]").astype(np.int64)
@@ -118,11 +117,12 @@ class CalendarWindows(FixedWindows):
     calendar: CalendarCut
     steps: CalendarSteps
     whole: CalendarSteps
-    """The longest windows, where windows grow."""
+    """The longest windows, if windows grow (cumulating)."""
     width: int
-    """Number of steps in a window, where windows do not grow."""
+    """Number of steps in a window, if windows do not grow."""
     _newest: list[Ints] = field(default_factory=list, compare=False, repr=False)
-    """The step, and its bounds, of the newest batch that was in one step: the next mostly is, too."""
+    """The step, and its bounds, of the newest batch that was in one step. The next batch usually is in
+    it, too."""
 
     @classmethod
     def of(cls, cut: Cut) -> CalendarWindows:
@@ -150,8 +150,9 @@ class CalendarWindows(FixedWindows):
         return np.minimum(last, self._first_from(self.steps.starts(last)))
 
     def _first_from(self, instants: Ints) -> Ints:
-        """Return the number of the first step that starts at an instant or later. The end of a window
-        identifies it, so if several steps start at one instant, the first of them ends a window."""
+        """Return the number of the first step that starts at an instant or later. A window is
+        identified by its end. So if several steps start at one instant, the first of them is the end of
+        a window."""
         return self.steps.numbers(instants - 1) + 1
 
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
@@ -180,7 +181,8 @@ class CalendarWindows(FixedWindows):
         return Assigned((slices, valids), taken, late, purged=int((late & ~by_itself).sum()))
 
     def _steps_of(self, ts: Ints) -> Sequence[Ints]:
-        """The steps that times are in, with the bounds of each: one where all are in one step."""
+        """Return the steps that contain these times, with the bounds of each; a single one if all times
+        share a step."""
         low, high = int(ts.min()), int(ts.max())
         if self._newest and self._newest[1][0] <= low and high < self._newest[2][0]:
             return self._newest
@@ -201,7 +203,7 @@ class CalendarWindows(FixedWindows):
             return valids, ((valids > above) & (valids <= upto)).astype(np.int64)
         last_step = self._last(self.steps.numbers(slices))
         last = self.steps.starts(last_step)
-        # Times are clipped: a watermark may be at either end of time.
+        # Times are clipped, because a watermark may be at either end of time.
         first_step = self._first_from(np.clip(above + 1, valids, last + 1))
         upto_step = self.steps.numbers(np.clip(upto, valids - 1, last))
         count = np.maximum(np.minimum(last_step, upto_step) - first_step + 1, 0)

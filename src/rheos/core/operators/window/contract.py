@@ -51,40 +51,41 @@ class Assigned:
 
     panes: tuple[Ints, ...]
     taken: Mask | None
-    """The rows that go into a pane; None for all of them."""
+    """Mask of the rows that are assigned to a pane; None for all rows."""
     late: Mask | None
-    """The rows that are late for all their windows; None for none of them."""
+    """Mask of the rows that are late for all their windows; None if no row is."""
     purged: int = 0
     """Number of late rows that are late only because this subtask had purged their windows."""
     outside: int = 0
-    """Number of rows between windows."""
+    """Number of rows that are in no window."""
     undecided: Mask | None = None
-    """The rows of which it is not known yet whether they are late; None for none of them."""
+    """Mask of the rows whose lateness is not decided yet; None if it is for all rows."""
 
 
 class Windows(ABC):
-    """A kind of window, cut in one way. Immutable. Texts of it say how it is cut."""
+    """A kind of window with its parameters. Immutable. Its `str` describes the parameters."""
 
     __slots__ = ()
 
     kind: ClassVar[str]
-    """Its name in stored state."""
+    """Name of the kind in stored state."""
     pane: ClassVar[tuple[str, ...]]
-    """The columns that name a pane."""
+    """Columns that identify a pane."""
     window: ClassVar[tuple[str, ...]]
-    """The columns that name a window of a key in what is gathered for it."""
+    """Columns that identify a window of a key in frames of window contents."""
 
     @property
     @abstractmethod
     def cut(self) -> Cut:
-        """Return the parameters of the windows: state of windows with other parameters is not read."""
+        """Return the parameters of the windows. State of windows with other parameters cannot be
+        restored."""
 
     @abstractmethod
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
-        """Puts rows into panes.
+        """Assign rows to panes.
 
-        `wm` is the watermark of each row's own split, and decides what is late. `purged_through` is the
-        operator's own watermark: windows it has purged are gone for every row.
+        `wm` is the watermark of each row's own split, and decides which rows are late. `purged_through`
+        is the operator's own watermark: windows that it has purged no longer exist for any row.
         """
 
     @abstractmethod
@@ -117,8 +118,8 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def last_end(self, slices: Ints) -> Ints:
-        """The end of the last window that a pane of this slice belongs to. Later slices have later
-        ones, or the same."""
+        """Return the end of the last window that a pane of this slice belongs to. For later slices it
+        is the same or later."""
 
     @abstractmethod
     def start_of(self, end: IntOrInts) -> IntOrInts:

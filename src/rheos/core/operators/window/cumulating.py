@@ -1,7 +1,9 @@
-"""Cumulating windows: within each span of `size`, windows that all begin with it, and end `step` apart.
+"""Cumulating windows: in each span of `size`, windows that all begin with the span, and end `step`
+apart.
 
 Time is cut into slices of `step`. A row is in the windows of its span that end with its slice or later.
-As with the grid, a pane is (slice, first valid window end): a row may be late for some of its windows.
+As with the grid, a pane is (slice, first valid window end), because a row may be late for some of its
+windows.
 
                  span                           span
        |-----------------------|-----------------------|
@@ -9,7 +11,7 @@ As with the grid, a pane is (slice, first valid window end): a row may be late f
        [-------)                        e = 1
        [---------------)                e = 2
        [-----------------------)        e = 3
-       a row of slice 1 is in those that end at 2 and 3
+       a row of slice 1 is in the windows that end at 2 and 3
 
 ```python
 def window(start_ms: int, end_ms: int) -> dict:
@@ -66,7 +68,7 @@ from rheos.core.operators.window.contract import (
 
 @dataclass(frozen=True, slots=True)
 class CumulatingWindows(FixedWindows):
-    """Windows that begin every `size`, and of each such span one for every `step` in it."""
+    """Windows that begin every `size` and, within each such span, end every `step`."""
 
     kind: ClassVar[str] = "cumulating"
 
@@ -105,7 +107,7 @@ class CumulatingWindows(FixedWindows):
         return Assigned(panes, taken, late, purged=int((late & ~by_itself).sum()))
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
-        # Differences are taken from what was clipped: see the grid.
+        # Values are clipped before they are subtracted: see the grid.
         first = valids + -(-(np.maximum(valids, above + 1) - valids) // self.step) * self.step
         last = np.minimum(self.last_end(slices), upto)
         return first, np.maximum((last - first) // self.step + 1, 0)
