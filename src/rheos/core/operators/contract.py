@@ -103,7 +103,8 @@ class Adds(Protocol):
 
 @dataclass
 class OperatorContext:
-    """Context of an operator on the worker: its job, its position, its configuration and its services."""
+    """Context of an operator on the worker: its job, its position, its configuration and its
+    services."""
 
     job: JobId
     attempt: Attempt
@@ -151,7 +152,8 @@ class OperatorContext:
 
     @property
     def key_groups(self) -> range:
-        """Return the key groups that this subtask owns: those for which group * P // max is its number."""
+        """Return the key groups that this subtask owns: those for which group * P // max is its
+        number."""
         return group_range(self.subtask, self.parallelism, self.max_parallelism)
 
 

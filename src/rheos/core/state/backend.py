@@ -1,9 +1,9 @@
 """The contract of keyed state: stores of values by key, one per declaration, and their snapshots.
 
 A backend belongs to one subtask of one operator, and only stores. The operator sets `scope.key` before
-each call of user code; handles (`state/kinds/`) read and write the stores at that key. `snapshot` is
-called at a barrier, between calls. The synchronous part of it is short: what cannot change is only
-referred to, and encoded when the part is written.
+each call of user code. Handles (`state/kinds/`) read and write the stores at that key. `snapshot` is
+called at a barrier, between calls. Its synchronous part is short: immutable data is only referenced,
+and encoded when the part is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rheos.core.state.stores import ListStore, MapStore, ValueStore
 from rheos.core.state.timers import TimerService
 
 _ONE_OF = 8
-"""The sizes of lists and maps are checked for one in this number of keys of a batch."""
+"""Divisor: of the keys of a batch, one in this many has the sizes of its lists and maps checked."""
 
 
 class KeyedStateBackend(ABC):
@@ -46,12 +46,12 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> ValueStore:
-        """The store of a state of one value per key, of a declared type. Called before `restore`, as
-        those below, and once for each name.
+        """Return the store of a state with one value per key, of a declared type. Like the methods
+        below, called before `restore`, once for each name.
 
-        With an `expiry` its values are pairs (stamp, value), and those that are gone by it are removed
-        in time; the type is that of the value alone. Raises SchemaError where the declared type cannot
-        be stored.
+        With an `expiry`, stored values are pairs (stamp, value), and expired ones are removed after
+        some time; `declared` is the type of the value alone. Raise SchemaError if the declared type
+        cannot be stored.
         """
 
     @abstractmethod
@@ -65,7 +65,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
-        """The subtask's timers, which are state, too. Called at most once, before `restore`."""
+        """Return the subtask's timers, which are state, too. Called at most once, before `restore`."""
 
     def prepare(self, keys: Sequence[Key]) -> None:
         """Prepare for the next calls of user code, which have about these keys. Called between calls of
@@ -75,8 +75,8 @@ class KeyedStateBackend(ABC):
             self._look(keys)
 
     def watch(self, store: ListStore | MapStore, limit: KeyLimit) -> None:
-        """Limits the lists or maps of a store. Only some keys of a batch are checked, in turn, so a
-        key may exceed the limit by the rows of a few batches."""
+        """Limit the lists or maps of a store. Only some keys of a batch are checked, in turn, so a key
+        may exceed the limit by the rows of a few batches."""
         self._watched.append((store, limit))
 
     def _look(self, keys: Sequence[Key]) -> None:
@@ -92,30 +92,33 @@ class KeyedStateBackend(ABC):
                     limit.see(len(found), key)
 
     def sweep(self, keys: int) -> None:
-        """Clears away a little of what is gone. Called between calls of user code, as by `prepare`."""
+        """Remove a few expired entries. Called between calls of user code, as by `prepare`."""
         for sweeper in self.sweepers:
             sweeper.step(keys)
 
     def forget(self) -> None:
-        """Forgets all keys, as if none had come. Only of a backend that keeps its state in memory."""
+        """Forget all keys, as if none had arrived. Only a backend with its state in memory supports
+        this."""
         raise NotImplementedError
 
     @abstractmethod
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
-        """Takes the tables of each state, in the order in which they apply. Called once, before use."""
+        """Restore the tables of each state, which are in the order in which they apply. Called once,
+        before use."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """All declared state, and the timers. Costs what has changed since the last one."""
+        """Return a snapshot of all declared state and the timers. Its cost depends on the changes since
+        the last one."""
 
     @abstractmethod
     def savepoint(self) -> list[SnapshotPart]:
-        """A FULL part for each declared state, in the rows that every backend reads. Changes nothing:
-        the next snapshot is what it would have been without."""
+        """Return a FULL part for each declared state, with rows that every backend reads. This does not
+        affect the next snapshot."""
 
     @abstractmethod
     def force_full(self) -> None:
-        """The last snapshot was not kept: what it alone held is to be in the next."""
+        """Note that the last snapshot was not stored, so the next one must include its changes."""
 
     def close(self) -> None:
-        """Nothing is used any more. May be called again."""
+        """Release all resources; no other call follows. May be called several times."""

@@ -29,19 +29,19 @@ from rheos.core.shown import shown as value_text
 from rheos.core.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
-"""Types that say all of a value: where the class is right, it can be encoded and read back."""
+"""Types whose class alone shows that a value can be encoded and decoded unchanged."""
 _PLAIN = frozenset((*_EXACT, datetime, date, time, timedelta, Decimal))
 
 
 class _Checked:
-    """Stands for the class of datetimes, and of decimals with a type of their own: each value goes
-    through `fit`."""
+    """Replaces the class for datetimes, and for decimals with a declared precision, so that `fit`
+    checks each value."""
 
 
 class ValueCodec:
     """Checks and encodes the values of one state. `name` is for the errors.
 
-    Raises SchemaError where the declared type cannot be stored.
+    Raise SchemaError if the declared type cannot be stored.
     """
 
     def __init__(self, name: str, declared: Any) -> None:
@@ -84,9 +84,10 @@ class ValueCodec:
         )
 
     def fit(self, value: Any) -> Any:
-        """Returns the value in the declared class: what is nearly Python's own as Python's own (see
-        `plain_values`), an int as a float where that is declared, a datetime with a zone in UTC, as it
-        is restored. Raises StateAccessError. What is inside a value is checked when it is encoded."""
+        """Return the value in the declared class, as it would be restored. Values similar to a Python
+        type become that type (see `plain_values`), an int becomes a float if that is declared, and a
+        datetime with a zone is converted to UTC. Raise StateAccessError if the value does not fit.
+        Values nested inside are checked when they are encoded."""
         cls = self._declared_cls
         if cls is None or (value is None and self.nullable):
             return value
@@ -119,7 +120,8 @@ class ValueCodec:
         return Decimal(value) if isinstance(value, int) else value
 
     def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
-        """Raises StateAccessError with the key where a value is not of the declared type."""
+        """Return the values as bytes. Raise StateAccessError, with the key, for a value that is not of
+        the declared type."""
         if self.pickled:
             return [pickle.dumps(value) for value in values]
         if self._decimals is not None:
@@ -128,7 +130,7 @@ class ValueCodec:
         try:
             encoded = [encode(value) for value in values]
             if not self._exact:
-                # Encoding takes what it can; only reading back shows whether the type is right.
+                # Encoding accepts values of other types; only decoding shows whether the type is right.
                 for data in encoded:
                     decode(data)
         except (msgspec.MsgspecError, TypeError, OverflowError):
@@ -159,11 +161,11 @@ class ValueCodec:
         )
 
     def decode(self, data: bytes) -> Any:
-        """Raises UnrestorableError where the bytes are not of the declared type."""
+        """Return the value. Raise UnrestorableError if the bytes are not of the declared type."""
         try:
             return self._decode(data)
         except Exception as error:
-            # A pickle, and a class that checks its own fields, may raise whatever they like.
+            # Unpickling, and a class that checks its own fields, may raise any error.
             raise UnrestorableError(
                 f"a stored value of state {self._name!r} cannot be read as {shown(self.declared)}: "
                 f"{named_error(error)}",
@@ -181,9 +183,9 @@ def _field_of_decimals(declared: Any) -> pa.Field | None:
 
 
 def _declares_decimals(declared: Any, within: frozenset[type] = frozenset()) -> bool:
-    """Return whether a decimal with digits of its own is part of the type.
+    """Return whether a decimal with a declared precision is part of the type.
 
-    `within` are the classes around it: one that holds itself is looked at once.
+    `within` are the enclosing classes; a recursive class is examined once.
     """
     if declares_decimals(declared):
         return True
@@ -197,7 +199,7 @@ def _declares_decimals(declared: Any, within: frozenset[type] = frozenset()) -> 
 
 
 def _class_of(declared: Any) -> Any:
-    """The class that values have; None where that is not one."""
+    """Return the class of the values; None if they have no single class."""
     origin = typing.get_origin(declared) or declared
     return origin if isinstance(origin, type) else None
 
@@ -213,7 +215,7 @@ def _as_plain(value: Any) -> Any:
 
 
 def _inside(info: Any) -> list[Any]:
-    """The type and all types inside it."""
+    """Return the type and all types inside it."""
     found: dict[int, Any] = {}
     left = [info]
     while left:

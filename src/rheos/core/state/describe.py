@@ -1,4 +1,4 @@
-"""The shape of a declared type, as deep as what is written of its values."""
+"""The shape of a declared type, as detailed as the encoding of its values."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ _RECORDS: dict[type[Any], str] = {
 
 
 def type_shape(state: str, declared: Any) -> TypeShape:
-    """The shape of the values of a state. Raises SchemaError where they cannot be stored."""
+    """Return the shape of the values of a state. Raise SchemaError if they cannot be stored."""
     if ValueCodec(state, declared).pickled:
         return TypeShape(name="pickle", label=shown(declared))
     return _shape(inspect.type_info(declared), ())
 
 
 def _shape(info: Any, around: tuple[type, ...]) -> TypeShape:
-    """`around` are the classes that the type is a part of."""
+    """Return the shape of a type; `around` are the enclosing classes."""
     if isinstance(info, tuple(_RECORDS)):
         return _record(info, around)
     name = _name(info)
@@ -74,7 +74,7 @@ def _record(info: Any, around: tuple[type, ...]) -> TypeShape:
 
 
 def _name(info: Any) -> str:
-    """ "int" of IntType, "var tuple" of VarTupleType."""
+    """Return the name of a type: "int" for IntType, "var tuple" for VarTupleType."""
     text = type(info).__name__.removesuffix("Type")
     return {"VarTuple": "tuple", "Tuple": "fixed tuple"}.get(text, text.lower())
 

@@ -4,7 +4,7 @@ An *entry* is a value, an element of a list, or an entry of a map. If it expires
 of its *stamp*, the time of its last update in ms, and its value. Visibility and removal are separate:
 
 - **Visibility** is decided by the handles (`kinds/expiring.py`): an entry has expired if the time of
-the call is at or after its stamp plus the time to live.
+  the call is at or after its stamp plus the time to live.
 - **Removal** is done by the backend: from time to time a *sweep* goes through a store, in small pieces
   between deliveries, and full snapshots leave out expired entries. Removal is never visible: it uses a
   time that no later call precedes (`Expiry.gone_ms`).
@@ -23,10 +23,11 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.state.scope import KeyScope
 
 Times = TypeVar("Times", int, npt.NDArray[np.int64], int | npt.NDArray[np.int64])
-"""In ms since the epoch: of one call, or of each of many."""
+"""Time in ms since the epoch: of one call, or of each of many."""
 
 SWEEPS = 2
-"""Number of sweeps of a store in a time to live. So it holds at most the entries of two such times."""
+"""Number of sweeps of a store per time to live. So a store holds at most the entries of two such
+times."""
 
 PIECE = 256
 """Approximate number of entries after which a sweep checks whether to pause."""
@@ -34,13 +35,13 @@ PIECE = 256
 _ENTRIES_PER_KEY = 8
 _MOST_ENTRIES_PER_KEY = 64
 _MOST_PIECES = 64
-"""Bounds of the sweep between two deliveries: the approximate number of entries for each key of the
-next delivery, and the maximum number of pieces if time demands more. That is more than a delivery
-writes."""
+"""Bounds of the sweep between two deliveries: the approximate number of entries per key of the next
+delivery, and the maximum number of pieces if the sweep is behind its pace. That is more entries than a
+delivery writes."""
 
 
 class Expiry:
-    """The time to live of one state, held against the clock of its scope."""
+    """The time to live of one state, measured by the clock of its scope."""
 
     def __init__(self, ttl: TimeToLive, scope: KeyScope) -> None:
         self.ttl_ms = ttl.ms
@@ -49,7 +50,7 @@ class Expiry:
         self._scope = scope
 
     def now_ms(self) -> int:
-        """The time of the current call."""
+        """Return the time of the current call."""
         return self._scope.event_time() if self.goes_by_event_time else self._scope.processing_time
 
     def times_of(self, event_times: npt.NDArray[np.int64] | None) -> int | npt.NDArray[np.int64]:
@@ -61,11 +62,11 @@ class Expiry:
         return event_times
 
     def latest_gone(self, now_ms: Times) -> Times:
-        """An entry with this stamp, or an earlier one, is gone in a call at `now_ms`."""
+        """Return the latest stamp of entries that have expired in a call at `now_ms`."""
         return now_ms - self.ttl_ms
 
     def gone_ms(self) -> int:
-        """Entries with this stamp, or an earlier one, will not be seen again."""
+        """Return the latest stamp of entries that no later call can see."""
         scope = self._scope
         now_ms = scope.passed_ms if self.goes_by_event_time else scope.processing_time
         return self.latest_gone(now_ms)
@@ -75,12 +76,12 @@ class ExpiringStore(Protocol):
     """A store whose entries expire."""
 
     def sweep(self) -> Iterator[None]:
-        """Removes what is gone. It stops after about `PIECE` entries, and may be gone on with whatever
-        was written meanwhile; entries that came meanwhile may be left to the next sweep."""
+        """Remove expired entries. The iterator pauses after about `PIECE` entries. Entries may be
+        written in between; new ones may be left to the next sweep."""
         ...
 
     def entries(self) -> int:
-        """About how many there are to be swept."""
+        """Return the approximate number of entries to sweep."""
         ...
 
 
@@ -98,8 +99,8 @@ class Sweeper:
         self._done = 0
 
     def step(self, keys: int) -> None:
-        """Sweeps a little; `keys` is for how many keys the backend is asked to prepare. Called between
-        calls of user code."""
+        """Sweep a few entries. `keys` is the number of keys for which the backend prepares. Called
+        between calls of user code."""
         gone_ms = self._expiry.gone_ms()
         if self._sweep is None:
             if gone_ms < self._next_ms:

@@ -1,8 +1,9 @@
-"""The snapshot file: the format of a written part of state in the store.
+"""The snapshot file: the format in which a part of state is stored.
 
-An Arrow IPC file. A KEYED part has a record batch for each key group that has rows, in ascending order,
-and the schema's metadata lists the batches' groups: so a restore at another parallelism reads just the
-batches it needs. LIST and UNION parts are one batch. The metadata also carries the format's version.
+An Arrow IPC file. A KEYED part has a record batch for each key group with rows, in ascending order, and
+the schema's metadata lists the groups of the batches. So a restore at another parallelism reads only
+the batches that it needs. LIST and UNION parts are one batch. The metadata also contains the format's
+version.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _META_GROUPS = b"rheos.groups"
 
 
 def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
-    """The file of a part. A KEYED table is sorted by its column `key_group` (uint16)."""
+    """Return the file of a part. A KEYED table must be sorted by its column `key_group` (uint16)."""
     table = table.combine_chunks()
     pieces = (
         _by_group(table) if kind is StateKind.KEYED else [(0, batch) for batch in table.to_batches()]
@@ -43,7 +44,8 @@ def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
     batches = [batch.replace_schema_metadata(schema.metadata) for _, batch in pieces]
     size = pa.MockOutputStream()
     _write(size, schema, batches)
-    # A stream that grows as it is written would take up to three times the memory, all of it fresh.
+    # A stream that grows while it is written would take up to three times the memory, all newly
+    # allocated.
     data = pa.allocate_buffer(size.size())
     _write(pa.FixedSizeBufferWriter(data), schema, batches)
     encoded = data.to_pybytes()
@@ -70,9 +72,9 @@ def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
 
 
 def decode(data: bytes, groups: range | None) -> pa.Table:
-    """The rows of a part; of a KEYED one those of `groups`, or all where it is None.
+    """Return the rows of a part. Of a KEYED part, return those of `groups`, or all if it is None.
 
-    Raises CheckpointError where the file is of a newer version, or not one of ours.
+    Raise CheckpointError if the file has a newer version or an unknown format.
     """
     try:
         reader = pa.ipc.open_file(pa.BufferReader(data))

@@ -1,4 +1,4 @@
-"""An array that grows at its end and shrinks at its begin."""
+"""An array that grows at its end and shrinks at its beginning."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ Values = npt.NDArray[Any]
 
 
 def with_room(values: Values, size: int, empty: int) -> Values:
-    """An array by slot, with room for so many slots; new ones are empty."""
+    """Return an array indexed by slot, with room for this many slots; new ones contain `empty`."""
     if size <= len(values):
         return values
     return np.concatenate([values, np.full(2 * size - len(values), empty, values.dtype)])
 
 
 class Growing:
-    """Its elements are numbered through: an element keeps its number when those before it go."""
+    """Numbered elements. An element keeps its number when earlier ones are dropped."""
 
     def __init__(self, kind: Any) -> None:
         self._values: Values = np.empty(_LEAST, kind)
@@ -30,7 +30,7 @@ class Growing:
 
     @property
     def next(self) -> int:
-        """The number of the next element to be added."""
+        """Return the number of the next element to be added."""
         return self.first + self._end - self._begin
 
     @property
@@ -38,11 +38,11 @@ class Growing:
         return self._values.nbytes
 
     def since(self, number: int) -> Values:
-        """The elements from this one on: they may be written to, until others are added."""
+        """Return the elements from this number on. They may be written to until others are added."""
         return self._values[self._begin + number - self.first : self._end]
 
     def all(self) -> Values:
-        """The elements; element `n` is at `n - first`."""
+        """Return all elements; element `n` is at `n - first`."""
         return self._values[self._begin : self._end]
 
     def add(self, values: Values) -> None:
@@ -63,10 +63,10 @@ class Growing:
         self._values, self._begin, self._end = values, 0, len(kept)
 
     def drop_before(self, number: int) -> None:
-        """The elements before this one go."""
+        """Drop the elements before this number."""
         self._begin += number - self.first
         self.first = number
 
     def drop_since(self, number: int) -> None:
-        """This one and those behind it go; their numbers are used again."""
+        """Drop this element and all later ones; their numbers are used again."""
         self._end = self._begin + number - self.first

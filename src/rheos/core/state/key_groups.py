@@ -1,12 +1,12 @@
-"""Key groups: where the state of a key lives.
+"""Key groups: the partitioning of keyed state.
 
-A key is hashed by a function of our own, a key group is made of the hash, and a subtask owns a range
-of groups. Hash and groups are part of the format of every snapshot: they depend on the key's *value*
-alone, never on how Arrow happens to represent it, on the batch it came in, or on a library's version.
-`HASH_VERSION` changes with any change of them.
+A key is hashed by our own function, the hash determines a key group, and a subtask owns a range of
+groups. Hash and groups are part of the format of every snapshot. They depend on the key's *value*
+alone, never on its representation in Arrow, on its batch, or on a library's version. Any change of them
+must change `HASH_VERSION`.
 
-The hash is that of `protocol/hashing`. A group is made of the 31 highest bits of it, by multiplication
-and not by division.
+The hash is that of `protocol/hashing`. A group is computed from its 31 highest bits, by multiplication
+instead of division.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from rheos.core.protocol.hashing import NullKeyError, plain, premix
 HASH_VERSION = 1
 
 MAX_KEY_GROUPS = 1 << 15
-"""The greatest `max_parallelism`."""
+"""Greatest permitted `max_parallelism`."""
 
 _S31, _S33 = np.uint64(31), np.uint64(33)
 
 
 def is_key_type(kind: pa.DataType) -> bool:
-    """Whether columns of this type can be keys: all but nested and interval types."""
+    """Return whether columns of this type can be keys. All types can, except nested and interval
+    types."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_key_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -39,7 +40,7 @@ def is_key_type(kind: pa.DataType) -> bool:
 
 
 def refuse_null_keys(batch: Batch, keys: Sequence[str], keyed_at: Site | None) -> None:
-    """Raises InputError, with the record and the line of the `key_by`, where a key is null."""
+    """Raise InputError, with the record and the line of the `key_by`, if a key is null."""
     try:
         for position, key in enumerate(keys):
             column = batch.column(key)
@@ -50,7 +51,7 @@ def refuse_null_keys(batch: Batch, keys: Sequence[str], keyed_at: Site | None) -
 
 
 def _may_hold_nulls(column: pa.Array) -> bool:
-    """Without decoding it."""
+    """Return whether the column may contain nulls, without decoding it."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.storage
     if pa.types.is_dictionary(column.type):
@@ -63,13 +64,14 @@ def _may_hold_nulls(column: pa.Array) -> bool:
 def key_groups(
     batch: pa.RecordBatch, keys: Sequence[str], max_parallelism: int
 ) -> npt.NDArray[np.uint16]:
-    """The key group of each row. Raises NullKeyError, and TypeError for a type that is no key."""
+    """Return the key group of each row. Raise NullKeyError for a null key, and TypeError for a type
+    that cannot be a key."""
     return groups_of_columns([batch.column(key) for key in keys], max_parallelism)
 
 
 def groups_of_columns(columns: Sequence[pa.Array], max_parallelism: int) -> npt.NDArray[np.uint16]:
-    """`key_groups` of bare columns."""
-    # The last step of the hash leaves its 31 highest bits as they are, and no other bit counts here.
+    """Return the key groups of key columns; see `key_groups`."""
+    # The last step of the hash does not change its 31 highest bits, and only these are used here.
     mixed = premix(columns)
     if max_parallelism & (max_parallelism - 1) == 0:
         if max_parallelism == 1:
@@ -85,7 +87,7 @@ def groups_of_columns(columns: Sequence[pa.Array], max_parallelism: int) -> npt.
 def subtask_of(
     groups: npt.NDArray[np.uint16], parallelism: int, max_parallelism: int
 ) -> npt.NDArray[np.uint16]:
-    """The subtask that owns each group: group * parallelism // max_parallelism."""
+    """Return the subtask that owns each group: group * parallelism // max_parallelism."""
     if max_parallelism % parallelism == 0:
         return groups // np.uint16(max_parallelism // parallelism)
     owners = np.arange(max_parallelism, dtype=np.int64) * parallelism // max_parallelism

@@ -1,7 +1,7 @@
-"""Numbers the keys that a subtask has seen: each key gets a dense slot, in vectorised look-ups.
+"""Dense slots for the keys that a subtask has seen, in vectorised look-ups.
 
 Columnar state keeps arrays by slot. Keys are distinguished by their exact normalised value, never by
-their hash alone. Nothing is ever removed: the memory is that of the keys seen.
+their hash alone. No key is ever removed, so memory grows with the number of keys seen.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ from rheos.core.state.word_index import WordIndex
 _HALF = np.uint64(32)
 """Number of bits of each of the two slots that a word combines."""
 
-# The key columns are collected in pieces; the small ones are put together when there are this many.
+# The key columns are collected in pieces; small pieces are combined when there are this many.
 _MAX_CHUNKS = 64
 
 
 class KeySlots:
-    """The slots of keys made of one or more columns. Those of another port may be of other types, where
-    these are of one key type (`graph.types.key_type`)."""
+    """The slots of keys with one or more columns. Keys from several ports may have different column
+    types, if both belong to the same key type (`graph.types.key_type`)."""
 
     def __init__(self, columns: int) -> None:
         self._columns = [_ColumnIndex() for _ in range(columns)]
-        # Slots of the first columns and of the next one make the slots of both.
+        # The slots of the first columns and of the next column are combined into the slots of both.
         self._pairs = [WordIndex() for _ in range(1, columns)]
 
     def __len__(self) -> int:
         return len(self._pairs[-1]) if self._pairs else len(self._columns[0])
 
     def lookup_or_add(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each row's key; a new key gets the next free slot.
+        """Return the slot of each row's key; a new key gets the next free slot.
 
-        Raises NullKeyError.
+        Raise NullKeyError if a key is null.
         """
         columns = [plain(column, position) for position, column in enumerate(columns)]
         slots = self._columns[0].lookup_or_add(columns[0])
@@ -51,7 +51,7 @@ class KeySlots:
         return slots
 
     def find(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each row's key, -1 where it is not known. The keys are not null."""
+        """Return the slot of each row's key, or -1 if the key is unknown. No key may be null."""
         columns = [plain(column, position) for position, column in enumerate(columns)]
         slots = self._columns[0].find(columns[0])
         for column, index, pairs in zip(columns[1:], self._columns[1:], self._pairs, strict=True):
@@ -66,7 +66,7 @@ class KeySlots:
 
 
 class KeyIndex(KeySlots):
-    """Slots of keys, and the keys by slot."""
+    """The slots of keys, and the keys by slot."""
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(len(types))
@@ -86,13 +86,13 @@ class KeyIndex(KeySlots):
         return slots
 
     def columns(self) -> list[pa.Array]:
-        """The key columns by slot, with dictionaries decoded. Immutable."""
+        """Return the key columns by slot, with dictionaries decoded. They are immutable."""
         for position, chunks in enumerate(self._chunks):
             self._chunks[position] = [_together(chunks, self._types[position])]
         return [chunks[0] for chunks in self._chunks]
 
     def freeze(self) -> list[pa.ChunkedArray]:
-        """The key columns by slot, as they are now, without copying them."""
+        """Return the current key columns by slot, without copying them."""
         return [
             pa.chunked_array(chunks, kind)
             for chunks, kind in zip(self._chunks, self._types, strict=True)
@@ -101,7 +101,7 @@ class KeyIndex(KeySlots):
     def _keep(self, columns: Sequence[pa.Array], slots: Slots, size: int) -> None:
         rows = np.flatnonzero(slots >= self._size)
         firsts = np.empty(size - self._size, dtype=np.int64)
-        # If a key has several rows, the last one written counts, and each of them is right.
+        # If a key has several rows, the last one written wins; each of them has the same key.
         firsts[slots[rows] - self._size] = rows
         indices = pa.array(firsts)
         for chunks, column, kind in zip(self._chunks, columns, self._types, strict=True):
@@ -114,7 +114,7 @@ class KeyIndex(KeySlots):
 
 
 class _TextIndex:
-    """The slots of strings. The distinct ones of a batch are looked up in a dict."""
+    """The slots of strings. The distinct strings of a batch are looked up in a dict."""
 
     def __init__(self) -> None:
         self._slots: dict[bytes, int] = {}
@@ -138,7 +138,7 @@ class _TextIndex:
 
 
 class _ColumnIndex:
-    """The slots of one column, by what its values normalise to."""
+    """The slots of one column, by its normalised values."""
 
     def __init__(self) -> None:
         self._words = WordIndex()

@@ -1,9 +1,9 @@
-"""The most that one key may keep in an operator, and which key keeps the most.
+"""The limit of the state that one key may keep in an operator, and the key that keeps the most.
 
-Keyed state is bounded by event time, by a time to live, or by one value for each key. Where none of
-these bounds it, one key can take all memory: a list that is only appended to, rows of a join without a
-time to live, partial matches that double with each row. There a `KeyLimit` ends the job with an error
-that names the key. `operators/bounds.py` lists what bounds each operator.
+Keyed state is bounded by event time, by a time to live, or by one value per key. Otherwise one key can
+take all memory: a list that is only appended to, rows of a join without a time to live, partial matches
+that double with each row. In these cases a `KeyLimit` ends the job with an error that names the key.
+`operators/bounds.py` lists the bound of each operator.
 
 An operator compares a size with `due`, which costs one comparison, and calls `see` only if the size is
 above it.
@@ -20,10 +20,10 @@ from rheos.core.errors import InputError, Site
 from rheos.core.protocol.state_config import StateConfig
 
 _LEAST_SHOWN = 100
-"""Keys that keep fewer are not told apart from others."""
+"""Minimum size for which the largest key is reported by name."""
 
 _MOST_CHARACTERS = 200
-"""Longest text of a key in a metric."""
+"""Maximum number of characters of a key in a metric."""
 
 
 class KeyContents(Enum):
@@ -102,11 +102,11 @@ class KeyLimit:
     site: Site | None = None
     operator: str | None = None
     due: int = 0
-    """A key that keeps more than this is to be shown to `see`."""
+    """Size above which a key must be passed to `see`."""
     largest: int = 0
-    """The most that a key has kept in this attempt; exact to an eighth."""
+    """Size of the largest key in this attempt, exact to an eighth."""
     key: str = ""
-    """The key that has kept the most."""
+    """Key that has kept the most."""
 
     def __post_init__(self) -> None:
         self._set_due()
@@ -115,14 +115,14 @@ class KeyLimit:
     def of(
         cls, config: StateConfig, kept: KeyContents, *, site: Site | None, operator: str | None
     ) -> KeyLimit:
-        """Returns the limit that the job's settings put on what is kept."""
+        """Return the limit that the job's settings define for this kind of state."""
         return cls(kept, getattr(config, kept.setting), site, operator)
 
     def see(self, size: int, key: Any) -> None:
-        """Notes how much a key keeps.
+        """Note the size of a key's state.
 
         Raises:
-            InputError: it is more than the limit.
+            InputError: The size exceeds the limit.
         """
         if size > self.most:
             raise InputError(
@@ -143,11 +143,11 @@ class KeyLimit:
 
 @dataclass(slots=True)
 class CountedLimit:
-    """A limit on rows that are not counted by key as they come.
+    """A limit on rows that are not counted by key on arrival.
 
-    A key has at most the rows that it had when keys were counted last, and those that were added since.
-    So keys are counted again only when as many rows have been added as there were, or as the largest
-    key may still get; and not before an eighth as many, so a key may be above the limit by that.
+    A key has at most the rows it had at the last count, plus all rows added since. So keys are counted
+    again only when as many rows were added as existed then, or as the largest key may still receive.
+    They are not counted before an eighth as many were added, so a key may exceed the limit by that.
     """
 
     limit: KeyLimit
@@ -155,15 +155,15 @@ class CountedLimit:
     _count_after: int = 0
 
     def add(self, rows: int, total: int, largest: Callable[[], tuple[int, Any]]) -> None:
-        """Notes that rows were added, and counts keys if that is due.
+        """Note that rows were added, and count keys if that is due.
 
         Args:
-            rows: number of rows that were added.
-            total: number of rows that all keys have now.
-            largest: returns the most rows that a key has, and that key.
+            rows: Number of added rows.
+            total: Number of rows of all keys now.
+            largest: Function that returns the most rows that a key has, and that key.
 
         Raises:
-            InputError: a key has more than the limit.
+            InputError: A key has more rows than the limit.
         """
         self._added += rows
         if self._added < self._count_after or total <= self.limit.due:

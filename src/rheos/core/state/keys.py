@@ -1,7 +1,7 @@
-"""Keys as Python objects: out of a batch, into a snapshot's bytes, and back.
+"""Keys as Python objects: read from a batch, encoded for a snapshot, and decoded.
 
-A key is a value, or a tuple where the stream is keyed by several columns. It is normalised as the
-hash is: -0.0 is 0.0, and there is one NaN.
+A key is a value, or a tuple if the stream is keyed by several columns. It is normalised like its hash:
+-0.0 is 0.0, and only one NaN exists.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class KeyCodec:
         *,
         routed_by: int | None = None,
     ) -> None:
-        """`routed_by` is the number of leading columns that determine the key group; None means all."""
+        """Create the codec. `routed_by` is the number of leading columns that determine the key group;
+        None means all."""
         self._names = tuple(names)
         self._routed_by = len(self._names) if routed_by is None else routed_by
         self._keyed_at = keyed_at
@@ -54,7 +55,7 @@ class KeyCodec:
         self.encode = msgspec.msgpack.Encoder().encode
 
     def of(self, batch: Batch) -> list[Key]:
-        """The key of each row. Raises InputError where one is null, naming column and record."""
+        """Return the key of each row. Raise InputError, with column and record, if a key is null."""
         try:
             columns = [plain(batch.column(name), position) for position, name in enumerate(self._names)]
         except NullKeyError as error:
@@ -63,21 +64,21 @@ class KeyCodec:
 
     @property
     def types(self) -> list[pa.DataType]:
-        """Types of the key columns, as `columns` returns them."""
+        """Return the types of the key columns, as `columns` returns them."""
         return self._types
 
     def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
-        """The key columns of these keys."""
+        """Return the key columns of these keys."""
         columns: Iterable[Sequence[Any]] = [keys] if self._single else zip(*keys, strict=True)
         return [pa.array(column, kind) for column, kind in zip(columns, self._types, strict=True)]
 
     def listed(self, columns: Sequence[pa.Array]) -> list[Key]:
-        """The keys of key columns, which hold no nulls."""
+        """Return the keys from key columns, which hold no nulls."""
         parts = [self._column(position, column) for position, column in enumerate(columns)]
         return parts[0] if self._single else list(zip(*parts, strict=True))
 
     def refuse_nulls(self, batch: Batch) -> None:
-        """Raises InputError where a key is null; see `of`."""
+        """Raise InputError if a key is null; see `of`."""
         refuse_null_keys(batch, self._names, self._keyed_at)
 
     def _column(self, position: int, column: pa.Array) -> list[Any]:
@@ -107,7 +108,7 @@ class KeyCodec:
         return tuple(part if part == part else _NAN for part in key)
 
     def groups(self, keys: Sequence[Key], max_parallelism: int) -> npt.NDArray[np.uint16]:
-        """The key group of each key, as the exchange finds it."""
+        """Return the key group of each key, as the exchange computes it."""
         if not keys:
             return np.empty(0, np.uint16)
         columns = self.columns(keys)[: self._routed_by]
@@ -115,12 +116,12 @@ class KeyCodec:
 
 
 WINDOW_COLUMNS = ("window_start", "window_end")
-"""The last key columns of state that is kept by key and window, in ms since the epoch."""
+"""Last key columns of state that is kept by key and window, in ms since the epoch."""
 
 
 def windowed_codec(schema: pa.Schema, names: Sequence[str]) -> KeyCodec:
     """Return the codec of keys that are followed by a window. They are in the key groups of the keys.
-    Raises SchemaError."""
+    Raise SchemaError if a key cannot be stored."""
     taken = set(names) & set(WINDOW_COLUMNS)
     if taken:
         raise SchemaError(
@@ -141,7 +142,8 @@ def _is_readable(column: pa.Array) -> bool:
 
 
 def _storage(name: str, kind: pa.DataType) -> pa.DataType:
-    """The type by which keys are hashed again; it has the same hash as the column's own."""
+    """Return the type by which stored keys are hashed; its hash equals that of the column's own
+    type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _storage(name, kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

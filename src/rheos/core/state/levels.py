@@ -21,11 +21,11 @@ def level_of(rows: int) -> int:
 
 
 def to_spill(segments: Iterable[tuple[int, T]], until_bytes: int) -> Iterator[T]:
-    """Yield the largest segments, until those left take no more than `until_bytes`.
+    """Yield the largest segments, until the rest takes at most `until_bytes`.
 
     Args:
-        segments: each with the memory it takes; 0 if it is on disk.
-        until_bytes: the memory that may be taken.
+        segments: Segments, each with the memory that it uses; 0 if it is on disk.
+        until_bytes: Permitted memory of the rest.
     """
     ranked = sorted(segments, key=lambda entry: entry[0], reverse=True)
     taken = sum(size_bytes for size_bytes, _ in ranked)

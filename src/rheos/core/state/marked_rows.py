@@ -1,8 +1,8 @@
-"""Rows found by key and time, with marks: what the sides of joins keep, and snapshots of it.
+"""Rows with marks, found by key and time: the state of a join's sides, and its snapshots.
 
-Each row has a number, in the order of arrival, and each mark is an array by number. A chain of parts
-holds the rows that have arrived. A row whose marks have changed is written once more, with its id: of
-the rows of one id the last one counts.
+Each row has a number, in the order of arrival, and each mark is an array indexed by number. A chain of
+parts stores the rows that have arrived. A row whose marks have changed is stored once more, with its
+id. Of the rows with one id, the last one is valid.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ROW = "__row"
 """Column of the ids of stored rows."""
 
 _TABLE_ROWS = 1 << 18
-"""Number of rows from which on a part is written in several tables."""
+"""Number of rows above which a part is written in several tables."""
 
 Mask = npt.NDArray[np.bool_]
 
@@ -58,14 +58,14 @@ class MarkedRows(ABC):
         max_parallelism: int,
         folder: SpillFolder | None,
     ) -> None:
-        """Make an empty store.
+        """Create an empty store.
 
         Args:
-            state: name of the state in snapshots.
-            schema: columns of the rows.
-            stored_marks: columns of stored rows after those.
-            marks: marks of each row by name, with their types. Rows have ids if there are any: the
-                marks `ids` and `changed`.
+            state: Name of the state in snapshots.
+            schema: Columns of the rows.
+            stored_marks: Columns of marks that follow these in stored rows.
+            marks: Marks of each row by name, with their types. Rows have ids if the marks `ids` and
+                `changed` are among them.
         """
         self.state = state
         self.keys = keys
@@ -83,10 +83,10 @@ class MarkedRows(ABC):
         self.rows = TimedRows(self._schema, self._folder)
         self._marks = {name: Growing(kind) for name, kind in self._kinds.items()}
         self._settled = 0
-        """Rows of lower numbers are in the last snapshot."""
+        """Number of the first row that is not in the last snapshot."""
 
     def __len__(self) -> int:
-        """Return the number of rows, with those that are gone and not cleared away."""
+        """Return the number of rows, including dropped rows that are still stored."""
         return self.rows.kept
 
     # --- rows and marks -------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ class MarkedRows(ABC):
             self._marks[name].add(values)
 
     def _mark(self, name: str) -> npt.NDArray[Any]:
-        """Return the mark of all rows, from the first one that is there. It may be written to."""
+        """Return the mark of all rows, from the first existing one on. The caller may write to it."""
         return self._marks[name].all()
 
     def _at(self, numbers: Numbers) -> Numbers:
@@ -129,18 +129,19 @@ class MarkedRows(ABC):
 
     @abstractmethod
     def _living(self, rows: Batch, mine: slice) -> Mask:
-        """Return which rows of a segment a whole part has."""
+        """Return which rows of a segment a full part contains."""
 
     @abstractmethod
     def _in_delta(self, living: Mask, fresh: Mask, mine: slice) -> Mask:
-        """Return which rows of a segment a delta has. `fresh` are those that no snapshot has."""
+        """Return which rows of a segment a delta contains. `fresh` marks rows that no snapshot
+        contains."""
 
     @abstractmethod
     def _stored_marks(self, living: Mask, mine: slice) -> Sequence[npt.NDArray[Any]]:
         """Return the marks of a segment as they are stored."""
 
     def _next_part(self, alive: int) -> SnapshotPart:
-        """Return what the next snapshot holds. `alive` is the number of living rows."""
+        """Return the part of the next snapshot. `alive` is the number of living rows."""
         fresh = self.rows.next - max(self._settled, self.rows.first)
         again = int(np.count_nonzero(self._mark("changed"))) if self._marks else 0
         mode = self._chain.next_mode(fresh + again, alive)
@@ -152,7 +153,7 @@ class MarkedRows(ABC):
         return self._part(mode, frozen)
 
     def _whole(self) -> SnapshotPart:
-        """Return all rows. The next snapshot is what it would have been without."""
+        """Return a part with all rows. This does not affect the next snapshot."""
         return self._part(PartMode.FULL, list(self._frozen(PartMode.FULL)))
 
     def force_full(self) -> None:
@@ -192,7 +193,7 @@ def _tables(
 
 
 def last_of_ids(tables: Iterable[pa.Table], groups: npt.NDArray[np.uint16]) -> pa.Table:
-    """Return the row that was written last of each id of a key group, in the order of writing."""
+    """Return, for each id of a key group, the row that was written last, in the order of writing."""
     rows = pa.concat_tables(tables)
     ids = rows.column(ROW).to_numpy()
     order = np.lexsort((ids, groups))

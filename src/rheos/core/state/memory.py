@@ -25,8 +25,8 @@ T = TypeVar("T", bound=StateTable)
 class MemoryBackend(KeyedStateBackend):
     """State that fits in the worker's memory.
 
-    `scratch` is a local folder, for reading what another backend kept as files; without it such state
-    is refused.
+    `scratch` is a local folder for reading state that another backend stored as files. Without it, such
+    state cannot be restored.
     """
 
     stride = sys.maxsize
@@ -61,7 +61,7 @@ class MemoryBackend(KeyedStateBackend):
         return self.keep(name, MemoryMapTable(name, key, value, expiry))
 
     def keep(self, name: str, table: T) -> T:
-        """A table of the caller's is in snapshots, and restored. Called as `values` is."""
+        """Add a table of the caller to snapshots and restores. Called like `values`."""
         self._tables[name] = table
         if table.expiry is not None:
             self.sweepers.append(Sweeper(table, table.expiry))
@@ -82,7 +82,7 @@ class MemoryBackend(KeyedStateBackend):
                 self._restore(tables)
             return
         if files is not None:
-            # To iterate over it says why that cannot be.
+            # The iteration raises the error that explains why this is not possible.
             next(iter(files), None)
         self._restore(restored)
 

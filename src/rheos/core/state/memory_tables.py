@@ -21,19 +21,19 @@ from rheos.core.state.stores import ABSENT
 _DELETED = object()
 
 Frozen = tuple[int, Callable[[], Entries]]
-"""The number of entries, and a function that returns them."""
+"""Number of entries, and a function that returns them."""
 
 
 class StateTable(ABC):
-    """One declared state. With an expiry, what is kept for a key, an element or an item is a pair of
-    its stamp and its value."""
+    """One declared state. With an expiry, each value, element or map entry is stored as a pair of its
+    stamp and its value."""
 
     def __init__(self, expiry: Expiry | None) -> None:
         self.chain = DeltaChain()
         self.expiry = expiry
 
     def next_part(self) -> tuple[PartMode, Frozen]:
-        """The synchronous part of a snapshot. A whole one leaves out what is gone."""
+        """Return the synchronous part of a snapshot. A full part leaves out expired entries."""
         mode = self.chain.next_mode(self.changes())
         full = mode is PartMode.FULL
         if full and self.expiry is not None:
@@ -49,11 +49,11 @@ class StateTable(ABC):
 
     @abstractmethod
     def changes(self) -> int:
-        """About how many entries a delta would have."""
+        """Return the approximate number of entries in a delta."""
 
     @abstractmethod
     def freeze_all(self) -> Frozen:
-        """The whole state; from now on, nothing has changed."""
+        """Return the whole state, and mark it as unchanged."""
 
     @abstractmethod
     def freeze_changes(self) -> Frozen:
@@ -61,12 +61,12 @@ class StateTable(ABC):
 
     @abstractmethod
     def copy(self) -> Frozen:
-        """The whole state, for others than the chain: what has changed is still taken for changed. What
-        is gone is left out, and stays."""
+        """Return the whole state without affecting the chain of parts: changed entries remain marked as
+        changed. Expired entries are left out, but not removed."""
 
     @abstractmethod
     def sweep(self) -> Iterator[None]:
-        """See `expiry.ExpiringStore`."""
+        """Remove expired entries; see `expiry.ExpiringStore`."""
 
     @abstractmethod
     def entries(self) -> int:
@@ -78,11 +78,11 @@ class StateTable(ABC):
 
     @abstractmethod
     def forget(self) -> None:
-        """As if there had never been any key. Handles hold on to the dicts: they are emptied."""
+        """Forget all keys. Handles keep references to the dicts, so these are emptied."""
 
     @abstractmethod
     def load(self, entries: Iterable[tuple[Key, bytes, bytes]]) -> None:
-        """Takes restored entries, sorted by key and namespace within each key."""
+        """Add restored entries, sorted by key and namespace within each key."""
 
 
 def _encoded_later(
@@ -97,7 +97,7 @@ def _encoded_later(
 
 
 def _encoded(codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes | None]:
-    # By identity: values may be such as cannot be compared, like numpy's arrays.
+    # By identity: some values cannot be compared, such as NumPy arrays.
     if all(value is not _DELETED for value in values):
         return list(codec.encode(values, keys))
     there = [(value, key) for value, key in zip(values, keys, strict=True) if value is not _DELETED]
@@ -160,7 +160,7 @@ class MemoryValueTable(StateTable):
         self.dirty.clear()
 
     def fetch(self, key: Key) -> Any:
-        """What is not in `values` is nowhere."""
+        """Return ABSENT: all values are in `values`."""
         return ABSENT
 
     def remove(self, key: Key) -> None:
@@ -175,10 +175,10 @@ class MemoryValueTable(StateTable):
 
 
 class MemoryListTable(StateTable):
-    """A list per key, written in segments: each delta adds those elements that were appended.
+    """A list per key, written in segments: each delta adds the elements that were appended.
 
-    The namespace is the place of a segment's first element; its value, the list of the elements. A list
-    that changed otherwise is rewritten as one segment.
+    The namespace is the index of a segment's first element; its value is the list of elements. A list
+    that changed in another way is rewritten as one segment.
     """
 
     def __init__(self, name: str, declared: Any, expiry: Expiry | None = None) -> None:
@@ -308,7 +308,7 @@ class MemoryMapTable(StateTable):
         return made
 
     def fetch(self, key: Key, item: Any) -> Any:
-        """What is not in `values` is nowhere."""
+        """Return ABSENT: all values are in `values`."""
         return ABSENT
 
     def remove(self, key: Key, item: Any) -> None:

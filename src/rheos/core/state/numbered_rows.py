@@ -1,4 +1,4 @@
-"""Rows in several batches, taken by their numbers."""
+"""Rows in several batches, found by their numbers."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Numbers: TypeAlias = npt.NDArray[np.int64]
 
 
 def taken(parts: Sequence[tuple[int, Batch]], numbers: Numbers, columns: Sequence[str]) -> Batch:
-    """These columns of the rows of these numbers, of which there are some, in their order. The parts
-    come one behind the other, each with the number of its first row."""
+    """Return these columns of the rows with these numbers, in the given order. At least one number is
+    required. The parts are consecutive, each with the number of its first row."""
     if len(parts) == 1:
         [(first, rows)] = parts
         return rows.select(columns).take(pa.array(numbers - first))
     firsts = np.array([first for first, _ in parts], np.int64)
-    # Of small integers the sort is a radix sort.
+    # NumPy sorts small integers by radix sort.
     of = (np.searchsorted(firsts, numbers, side="right") - 1).astype(np.int16)
     order = np.argsort(of, kind="stable")
     ordered, inner = of[order], numbers[order]

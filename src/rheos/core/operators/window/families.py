@@ -1,10 +1,10 @@
-"""The two families of windows: what a window operator is made of for each.
+"""The two families of windows, and the parts of a window operator for each.
 
 | | fixed | merging |
 |---|---|---|
 | panes | `fixed_panes` | `merging_panes`, by the rule of `merging` |
 | which windows fire | `fixed_trigger` | `merging_trigger` |
-| a row that its watermark has passed | late at once | waits in `undecided` |
+| a row that its watermark has passed | late at once | buffered in `late_candidates` |
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rheos.core.state.pane_segments import Merge
 
 
 class Family(ABC):
-    """The parts of one operator."""
+    """The parts of one window operator that depend on the family of its windows."""
 
     @abstractmethod
     def store(self, merge: Merge, reduce_of: ReduceOf | None) -> PaneStore:
@@ -42,21 +42,22 @@ class Family(ABC):
     @property
     @abstractmethod
     def trigger(self) -> FiringRule:
-        """The trigger of all stores; they have all been made by now."""
+        """Return the trigger of all stores. Call it after all stores were created."""
 
     @abstractmethod
     def arranged(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Rows of one batch, with their panes where they have several, before they are combined."""
+        """Return the rows of one batch, arranged by window if the rows have panes of their own, before
+        they are combined."""
 
     def spans(self, rows: pl.DataFrame) -> list[pl.Expr]:
-        """The pane of all rows of a key, where each key's rows of this batch are surely of one. Then
-        they need not be arranged."""
+        """Return the pane of all rows of a key, if the rows of each key in this batch certainly share
+        one. Then they need not be arranged. Otherwise return an empty list."""
         return []
 
     undecided: LateCandidates | None = None
 
     def decided(self, watermark: int) -> Iterator[Decided]:
-        """Return the rows that have waited for this watermark."""
+        """Yield the rows that were buffered until this watermark, and whether they are late."""
         return iter(())
 
     def wait(self, batch: Batch, purged_through: int) -> None:

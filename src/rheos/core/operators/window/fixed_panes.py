@@ -1,4 +1,4 @@
-"""The panes of fixed windows: what windows gather, and what goes, are ranges of slices."""
+"""The panes of fixed windows. The panes of a window, and expired panes, are ranges of slices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.core.state.pane_segments import Merge, Segment, panes_of
 
 
 class FixedPanes(PaneStore):
-    """The rows of all panes that a window to come may take."""
+    """The rows of all panes that a future window may contain."""
 
     def __init__(
         self, windows: FixedWindows, merge: Merge, keys: Sequence[str], memory: MemoryBudget
@@ -23,16 +23,17 @@ class FixedPanes(PaneStore):
         self._windows = windows
 
     def _merged(self, segments: Sequence[Segment]) -> Segment:
-        # Segments of windows that slide mostly hold other slices each: nothing in them is of one pane.
+        # Segments of sliding windows mostly have different slices, so they share no pane.
         in_memory = all(isinstance(segment.rows, pl.DataFrame) for segment in segments)
         if in_memory and _apart(segments):
-            # In one piece: each window reads it, and rows in several pieces are copied then.
+            # As one chunk: each window reads the rows, and would copy rows in several chunks each time.
             rows = pl.concat([segment.whole() for segment in segments], how="diagonal", rechunk=True)
             return Segment.of(rows, self.pane)
         return super()._merged(segments)
 
     def panes(self) -> tuple[Ints, Ints, Ints]:
-        """Slice, first valid window end and row count of all panes; some occur more than once."""
+        """Return slice, first valid window end and row count of all panes; some occur more than
+        once."""
         segments = self._segments
         if not segments:
             nothing = np.zeros(0, dtype=np.int64)
@@ -44,7 +45,8 @@ class FixedPanes(PaneStore):
         )
 
     def parts(self, first_end: int, last_end: int) -> int:
-        """In how many parts the rows of these windows have to be gathered, by ranges of places."""
+        """Return the number of parts, as ranges of places, in which the rows of these windows must be
+        gathered."""
         if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
             return 1
         size_bytes = gathered = 0
@@ -56,8 +58,9 @@ class FixedPanes(PaneStore):
         return self._memory.parts(size_bytes, gathered)
 
     def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
-        """The rows of the windows that end from `first_end` to `last_end`, once for each of them,
-        with the column END in the place of the pane; where `places` are given, of the keys there."""
+        """Return the rows of the windows that end from `first_end` to `last_end`, once for each window.
+        Column END replaces the columns of the pane. If `places` is passed, return only rows with keys
+        in these places."""
         frames = []
         for segment in self._segments:
             ends, counts = self._windows.due(segment.firsts, segment.seconds, first_end - 1, last_end)
@@ -93,7 +96,7 @@ class FixedPanes(PaneStore):
     def _purged(self, segments: Sequence[Segment], last_end: int) -> list[Segment]:
         kept = []
         for segment in segments:
-            # A later slice has a later last window, so what goes is a prefix.
+            # A later slice has a later last window, so expired slices are a prefix.
             gone = int(np.searchsorted(self._windows.last_end(segment.firsts), last_end, side="right"))
             if gone == len(segment.firsts):
                 continue

@@ -1,6 +1,5 @@
 """Firing of fixed windows. Windows that fire together are gathered at once, as far as memory
-permits.
-"""
+permits."""
 
 from __future__ import annotations
 
@@ -47,8 +46,8 @@ class FixedFiring(Firing):
 
 
 class FixedTrigger(FiringRule):
-    """`index` has a row for every key and pane of the `stores`; `places` are those of the subtask's
-    keys."""
+    """Trigger of the fixed windows of a subtask. `index` has a row for every key and pane of the
+    `stores`; `places` are those of the subtask's keys."""
 
     def __init__(
         self,
@@ -86,8 +85,8 @@ class FixedTrigger(FiringRule):
             store.purge(last_end)
 
     def _due(self, above: int, upto: int, among: Ints | None = None) -> Iterator[tuple[int, int]]:
-        """The windows that have rows and end after `above`, `upto` at the latest, as ranges of ends in
-        ascending order. Where `among` is given, only ranges that hold one of these ends."""
+        """Yield ranges of ends, in ascending order, of windows that have rows and end after `above`, at
+        the latest at `upto`. If `among` is passed, yield only ranges that contain one of these ends."""
         windows = self._windows
         slices, valids, sizes = self._index.panes()
         while True:
@@ -113,7 +112,7 @@ class FixedTrigger(FiringRule):
             above = horizon
 
     def _parts(self, first_end: int, last_end: int, only: pl.DataFrame | None) -> Iterator[Firing]:
-        """At once what memory takes at once."""
+        """Yield firings that fit into memory, one range of places at a time."""
         parts = max(store.parts(first_end, last_end) for store in self._stores)
         for places in cut(self._places, parts):
             yield FixedFiring(first_end, last_end, only, places)

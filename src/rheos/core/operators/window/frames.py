@@ -30,8 +30,8 @@ def key_names(keys: Sequence[str]) -> list[str]:
 def frame_of(
     batch: Batch, columns: Mapping[str, str], assigned: Assigned, pane: Sequence[str]
 ) -> pl.DataFrame:
-    """The columns of a batch under new names (new to old), with the panes of its rows, under the names
-    `pane`, where they have several."""
+    """Return the columns of a batch under new names (new to old). If the rows have different panes, add
+    these as columns with the names `pane`."""
     arrays = [_plain(batch.column(old)) for old in columns.values()]
     names = list(columns)
     if len(assigned.panes[0]) > 1:
@@ -64,7 +64,7 @@ def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
 
 
 def paned(frame: pl.DataFrame, assigned: Assigned, pane: Sequence[str]) -> pl.DataFrame:
-    """A frame made of one of `frame_of`, with the columns of the pane also where all rows share one."""
+    """Return a frame of `frame_of` with the columns of the pane, even if all rows share one."""
     if pane[0] in frame.columns:
         return frame
     # Stacking skips the query engine, which costs more than a small batch.
@@ -89,7 +89,8 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Iterator[Batch]:
-    """The frame as batches of `schema`, whose columns it has in any order, of at most `batch_rows`."""
+    """Yield the frame as batches of `schema` with at most `batch_rows` rows. The frame may have the
+    columns in any order."""
     columns = [arrow_column(frame[name]) for name in schema.names]
     yield from pa.table(columns, schema.names).cast(schema).to_batches(max_chunksize=batch_rows)
 
@@ -97,8 +98,8 @@ def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Itera
 def keyed_table(
     frame: pl.DataFrame, keys: Sequence[str], order: Sequence[str] | None, max_parallelism: int
 ) -> pa.Table:
-    """Keyed state as a snapshot holds it: with key groups, sorted by group, key and `order`. Where that
-    is None, by group alone."""
+    """Return keyed state as a snapshot stores it: with key groups, sorted by group, key and `order`. If
+    `order` is None, sort by group alone."""
     arrays = [arrow_column(frame[key]) for key in keys]
     groups = (
         groups_of_columns(arrays, max_parallelism) if frame.height else np.zeros(0, dtype=np.uint16)

@@ -1,12 +1,12 @@
 """The windows of a fixed grid, `Tumbling` and `Sliding`. Pure arithmetic on int64 ms.
 
-Windows begin at k * slide + offset and last `size`. Time is cut into *slices* of gcd(size, slide), so
-that each window is a whole number of slices and a row's slice determines its windows: those that end at
-`first_end(slice)`, then every `slide`, up to `last_end(slice)`.
+Windows begin at k * slide + offset and have the length `size`. Time is cut into *slices* of gcd(size,
+slide), so each window is a whole number of slices. The slice of a row determines its windows: those
+that end at `first_end(slice)`, then every `slide`, up to `last_end(slice)`.
 
-A row that is late for the first of these and not for the others may enter only the others. So state
-is kept by *pane*: (slice, first valid window end). The window that ends at e gathers the panes of its
-slices whose first valid end is at most e.
+A row that is late for the first of these windows, but not for the others, may enter only the others. So
+state is kept by *pane*: (slice, first valid window end). The window that ends at e contains the panes
+of its slices whose first valid end is at most e.
 
                  slide                          size = 3 slices, slide = 1 slice
                |-------|
@@ -73,8 +73,8 @@ class WindowGrid(FixedWindows):
         return (slice_start - self.offset) // self.slide * self.slide + (self.offset + self.size)
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
-        # Differences are taken from what was clipped: a watermark at either end of time fits int64,
-        # its distance to a timestamp need not.
+        # Values are clipped before they are subtracted. A watermark at either end of time fits int64,
+        # but its distance to a timestamp may not.
         first = valids + -(-(np.maximum(valids, above + 1) - valids) // self.slide) * self.slide
         last = np.minimum(self.last_end(slices), upto)
         return first, np.maximum((last - first) // self.slide + 1, 0)

@@ -1,4 +1,4 @@
-"""The kinds of window, by the name that programs and stored state know them by."""
+"""The kinds of windows, by the names that programs and stored state use."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ KINDS: dict[str, Callable[[Cut], Windows]] = {
     CumulatingWindows.kind: CumulatingWindows.of,
     CalendarWindows.kind: CalendarWindows.of,
 }
-"""Each makes windows from how they are cut."""
+"""Constructors of windows from their parameters, by kind."""
 
 
 def windows_of(window: Window) -> Windows:
-    """Return the windows of a user's descriptor. Raises ProgramError."""
+    """Return the windows of a user's descriptor. Raise ProgramError if its kind is not registered."""
     if window.kind not in KINDS:
         raise ProgramError(
             f"{window!r} has the window kind {window.kind!r}, which is not registered",
@@ -33,9 +33,8 @@ def windows_of(window: Window) -> Windows:
 
 
 def stored_windows(kind: str | None, cut: Cut) -> Windows:
-    """Return the windows with which stored state was made. State of 0.1.0 names no kind, as there was
-    only the grid. Raises UnrestorableError.
-    """
+    """Return the windows with which stored state was created. State of version 0.1.0 has no kind,
+    because only the grid existed. Raise UnrestorableError if the kind is unknown."""
     kind = kind or WindowGrid.kind
     if kind not in KINDS:
         raise UnrestorableError(

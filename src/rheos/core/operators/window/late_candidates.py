@@ -1,9 +1,9 @@
-"""Rows of which it is not known yet whether they are late: those of merging windows that their
-watermark had passed when they came.
+"""Rows whose lateness is not decided yet: rows of merging windows whose watermark had passed them on
+arrival.
 
-Such a row is late unless a window of its key was open all the while, from the row's own end to its
-watermark; then it is a row of that window. Which windows were open by then is known when the
-operator's watermark has passed the row's: until then the row waits here, whole.
+Such a row is late unless a window of its key was open all the time from the row's own end to its
+watermark; then the row belongs to that window. This is decided when the operator's watermark has passed
+the row's. Until then the row is buffered, with all its columns.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ _WM = "wm"
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """Rows that have waited, as they came in, with the hidden columns TS and WM."""
+    """Rows whose lateness is decided, as they arrived, with the hidden columns TS and WM."""
 
     rows: Batch
     assigned: Assigned | None
-    """Their panes; None where they are late."""
+    """Panes of the rows; None if they are late."""
     purged: int = 0
     """Number of late rows that their own watermark had not passed."""
 
 
 class LateCandidates:
-    """The rows that wait, of one subtask."""
+    """The undecided rows of one subtask."""
 
     def __init__(
         self, windows: MergingWindows, port: PortType, lateness_ms: int, memory: MemoryBudget
@@ -79,8 +79,8 @@ class LateCandidates:
         self.store.add(self._written([rows.hstack([pl.Series(_WM, own)])]))
 
     def decided(self, watermark: int, trigger: MergingTrigger) -> Iterator[Decided]:
-        """Decide about the rows whose watermark this one has passed."""
-        # Their pane is open at one time alone, their watermark + `_ahead_ms`.
+        """Decide about the rows whose watermark this one has passed, and yield them."""
+        # Their pane is open at one time only, which is their watermark + `_ahead_ms`.
         upto = watermark - 1 + self._ahead_ms
         if not self.store.has(EVER, upto):
             return

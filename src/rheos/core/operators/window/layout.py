@@ -19,16 +19,16 @@ class PaneLayout:
     state: str
     store: PaneStore
     merge: Callable[[Sequence[pl.DataFrame]], pl.DataFrame]
-    """Makes one frame of several, as it is to be written."""
+    """Function that merges several frames into one, in the form to be written."""
     order: Sequence[str] = ()
-    """By which columns rows of one key and pane are sorted."""
+    """Columns by which rows of one key and pane are sorted."""
     measures: bool = True
-    """Whether its rows are those by which the size of the store is known."""
+    """Whether the number of these rows determines the size of the store."""
 
     def write(
         self, part: PanePart, keys: Sequence[str], max_parallelism: int, *, in_order: bool = True
     ) -> pa.Table | Iterator[pa.Table]:
-        """The rows by key group, and where they are to be `in_order`, within it by key and pane."""
+        """Return the rows sorted by key group and, if `in_order`, within a group by key and pane."""
         by = [*self.store.pane, *self.order] if in_order else None
         tables = (
             keyed_table(self.merge(frames), keys, by, max_parallelism) for frames in part.pieces()

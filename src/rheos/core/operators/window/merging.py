@@ -37,11 +37,11 @@ _NUMBER = "number"
 
 
 SPANS = [pl.col(OPEN_TO).max(), pl.col(OPEN_FROM).min(), pl.col(FIRST).min()]
-"""The pane of several that are one window."""
+"""Pane of several panes that form one window."""
 
 
 def all_meet(frame: pl.DataFrame) -> bool:
-    """Whether all rows are open at one time, at least: so that every key has one window."""
+    """Return whether all rows are open at a common time, so that every key has one window."""
     return bool(frame[OPEN_FROM].to_numpy().max() <= frame[OPEN_TO].to_numpy().min())
 
 
@@ -58,8 +58,8 @@ def joined(frame: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
 
 
 def windows_of(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[pl.DataFrame, Ints]:
-    """The windows that panes make: key, OPEN_FROM, END and START of each; and for each row of the frame
-    the number of its window."""
+    """Return the windows that panes form, with key, OPEN_FROM, END and START. Also return for each row
+    of the frame the number of its window."""
     order, begin = _sorted(frame, keys)
     panes = _panes(frame, order, begin)
     windows = frame.select(keys)[order[begin]].hstack(
@@ -81,8 +81,8 @@ def containing(rows: pl.DataFrame, windows: pl.DataFrame, keys: Sequence[str]) -
 def covering(
     rows: pl.DataFrame, low: Ints, high: Ints, windows: pl.DataFrame, keys: Sequence[str]
 ) -> Ints:
-    """For each row, the number of its key's window that is open from `low` to `high`, or -1.
-    Windows of a key are open one after the other."""
+    """Return, for each row, the number of its key's window that is open from `low` to `high`, or -1.
+    Windows of a key do not overlap."""
     nowhere = np.full(rows.height, -1, dtype=np.int64)
     if not windows.height or not rows.height:
         return nowhere
@@ -107,8 +107,8 @@ def _codes(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
 
 
 def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
-    """Numbers from 0 in the place of times, of the same order, and how many there are at the most.
-    Together with the number of a row they fit an int64."""
+    """Return small numbers in the order of the times, and an upper bound on them. Combined with a row
+    number, each fits int64."""
     low, high = int(opened.min()), int(ends.max())
     if (high - low + 1) * (len(opened) + 1) < 2**62:
         return opened - low, ends - low, high - low + 1
@@ -117,7 +117,8 @@ def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
 
 
 def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return an order in which rows of one window are adjacent, and where windows begin in it."""
+    """Return an order in which rows of one window are adjacent, and the positions at which windows
+    begin."""
     if not frame.height:
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing

@@ -28,9 +28,9 @@ from rheos.core.state.spill import SpilledRows
 EVER = MIN_TIMESTAMP_MS * 2
 """A time before the end of every pane."""
 _FEW_ROWS = 16
-"""Rows per key below which the rows of a batch are not combined first."""
+"""Maximum number of rows per key for which a batch is stored without combining its rows first."""
 _SHARE = 4
-"""The newest panes use at most one part in this many of the memory for state: a fourth."""
+"""Divisor of the memory for state: the newest panes use at most a fourth."""
 
 
 class MergingPanes(PaneStore):
@@ -56,8 +56,7 @@ class MergingPanes(PaneStore):
         self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
         self._grow = False
         """Whether windows are longer than a batch, judging by the last batch. Only then do most rows of
-        a batch meet the newest pane of their key.
-        """
+        a batch meet the newest pane of their key."""
 
     def add(self, frame: pl.DataFrame) -> None:
         self._grow = self._newest is not None and bool(frame.height) and all_meet(frame)
@@ -157,7 +156,7 @@ class MergingPanes(PaneStore):
             return pl.DataFrame()
         return pl.concat(frames, how="diagonal").join(keys, on=self._keys, how="semi")
 
-    # --- what is over ---------------------------------------------------------------------------------
+    # --- removal --------------------------------------------------------------------------------------
 
     def take(self, upto: int) -> TakenRows:
         """Remove the rows of panes that end at or before `upto` from the store, and return them."""

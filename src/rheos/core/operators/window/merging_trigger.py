@@ -32,16 +32,16 @@ _NUMBER = "number"
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
-    """The windows of some keys, and the rows of the index that they were made of."""
+    """The windows of some keys, and the rows of the index that form them."""
 
     keys: Sequence[str]
     windows: pl.DataFrame
-    """Key, OPEN_FROM, END and START of each."""
+    """Key, OPEN_FROM, END and START of each window."""
     rows: pl.DataFrame
     owners: Ints
-    """For each of the rows the number of its window."""
+    """For each row, the number of its window."""
     are_merged: bool = False
-    """Whether each row is a window by itself, with all its state."""
+    """Whether each row is a complete window, with all its state."""
 
     @classmethod
     def alone(cls, keys: Sequence[str], rows: pl.DataFrame) -> LookedUp:
@@ -57,8 +57,8 @@ class LookedUp:
     def of_index(
         self, windows: Mask, named: Mapping[str, str], upto: int | None = None
     ) -> pl.DataFrame:
-        """The rows of some windows, as `_named`; where it is given, of panes that end at `upto` at the
-        latest."""
+        """Return the rows of some windows, as `_named` does. If `upto` is passed, return only rows of
+        panes that end at or before it."""
         there = windows[self.owners]
         if upto is not None:
             there &= self.rows[OPEN_TO].to_numpy() <= upto
@@ -72,7 +72,8 @@ class LookedUp:
     def _named(
         self, rows: pl.DataFrame, owners: Ints, there: Mask, named: Mapping[str, str]
     ) -> pl.DataFrame:
-        """The rows, with columns of their windows (old to new name) in the place of the pane."""
+        """Return the rows whose mask `there` is True. Columns of their windows (old to new name)
+        replace those of the pane."""
         if not there.all():
             rows, owners = rows.filter(pl.Series(there)), owners[there]
         kept = [name for name in rows.columns if name not in MERGING_PANE]
@@ -105,7 +106,8 @@ class MergingFiring(Firing):
 
 
 class MergingTrigger(FiringRule):
-    """`index` has a row for every key and pane of the `stores`."""
+    """Trigger of the merging windows of a subtask. `index` has a row for every key and pane of the
+    `stores`."""
 
     def __init__(
         self, keys: Sequence[str], index: MergingPanes, stores: Sequence[MergingPanes]
@@ -197,8 +199,8 @@ class MergingTrigger(FiringRule):
     def _due(
         self, stores: Sequence[MergingPanes], above: int, upto: int, places: range | None
     ) -> LookedUp | None:
-        """The windows of all keys that have a pane which ends after `above`, `upto` at the latest, in
-        one of the stores."""
+        """Return the windows of all keys that have a pane in one of the stores that ends after `above`,
+        and at or before `upto`. Return None if there are none."""
         due = [frame for store in stores for frame in store.ending(above, upto, places)]
         if not due:
             return None

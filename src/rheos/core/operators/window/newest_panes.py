@@ -1,16 +1,16 @@
-"""The newest pane of every key, in columns by slot: rows of its window are merged with it in place.
+"""The newest pane of every key, in columns by slot. Rows of its window are merged with it in place.
 
-Segments never change, so what is added to them is merged with them again and again, and once per gap
-it is found that a window which was due has grown. Most rows belong to the window of their key that
-grew last. That one is kept here, where it costs a look-up and a few array operations:
+Segments never change, so rows in them are merged repeatedly, and once per gap a due window turns out to
+have grown. Most rows belong to the window of their key that grew last. This module stores the pane of
+that window, where merging a row costs a look-up and a few array operations:
 
     slot of the key      0        1        2     ...
-    open_to             52        -       47         latest end; - where the key has no pane here
+    open_to             52        -       47         latest end; - if the key has no pane here
     open_from           30        -       41
-    rows                 7        -        2         state, by what `reduce_of` says of the column
+    rows                 7        -        2         state, reduced by the column's `reduce_of`
 
-A row that is no part of its key's pane takes the pane's place where it is newer. What gives way is for
-segments, as is what no array holds.
+If a row is not part of its key's pane but is newer, it replaces the pane. Replaced panes move to
+segments, and so do values that no array can hold.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ ReduceOf = Callable[[str], np.ufunc | None]
 
 _PANE_REDUCES = {OPEN_TO: np.maximum, OPEN_FROM: np.minimum, FIRST: np.minimum}
 _NONE = np.iinfo(np.int64).max
-"""In the place of an end: the slot has no pane."""
+"""Value that replaces the end if the slot has no pane."""
 _BLOCK = 1 << 12
-"""So many slots share a bound of their ends."""
+"""Number of slots that share a lower bound of their ends."""
 _LARGE = 1 << 61
-"""Two sums that are not beyond this have a sum that an int64 holds."""
+"""Largest absolute value of sums that may be added without exceeding int64."""
 _SPARSE = 4
-"""So many keys may be known for each that has a pane."""
+"""Maximum ratio of known keys to keys with a pane."""
 _INDEX_BYTES = 96
 """Approximate size of a key in the index."""
 
 
 class NewestPanes:
-    """One pane of each key, at the most. `keys` are the names of the key columns. What is taken out is
-    asked for only while there are panes."""
+    """At most one pane of each key. `keys` are the names of the key columns. Call methods that read
+    panes only while panes exist."""
 
     def __init__(self, keys: Sequence[str], reduce_of: ReduceOf) -> None:
         self._keys = list(keys)
@@ -68,7 +68,7 @@ class NewestPanes:
 
     @property
     def is_large(self) -> bool:
-        """Whether sums are so large that no more may be added."""
+        """Return whether sums are so large that no more may be added."""
         return self._largest > _LARGE
 
     @property
@@ -79,8 +79,8 @@ class NewestPanes:
     # --- rows in ------------------------------------------------------------------------------------
 
     def add(self, frame: pl.DataFrame) -> pl.DataFrame | None:
-        """Takes up rows with their panes, where those of one key are one window. Gives those that it
-        cannot take up at once: of keys whose pane is another window, or with values for no array."""
+        """Add rows with their panes, if the rows of a key are one window. Return the rows that cannot
+        be added now: the pane of their key is another window, or no array can hold their values."""
         given = self._arrays(frame, frame.height)
         if given is None:
             return frame
@@ -100,8 +100,8 @@ class NewestPanes:
         return left
 
     def exchange(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
-        """The same of rows that differ in their keys: a pane that is newer than that of its key takes
-        its place. Gives what is for segments."""
+        """Add rows of different keys. If a row's pane is newer than that of its key, it replaces that
+        pane. Return the frames that belong into segments."""
         given = self._arrays(frame, 1)
         if given is None:
             return [frame]
@@ -196,8 +196,8 @@ class NewestPanes:
         return np.concatenate(found).astype(np.int32) if found else np.zeros(0, np.int32)
 
     def of_keys(self, keys: pl.DataFrame, upto: int | None = None) -> Slots:
-        """The slots of those of these keys that have a pane; where it is given, one that ends at `upto`
-        at the latest."""
+        """Return the slots of those keys that have a pane. If `upto` is passed, return only those whose
+        pane ends at or before it."""
         if self._index is None:
             return np.zeros(0, np.int32)
         slots = self._index.find([arrow_column(keys[name]) for name in self._keys])
@@ -210,7 +210,7 @@ class NewestPanes:
         return np.flatnonzero(self._columns[OPEN_TO] != _NONE).astype(np.int32)
 
     def drop(self, slots: Slots) -> None:
-        """These have no pane from now on."""
+        """Drop the panes of these slots."""
         if len(slots):
             self._columns[OPEN_TO][slots] = _NONE
             self.rows -= len(slots)

@@ -65,7 +65,7 @@ _TIME = pl.Datetime("ms", "UTC")
 class WindowAggregateOperator(WindowOperator):
     """Emits a row per key and window: key, window_start, window_end, and the aggregates.
 
-    Rows are combined by key and pane as they come, a batch at a time.
+    Rows are combined by key and pane on arrival, a batch at a time.
     """
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
@@ -159,8 +159,8 @@ class WindowAggregateOperator(WindowOperator):
         return merged.with_columns(pl.Series(END, np.full(merged.height, ends.pop(), np.int64)))
 
     def _results(self, present: list[str]) -> list[pl.Expr]:
-        """The output's columns, from what the tables gave. A window without any value of a column has
-        no row in the tables that keep values."""
+        """Return the output's columns, from the results of the tables. A window without a value of a
+        column has no row in the tables that store values."""
         end = pl.col(END)
         results = [
             pl.col(inside).alias(key)
@@ -227,7 +227,7 @@ class WindowAggregateOperator(WindowOperator):
         found: set[str] = set()
         for table in self._others:
             if table.name in self._progress.states:
-                # No table here: no value was kept for these panes, of any column.
+                # Without a table here, no value of any column was stored for these panes.
                 columns = next((of.column_names for of in restored.get(table.name, ())), table.required)
                 found |= table.stored_of(columns)
         return found
@@ -235,8 +235,9 @@ class WindowAggregateOperator(WindowOperator):
     def _completed(
         self, panes: pl.DataFrame, others: Container[str], nothing: pl.DataFrame
     ) -> pl.DataFrame:
-        """Restored panes of the totals, with what aggregates need that are new since they were
-        written: as of no rows, and marked where the user wants null for them."""
+        """Return restored panes of the totals, with the state of aggregates that are new since they
+        were written. The new state is that of no rows. It is marked if the user wants null for such
+        panes."""
         stored = self._totals.stored_of(panes.columns)
         needed = dict.fromkeys(need for needs in self._needs.values() for need in needs)
         lacking = [need for need in needed if need not in stored and need not in others]

@@ -32,7 +32,7 @@ chain.
 """
 
 _LEAST_ROWS = 1 << 10
-"""The fewest rows that a piece of state larger than memory is cut into."""
+"""Minimum number of rows in a piece of state that exceeds memory."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class MemoryBudget:
 
     size_bytes: int
     folder: SpillFolder | None = None
-    """Folder for the rest; None if it has to remain in memory."""
+    """Folder to spill to; None if all state has to remain in memory."""
     places: range = range(PLACES)
     """Places of the subtask's keys."""
 
@@ -54,12 +54,12 @@ class MemoryBudget:
             return
         segments = [(each.memory_bytes, (store, each)) for store in stores for each in store]
         others = held - sum(size_bytes for size_bytes, _ in segments)
-        # The room that is made lasts for a while.
+        # Half of the limit is freed, so that this does not happen often.
         for store, segment in to_spill(segments, self.size_bytes // 2 - others):
             store.spill(segment, self.folder)
 
     def most_rows(self, segments: Sequence[Segment]) -> int:
-        """Return the maximum number of their rows to hold in memory at once."""
+        """Return the maximum number of rows of these segments to hold in memory at once."""
         rows = sum(segment.height for segment in segments)
         if all(isinstance(segment.rows, pl.DataFrame) for segment in segments):
             return max(rows, 1)
@@ -87,7 +87,7 @@ class PanePart:
 
     settled: Sequence[Segment]
     frames: Sequence[pl.DataFrame]
-    """Further rows, which are made segments when the part is written."""
+    """Further rows, which become segments when the part is written."""
     pane: Sequence[str]
     size: PartSize
     keys: Sequence[str]
@@ -99,26 +99,27 @@ class PanePart:
 
     @property
     def unchanged(self) -> bool:
-        """Whether it is a delta without rows."""
+        """Return whether the part is a delta without rows."""
         return self.size.mode is PartMode.DELTA and not self.size.rows
 
     @property
     def is_large(self) -> bool:
-        """Whether its rows may come in several pieces."""
+        """Return whether the rows may be in several pieces."""
         return self.memory.most_rows(self.segments) < sum(segment.height for segment in self.segments)
 
     def pieces(self) -> Iterator[list[pl.DataFrame]]:
-        """The rows, as much at once as memory takes; all of a key and pane are in one piece."""
+        """Yield the rows in pieces that fit into memory. All rows of a key and pane are in one
+        piece."""
         most_rows = self.memory.most_rows(self.segments)
         return pieces(self.segments, self.keys, most_rows, self.memory.places)
 
 
 class PaneStore:
-    """The rows of all panes that are open.
+    """The rows of all open panes.
 
-    Segments with rows that no snapshot has are kept apart, and merged among themselves: together they
-    are what a delta holds. What was purged since is not written: it follows from how far windows have
-    fired.
+    Segments with rows that no snapshot contains are kept separately, and merged among themselves; a
+    delta consists of them. Panes purged since the last snapshot are not written: they follow from the
+    progress of the windows.
     """
 
     def __init__(
@@ -184,7 +185,7 @@ class PaneStore:
 
     @property
     def height(self) -> int:
-        """Number of rows."""
+        """Return the number of rows."""
         return sum(segment.height for segment in self)
 
     def largest(self) -> tuple[int, tuple[object, ...]]:

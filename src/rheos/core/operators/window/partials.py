@@ -1,12 +1,13 @@
-"""Partial aggregates as rows of a stream: what the rows of a batch come to, pane by pane.
+"""Partial aggregates as rows of a stream: the combined rows of a batch, pane by pane.
 
-A partial is one row. It has the one key of a whole stream, the pane, and what `TotalsTable` keeps as
-columns; what other tables keep as rows, and the limbs of exact sums, are lists of structs in it.
+A partial is one row. It has the single key of an unkeyed stream, the pane, and the state of
+`TotalsTable` as columns. State that other tables keep as rows, and the limbs of exact sums, are lists
+of structs.
 
     window_all | slice_start | first_window_end | rows | max.price | list.sums | list.distinct.user
     0          | 0           | 60000            | 812  | 19        | [{…}]     | [{…}, {…}, {…}]
 
-Partials are merged as state is: in any order, and to the bit.
+Partials are merged like state: in any order, with exactly equal results.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _LIST = "list."
 
 
 class Partials:
-    """The partials of aggregates over rows of `schema`; `key` is its column with the one key."""
+    """The partials of aggregates over rows of `schema`. `key` is the column with the single key."""
 
     def __init__(
         self, key: str, aggregates: Mapping[str, Agg], schema: pa.Schema, windows: FixedWindows
@@ -37,25 +38,25 @@ class Partials:
         self._key = schema.field(key)
         self._rows = schema
         self._pane = windows.pane
-        # Nothing is grouped by the key: all rows have it.
+        # No state is grouped by the key, because all rows have the same.
         self._tables = Tables((), aggregates, schema, windows)
         self._columns = [*self._tables.totals.required, *self._tables.totals.optional]
 
     @property
     def inputs(self) -> Mapping[str, str]:
-        """The columns of the rows that partials are made of, by their names in frames."""
+        """Return the columns from which partials are computed, by their names in frames."""
         # A frame without any column would have no rows.
         return {KEY + self._key.name: self._key.name} | self._tables.inputs
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns of partials."""
+        """Return the columns of partials."""
         none = Assigned((np.zeros(1, np.int64), np.zeros(1, np.int64)), None, None)
         return self.made(empty_frame(self._rows, self.inputs), none).schema
 
     @property
     def kept(self) -> list[str]:
-        """The columns of partials without key and pane."""
+        """Return the columns of partials without key and pane."""
         return [name for name in self.schema.names if name not in (self._key.name, *self._pane)]
 
     def made(self, rows: pl.DataFrame, assigned: Assigned) -> Batch:

@@ -1,8 +1,8 @@
-"""Rows of fixed windows that have come and are not combined yet.
+"""Rows of fixed windows that have arrived and are not combined yet.
 
-Where there are many keys, the rows of one batch have few in common: combining them batch by batch makes
-nearly as many rows of state as there were, which are then merged again and again. So rows wait, as they
-are, until there are many, or a window of theirs is due.
+If a stream has many keys, the rows of one batch share few keys. Combined batch by batch, they would
+become nearly as many rows of state, which are then merged repeatedly. So rows are buffered until there
+are many of them, or one of their windows is due.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rheos.core.operators.window.pane_columns import PANE
 
 MOST_ROWS = 1 << 17
 _BYTES = 512
-"""Bytes of state memory per waiting row: waiting rows use a small part of it."""
+"""Bytes of state memory per buffered row: buffered rows use a small part of it."""
 
 _FEW_RUNS = 4
 """Number of runs of one pane up to which a batch is split by pane. Rows in order form few runs."""
@@ -73,7 +73,7 @@ class PendingRows:
             self._rows = sum(_weight(frame) for frames in later.values() for frame in frames)
             self.first_end = min((pane[1] for pane in later), default=None)
         if mixed and len(of_panes) > 1:
-            # A pane that few rows are of alone is combined with the others.
+            # A pane with few rows is combined together with others.
             for pane, frames in list(of_panes.items()):
                 if len(frames) == 1:
                     mixed.append(paned(frames[0], _shared(pane), PANE))
@@ -103,7 +103,8 @@ def _runs(panes: tuple[Ints, ...]) -> Ints:
 
 
 def _weight(rows: pl.DataFrame) -> int:
-    """For how many rows they count: one that is longer than its share, as of lists, for several."""
+    """Return the number of rows that these count as. A row that exceeds its share of memory, such as
+    one with lists, counts as several."""
     return max(rows.height, int(rows.estimated_size()) // _BYTES)
 
 

@@ -1,4 +1,5 @@
-"""Windows with a process function: rows are kept as they are, and handed over when a window fires.
+"""Windows with a process function: rows are stored unchanged, and passed to the function when a window
+fires.
 
 ```python
 class Longest(rh.WindowFunction):
@@ -83,7 +84,7 @@ class _Context:
 
 
 class WindowRowsOperator(WindowOperator):
-    """Windows whose rows are kept as they are."""
+    """Windows that store their rows unchanged."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
@@ -122,8 +123,8 @@ class WindowRowsOperator(WindowOperator):
 
 
 class WindowProcessOperator(WindowRowsOperator):
-    """Calls the function for each key and window, with its records in the order of their timestamps;
-    records of one timestamp are in the order of their columns, nulls last."""
+    """Calls the function for each key and window, with its records sorted by timestamp. Records with
+    the same timestamp are sorted by their columns, nulls last."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx, spec)
@@ -136,7 +137,7 @@ class WindowProcessOperator(WindowRowsOperator):
         frames = firing.rows_of(self._index)
         if not frames:
             return
-        # A window is named by its end first of all.
+        # The end of a window is the first part of its identity.
         group = [END, *self._keys]
         rows = self._merge(frames, self._windows.window)
         rows = rows.sort([*group, TIME, *self._rows.values], nulls_last=True)
@@ -149,7 +150,7 @@ class WindowProcessOperator(WindowRowsOperator):
         begin = 0
         while begin < len(windows):
             offset = int(stops[begin] - lengths[begin])
-            # As many whole groups as make up the rows at once, and one at the least.
+            # As many whole groups as fit, and at least one.
             stop = max(begin + 1, int(np.searchsorted(stops, offset + _ROWS_AT_ONCE, side="right")))
             batch = self._rows.batch(rows.slice(offset, int(stops[stop - 1]) - offset))
             records = self._records(batch)
@@ -199,7 +200,7 @@ class WindowProcessOperator(WindowRowsOperator):
 
 
 class _Pending:
-    """Outputs before they are a batch, and the calls they come from."""
+    """Outputs that are not a batch yet, and the calls that returned them."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
@@ -239,7 +240,7 @@ class _Pending:
         yield Out(with_hidden(batch, self._schema, Hidden(np.repeat(ends - 1, counts))))
 
     def located(self, error: RheosError, call: int = -1) -> RheosError:
-        """The error of a call, with its window and what its records look like."""
+        """Add the window of a call, and an example of its records, to an error. Return the error."""
         _, window, count, first = self._calls[call]
         error.record = (
             f"{count} of the window from {window.start_ms} to {window.end_ms} ms, the first of "

@@ -26,11 +26,11 @@ from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 FIRED = "fired"
 
 _OTHERS = {"first_group", "end_group", "fired_through", "states", "lateness_ms", "kind"}
-"""Columns that do not describe how windows are cut."""
+"""Columns that are not parameters of the windows."""
 
 
 def stored_name(name: str, by: int | str) -> str:
-    """Returns the column that stores one part of how windows are cut."""
+    """Return the name of the column that stores one parameter of the windows."""
     return f"{name}_ms" if isinstance(by, int) else name
 
 
@@ -49,7 +49,8 @@ class WindowProgress:
         self._purged: Ints = np.zeros(0, dtype=np.int64)
 
     def table(self, states: Sequence[str]) -> pa.Table:
-        """As it is stored; `states` are the names of those that together hold a whole pane."""
+        """Return the progress as a table to store. `states` are the names of the states that together
+        hold a complete pane."""
         groups = self._ctx.key_groups
         fired = np.full(len(groups), self.watermark)
         for group, through in self.lagging.groups.items():
@@ -76,8 +77,8 @@ class WindowProgress:
         )
 
     def restore(self, tables: Iterable[pa.Table]) -> None:
-        """Goes on from what several subtasks have stored. Raises UnrestorableError where they had
-        windows that are cut otherwise."""
+        """Resume from the progress that several subtasks have stored. Raise UnrestorableError if their
+        windows had other parameters."""
         own = self._ctx.key_groups
         fired = np.full(len(own), MIN_TIMESTAMP_MS)
         self._purged = np.full(len(own), MIN_TIMESTAMP_MS)
@@ -89,7 +90,7 @@ class WindowProgress:
                 if begin < stop:
                     mine = slice(begin - own.start, stop - own.start)
                     fired[mine] = row["fired_through"]
-                    # Parts written without it are whole.
+                    # Parts written without the column contain all panes.
                     if "lateness_ms" in row:
                         self._purged[mine] = row["fired_through"] + 1 - row["lateness_ms"]
         if len(fired):
@@ -115,7 +116,7 @@ class WindowProgress:
     def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the restored rows whose panes were not purged after the rows were written."""
         if not isinstance(self._windows, FixedWindows):
-            # Each part is whole (`merging_panes`): what was purged is not in it.
+            # Each part is a full one (`merging_panes`), without purged panes.
             return frame
         groups = frame[KEY_GROUP].to_numpy().astype(np.int64) - self._ctx.key_groups.start
         there = self._windows.last_end(frame[SLICE].to_numpy()) > self._purged[groups]

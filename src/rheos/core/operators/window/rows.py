@@ -1,4 +1,4 @@
-"""Rows of the stream as they are kept in window state: their columns, and the way back."""
+"""Rows of the stream as they are stored in window state: their columns, and the conversion back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TIME = "ts"
 
 
 class StoredRows:
-    """The columns that the rows of a keyed port have in state: its own, and their event time."""
+    """The stored columns of the rows of a keyed port: its own columns, and the event time."""
 
     def __init__(self, port: PortType) -> None:
         self.schema: pa.Schema = visible(port.schema)
@@ -33,7 +33,7 @@ class StoredRows:
         self.kinds = empty_frame(port.schema, self.columns).schema
 
     def batch(self, rows: pl.DataFrame) -> pa.RecordBatch:
-        """Return rows as they arrived, without their time."""
+        """Return rows as they arrived, without their event time."""
         named = rows.select(pl.col(inside).alias(name) for name, inside in self._inside.items())
         table = arrow_table(named).cast(self.schema)
         arrays = [column.combine_chunks() for column in table.columns]

@@ -1,7 +1,7 @@
 """Session windows: rows of a key that follow each other within a gap.
 
-A session is [first row, last row + gap), and rows that are just the gap apart are one session, as in
-Flink: windows that touch are merged.
+A session is [first row, last row + gap). Rows whose distance is exactly the gap are in one session, as
+in Flink, because windows that touch are merged.
 
 ```python
 def session(first_ms: int, end_ms: int) -> dict:

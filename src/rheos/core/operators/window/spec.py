@@ -1,4 +1,4 @@
-"""Windows over a keyed stream: what a program says of them, and how they are built and described."""
+"""Windows over a keyed stream: their spec, and the operators built from it."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ class WindowSpec(SplitSpec):
     lateness_ms: int
     aggregates: Mapping[str, Agg]
     fn: Any | None = None
-    """A WindowFunction; then `aggregates` is empty."""
+    """A WindowFunction, or None. If it is set, `aggregates` is empty."""
     record: type | None = None
     late_tag: str | None = None
-    """The side output of late rows, if the program reads it."""
+    """Side output of late rows, if the program reads it."""
 
     def _windows(self, ctx: OperatorContext) -> WindowOperator:
         if self.fn is None:
@@ -57,7 +57,7 @@ class WindowSpec(SplitSpec):
         return operator
 
     def combines_in_batch(self, read: Collection[str]) -> bool:
-        # Late rows can be read only where all rows are.
+        # Late rows can be emitted only if the operator receives the rows themselves.
         return self.fn is None and self.late_tag not in read
 
     def phases(self, rows: PortType, read: Collection[str]) -> Phases | str:
@@ -79,7 +79,7 @@ class WindowSpec(SplitSpec):
         return replace(self, late_tag=tag)
 
     def looks_at(self, column: str) -> bool | None:
-        # Its rows leave as the watermark advances, so their own event time tells the progress.
+        # Its rows are emitted as the watermark advances, so their own event time shows the progress.
         return {WM: True, SWM: False}.get(column)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
@@ -87,7 +87,7 @@ class WindowSpec(SplitSpec):
 
     @property
     def keeps_rows(self) -> bool:
-        # Rows that may be late for merging windows wait as they came.
+        # Rows that may be late for merging windows are buffered unchanged.
         return isinstance(windows_of(self.window), MergingWindows)
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:

@@ -1,4 +1,4 @@
-"""The state that windows keep, as their snapshots describe it."""
+"""The shapes of the state that windows keep, as their snapshots describe it."""
 
 from __future__ import annotations
 

@@ -19,26 +19,26 @@ class Firing(ABC):
 
     @abstractmethod
     def rows_of(self, store: PaneStore) -> list[pl.DataFrame]:
-        """The rows of a store that go into these windows, with the columns that name a window in the
-        place of the pane."""
+        """Return the rows of a store that are in these windows. The columns that identify a window
+        replace those of the pane."""
 
     def is_merged(self, store: PaneStore) -> bool:
-        """Return whether these are one frame in which each row has a window of its own."""
+        """Return whether `rows_of` is one frame in which each row is a complete window."""
         return False
 
 
 class FiringRule(ABC):
-    """Fires the windows of a subtask, and lets go of those that are over."""
+    """Fires the windows of a subtask, and purges expired ones."""
 
     @abstractmethod
     def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
-        """The windows that end after `above`, `upto` at the latest; of each key in the order of their
-        ends. Where `only` is given, of these keys."""
+        """Yield the windows that end after `above`, and at or before `upto`; those of each key in the
+        order of their ends. If `only` is passed, yield those of these keys."""
 
     @abstractmethod
     def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
-        """The windows that had fired, up to the end `fired_through`, before these keys and panes got
-        more rows."""
+        """Yield the windows of these keys and panes, which received further rows, that had already
+        fired: those up to the end `fired_through`."""
 
     @abstractmethod
     def purge(self, last_end: int) -> None:

@@ -1,12 +1,14 @@
-"""Windows in two phases: each subtask combines its rows, and the subtask of the windows merges.
+"""Windows in two phases: upstream subtasks combine their rows, and the subtask of the windows merges
+partials.
 
     rows ─ combine ─ partials ═ exchange ═ partials ─ windows ─ results
 
-The first phase keeps nothing from one batch to the next: a batch of rows comes in, their partials go
-out (`partials`). So no watermark, barrier or idle mark can overtake what it has, and it has no state.
+The first phase keeps no rows between batches: it emits the partials of each batch at once (`partials`).
+So no watermark, barrier or idle mark can overtake its rows, and it has no state.
 
-Whether a row is late is decided in the first phase, by the watermark of its own split, as everywhere.
-What the second finds purged, which only a split that was idle can bring, is late there (`late_purged`).
+The first phase decides whether a row is late, by the watermark of its own split, as everywhere. If the
+second phase has purged a partial's window, the partial is late there (`late_purged`). That happens only
+if its split was idle.
 
 ```python
 check_timeline(
@@ -53,11 +55,13 @@ if TYPE_CHECKING:
     from rheos.core.operators.window.spec import WindowSpec
 
 _MOST_PARTIALS = 1 << 10
-"""So many wait to be merged at the most: each is a frame of its own, for a whole batch of rows."""
+"""Maximum number of partials buffered for merging. Each is a frame of its own, for a whole batch of
+rows."""
 
 
 def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:
-    """The partials of fixed windows over rows of `schema`, whose column `key` has one value."""
+    """Return the partials of fixed windows over rows of `schema`, whose column `key` has a single
+    value."""
     kind = windows_of(windows.window)
     assert isinstance(kind, FixedWindows)
     return Partials(key, windows.aggregates, schema, kind)
@@ -65,7 +69,7 @@ def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:
 
 @dataclass(frozen=True)
 class WindowCombineSpec(SplitSpec):
-    """The first phase: rows in, partials out."""
+    """The first phase: converts rows into partials."""
 
     kind: ClassVar[str] = "combine"
 
@@ -85,14 +89,14 @@ class WindowCombineSpec(SplitSpec):
 
 @dataclass(frozen=True)
 class MergedWindowSpec(SplitSpec):
-    """The second phase: partials in, the results of the windows out. Its state is that of windows over
+    """The second phase: merges partials into results of windows. Its state equals that of windows over
     the rows themselves."""
 
     kind: ClassVar[str] = "window"
 
     windows: WindowSpec
     rows: PortType
-    """The rows that partials are made of."""
+    """The rows from which partials are computed."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return MergedWindowOperator(ctx, self)
@@ -146,7 +150,7 @@ class MergedWindowOperator(WindowAggregateOperator):
         return self._partials
 
     def _assigned(self, batch: Batch) -> Assigned:
-        """By the panes that partials come with, less the windows that are purged here."""
+        """Assign partials to the panes that they belong to, except windows that are purged here."""
         assert isinstance(self._windows, FixedWindows)
         slices, valids = (batch.column(name).to_numpy() for name in PANE)
         passed = max(self._progress.watermark - self._spec.lateness_ms + 1, MIN_TIMESTAMP_MS)

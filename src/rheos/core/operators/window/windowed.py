@@ -1,4 +1,4 @@
-"""Base of all window operators: rows into panes, late rows, firing, snapshots.
+"""Base of all window operators: assignment of rows to panes, late rows, firing, snapshots.
 
 A row goes into every window that contains its timestamp and for which it is not late. It is late *for a
 window* that ends at e when e - 1 + lateness <= `__wm`, the watermark of its own split. So lateness
@@ -15,7 +15,7 @@ The operator's watermark exceeds that of a split only if the split was idle. A r
 reason alone is late too, and is counted as `late_purged` as well as `late`.
 
 This holds for fixed windows. With merging windows, the other rows of a key decide which window a row
-goes into (`merging`). A row that may be late waits in `undecided`.
+goes into (`merging`). A row that may be late is buffered in `late_candidates`.
 """
 
 from __future__ import annotations
@@ -59,16 +59,17 @@ if TYPE_CHECKING:
 
 
 class WindowOperator(Operator):
-    """Assigns rows to panes, and decides when which windows give results.
+    """Assigns rows to panes, and decides which windows emit results at which time.
 
     A subclass keeps state by pane. `_index` is its store that has a row for every key and pane.
     """
 
     _index: PaneStore
     _waiting: PendingRows | None = None
-    """Rows that are to be absorbed together; None where they are as they come."""
+    """Buffered rows that are added to state together; None if rows are added on arrival."""
     _held_ms = 0
-    """Delay of the first firing after a window's end. In batch: the allowed lateness (`fire_once`)."""
+    """Delay in ms of the first firing after a window's end. In batch: the allowed lateness
+    (`fire_once`)."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx)
@@ -84,8 +85,8 @@ class WindowOperator(Operator):
         )
 
     def fire_once(self) -> None:
-        """Has each window fire when its allowed lateness is over, once, with what would be its last
-        result. Called before `open`, where rows come by event time: in batch."""
+        """Make each window fire only once, with its last result, when its allowed lateness is over.
+        Called before `open` in batch, where rows arrive by event time."""
         self._held_ms = self._spec.lateness_ms
 
     def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
@@ -99,7 +100,7 @@ class WindowOperator(Operator):
         undecided = self._family.undecided
         return [*self._contents(), *(() if undecided is None else (undecided.store,))]
 
-    # --- what a subclass does -----------------------------------------------------------------------
+    # --- methods of subclasses ----------------------------------------------------------------------
 
     @abstractmethod
     def _columns(self) -> Mapping[str, str]:
@@ -169,14 +170,15 @@ class WindowOperator(Operator):
         yield from self._fire_all(self._family.trigger.again(touched, fired_through))
 
     def _absorb_waiting(self, upto: int | None = None) -> None:
-        """Adds the rows that wait to state; or only those for windows that end `upto` then."""
+        """Add the buffered rows to state; if `upto` is passed, only those of windows that end at or
+        before it."""
         if self._waiting is not None and self._waiting.first_end is not None:
             for rows, assigned in self._waiting.take(upto):
                 self._absorb(rows, assigned)
             self._memory.relieve(self._stores())
 
     def _decide(self, timestamp_ms: int) -> Iterator[Out]:
-        """Take or divert the rows that have waited for this watermark."""
+        """Add or divert the rows that were buffered until this watermark."""
         for decided in self._family.decided(timestamp_ms):
             rows, assigned = decided.rows, decided.assigned
             if assigned is None:
@@ -187,8 +189,8 @@ class WindowOperator(Operator):
                 yield from self._take(rows.filter(pa.array(of_these)), replace(assigned, panes=panes))
 
     def on_in_flight(self, port: int, batch: Batch) -> Iterator[Out]:
-        # Rows of a group that lags arrive before it catches up: they are assigned to the windows as
-        # they were in the subtask to which the rows were sent.
+        # Rows of a lagging group arrive before it catches up. They are assigned to windows as in the
+        # subtask to which they were sent.
         progress = self._progress
         if not progress.lagging.groups:
             yield from self.on_batch(port, batch)
@@ -201,7 +203,8 @@ class WindowOperator(Operator):
         progress.lagging.note(keys.with_columns(pl.Series(KEY_GROUP, groups)), self._keys)
 
     def _by_progress(self, batch: Batch) -> Iterator[Mask]:
-        """The rows by how far their groups have fired. Meanwhile the operator is just as far."""
+        """Yield masks of rows whose groups have fired up to the same time. Meanwhile, the operator's
+        progress is set to that time."""
         progress = self._progress
         reached, lagging = progress.watermark, progress.lagging
         if not lagging.groups:
@@ -240,7 +243,7 @@ class WindowOperator(Operator):
         trigger = self._family.trigger
         fired, ending = progress.watermark - self._held_ms, timestamp_ms - self._held_ms
         if timestamp_ms == MAX_TIMESTAMP_MS:
-            ending = timestamp_ms  # Nothing follows.
+            ending = timestamp_ms  # No later watermark follows.
         yield from self._fire_all(trigger.passed(fired + 1, ending + 1))
         progress.watermark = timestamp_ms
         trigger.purge(timestamp_ms + 1 - self._spec.lateness_ms)
@@ -278,8 +281,8 @@ class WindowOperator(Operator):
             store.force_full()
 
     def unordered_state(self) -> list[SnapshotPart]:
-        """The whole state as a savepoint has it, but in no order within a key group: for who hands it
-        on at once."""
+        """Return the whole state like a savepoint, but unsorted within a key group, for a caller that
+        passes it on at once."""
         self._absorb_waiting()
         return self._parts({store: store.whole() for store in self._stores()}, in_order=False)
 
@@ -345,9 +348,9 @@ class WindowOperator(Operator):
         nullable: Container[str],
         completed: Callable[[pl.DataFrame], pl.DataFrame] | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """The tables of a state, without the panes that were purged after they were written, and with
-        the columns of `kinds` in these types. `completed` may add columns before. Raises
-        UnrestorableError where one lacks a column that is not among the `nullable`."""
+        """Yield the tables of a state, without panes that were purged after they were written. They
+        have the columns of `kinds`, with these types. `completed` may add columns first. Raise
+        UnrestorableError if a column that is not `nullable` is missing."""
         for table in restored.get(state, ()):
             frame = self._progress.still_there(pl.DataFrame(table))
             if completed is not None:
@@ -361,8 +364,8 @@ class WindowOperator(Operator):
         kinds: Mapping[str, pl.DataType],
         nullable: Container[str],
     ) -> Iterator[pl.Expr]:
-        """Return the columns that were written in another form: narrower, or missing if they may be
-        null."""
+        """Yield expressions for the columns that were written in another form: narrower, or missing
+        although permitted."""
         for column, kind in kinds.items():
             if column in frame.columns:
                 if frame[column].dtype != kind:
@@ -373,7 +376,7 @@ class WindowOperator(Operator):
                 raise self._missing_state(state, column)
 
     def _note_restored(self, table: pl.DataFrame) -> None:
-        """Find the keys of the groups that have to catch up, in a table of the index's state."""
+        """Note the keys of groups that have to catch up, from a table of the index's state."""
         self._progress.lagging.note(table, self._keys)
 
     def _missing_state(self, state: str, column: str) -> UnrestorableError:

@@ -25,7 +25,8 @@ _CYCLE_MS = 146_097 * _DAY_S * 1000
 _FIRST_YEAR = 3
 _LAST_YEAR = 2400
 _FEW_YEARS = 50
-"""If times span more years than this, only the years that occur are looked up."""
+"""Maximum span in years for which every year is looked up. For longer spans, only the years that occur
+are."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -52,9 +53,9 @@ class ZoneClock:
         return folded + self._around(folded).offsets(folded) + moved
 
     def instants(self, local: Ints) -> Ints:
-        """Returns the first instant at which the clock shows each of these local times, or a later
-        one: a local time that is skipped is the end of the gap, and of one that is shown twice the
-        first counts."""
+        """Return the first instant at which the clock shows each of these local times, or a later one.
+        For a skipped local time this is the end of the gap; for one that occurs twice it is the first.
+        """
         folded, moved = _folded(local)
         return self._around(folded).first_shown(folded) + moved
 
@@ -102,13 +103,13 @@ class ZoneClock:
 
 
 class _Changes:
-    """Changes of the UTC offset, in their order."""
+    """Changes of the UTC offset, in order."""
 
     def __init__(self, at: Ints, offset: Ints) -> None:
         self._at = at
         self._offset = offset
-        # The local time that each stretch of one offset ends with; the latest of those so far, as a
-        # clock that is set back ends a stretch later than the next one may.
+        # Local time at the end of each stretch of one offset, as a running maximum: if the clock is set
+        # back, a stretch may end later than the next one.
         ends = at[1:] + offset[:-1]
         self._shown_until = np.maximum.accumulate(ends) if len(ends) else ends
 

@@ -28,20 +28,20 @@ Bounds: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True)
 class InWindows:
-    """Pairs of a row and one of its windows, in the order of the rows, and of the windows' ends."""
+    """Pairs of a row and one of its windows, in the order of the rows and then of the windows' ends."""
 
     rows: list[int]
     windows: list[Bounds]
     late: Ints
-    """The rows that are late for all their windows."""
+    """Rows that are late for all their windows."""
     purged: int = 0
-    """Number of them that are late only because this subtask had purged their windows."""
+    """Number of late rows that are late only because this subtask had purged their windows."""
     outside: int = 0
     """Number of rows without a window."""
 
 
 class RowsGiven(NamedTuple):
-    """The rows of a batch, in columns and one by one."""
+    """The rows of a batch, as columns and as records."""
 
     batch: Batch
     records: Sequence[Any]
@@ -51,19 +51,22 @@ _NONE_LATE: Ints = np.empty(0, np.int64)
 
 
 class Assigning(ABC):
-    """Assignment for one kind of windows."""
+    """The assignment of rows to windows of one kind."""
 
     merges: ClassVar[bool] = False
 
     @abstractmethod
     def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
-        """`ts` is the time that windows are cut by, `wm` the watermark of each row's own split, which
-        decides what is late; `passed_ms` is how far the operator has come. Windows that merge are
-        given as they are for one row, and none is late yet."""
+        """Assign rows to windows.
+
+        `ts` is the time by which windows are assigned. `wm` is the watermark of each row's own split,
+        which decides whether a row is late. `passed_ms` is the operator's progress. For merging
+        windows, the result has the window of each single row, and no row is late yet.
+        """
 
 
 class GlobalAssigning(Assigning):
-    """One window for each key."""
+    """Assignment to a single window per key."""
 
     def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
         window = GLOBAL.start_ms, GLOBAL.end_ms
@@ -94,7 +97,7 @@ class FixedAssigning(Assigning):
 
 
 class SessionAssigning(Assigning):
-    """Windows that grow out of rows."""
+    """Assignment to windows that grow with their rows."""
 
     merges = True
 
@@ -109,7 +112,7 @@ class SessionAssigning(Assigning):
 
 
 class OwnGapAssigning(Assigning):
-    """Sessions whose rows say the gap, by an expression."""
+    """Assignment to sessions whose gap is an expression over the row."""
 
     merges = True
 
@@ -138,7 +141,7 @@ class OwnGapAssigning(Assigning):
 
 
 class GapOf(WindowAssigner):
-    """Sessions whose records say the gap, by a function."""
+    """Assigner of sessions whose gap is a function of the record."""
 
     merges = True
 
@@ -156,7 +159,7 @@ class GapOf(WindowAssigner):
 
 
 class UserAssigning(Assigning):
-    """Windows that a function of the user's says, row by row."""
+    """Assignment by a user's function, row by row."""
 
     def __init__(self, assigner: WindowAssigner, lateness_ms: int, context: AssignerContext) -> None:
         self._assigner, self._lateness_ms, self._context = assigner, lateness_ms, context
@@ -195,7 +198,8 @@ class UserAssigning(Assigning):
 
 
 def _bounds(given: Any) -> list[Bounds]:
-    """Check the result of an assigner. Raises UserFunctionError."""
+    """Check the result of an assigner, and return its bounds. Raise UserFunctionError if it is
+    invalid."""
     if isinstance(given, TimeWindow):
         given = [given]
     if not isinstance(given, Iterable):

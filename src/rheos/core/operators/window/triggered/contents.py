@@ -1,6 +1,6 @@
 """Contents of a window of a key: its records, or their accumulator.
 
-State is that of the key and window to which the backend's scope is set.
+All methods apply to the key and window to which the backend's scope is set.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.kinds import handle_of
 
 ROWS, TIMES, COMBINED = "rows", "times", "combined"
-"""The names of the states."""
+"""Names of the states."""
 
 
 class Contents(ABC):
@@ -46,7 +46,7 @@ class Contents(ABC):
 
 
 class Records(Contents):
-    """The records, in the order in which they came."""
+    """The records, in order of arrival."""
 
     @staticmethod
     def declared(record: type | None) -> list[StateDeclaration]:
@@ -90,7 +90,7 @@ class Records(Contents):
 
 
 class Combined(Contents):
-    """One value for all records."""
+    """A single value, into which all records are combined."""
 
     @staticmethod
     def declared(kept: Any) -> list[StateDeclaration]:
@@ -105,7 +105,7 @@ class Combined(Contents):
         add: Callable[[Any, Any], Any],
         merge: Callable[[Any, Any], Any],
     ) -> None:
-        """`add` is given None for the value of no records."""
+        """Create the contents. `add` receives None as the value before the first record."""
         [self._value] = (handle_of(one, backend) for one in self.declared(kept))
         self._add, self._merge = add, merge
 

@@ -16,8 +16,8 @@ NO_WINDOW: Bounds = (0, 0)
 
 
 class WindowScope:
-    """One object serves all calls. It sets the scope of the backend: a key there is that of the stream,
-    and then the window."""
+    """The context of all calls of a subtask. It sets the scope of the backend, whose key is that of the
+    stream followed by the window."""
 
     __slots__ = (
         "_keys",
@@ -56,32 +56,33 @@ class WindowScope:
     def processing_time(self) -> int:
         return self._scope.processing_time
 
-    # --- the operator's ---------------------------------------------------------------------------
+    # --- methods of the operator --------------------------------------------------------------------
 
     def nowhere(self) -> None:
-        """State and timers cannot be used."""
+        """Clear the key, so that state and timers cannot be used."""
         self._scope.key = NO_KEY
 
     def at(self, key: Any, window: Bounds) -> None:
-        """A call of that key and window follows."""
+        """Set the key and window of the next call."""
         self.key, self.window = key, TimeWindow(*window)
         self._scope.key = self.stored(key, window)
 
     def stored(self, key: Any, window: Bounds) -> tuple[Any, ...]:
-        """The key of the backend."""
+        """Return the backend's key for a key and window."""
         return (key, *window) if self._keys == 1 else (*key, *window)
 
     def parted(self, stored: tuple[Any, ...]) -> tuple[Any, Bounds]:
-        """Key and window of a key of the backend."""
+        """Return the key and window of a backend's key."""
         key = stored[0] if self._keys == 1 else stored[:-2]
         return key, (stored[-2], stored[-1])
 
     def under(self, window: Bounds) -> None:
-        """State is that of the current key and this window; for users it is still the same window."""
+        """Select the state of the current key and this window. Users' functions still see their own
+        window."""
         self._scope.key = self.stored(self.key, window)
 
     def merging(self, merged: Sequence[Bounds], call: Callable[[], object]) -> None:
-        """Calls what may ask for the windows that have become the current one."""
+        """Make a call that may use `merged`, the windows that were merged into the current one."""
         self._merged = merged
         try:
             call()

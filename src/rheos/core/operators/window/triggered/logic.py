@@ -1,4 +1,4 @@
-"""One key and window at a time: what a record or a timer does to it."""
+"""The effect of a record or a timer on one key and window."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Parts:
 
     trigger: Trigger
     trigger_state: Sequence[Any]
-    """The handles of all that the trigger declares."""
+    """Handles of all state that the trigger declares."""
     evictor: Evictor | None
     contents: Contents
     merging: MergingSet | None
     results: WindowResults
     time: Time | None
-    """The clock that windows end by; None where they do not end."""
+    """Kind of time that ends windows; None if they do not end."""
     lateness_ms: int
 
 
@@ -48,7 +48,7 @@ class WindowLogic:
     # --- records ----------------------------------------------------------------------------------
 
     def element(self, record: Any, key: Any, window: Bounds, mark: int) -> Iterator[Out]:
-        """A record has come into a window that is not over. `mark` is the watermark of its split."""
+        """Process a record of a window that has not expired. `mark` is the watermark of its split."""
         scope = self.scope
         scope.at(key, window)
         yield from self._taken(record, window, mark)
@@ -56,8 +56,8 @@ class WindowLogic:
     def merging_element(
         self, record: Any, key: Any, new: Bounds, mark: int, passed_ms: int
     ) -> Iterator[Out] | None:
-        """A record has come whose window may merge. None: what it would be a part of was over by the
-        watermark of its split, or by `passed_ms`, and nothing has changed."""
+        """Process a record whose window may merge. Return None, without any change, if the merged
+        window had expired by the watermark of its split, or by `passed_ms`."""
         scope, merging = self.scope, self._parts.merging
         assert merging is not None
         scope.at(key, NO_WINDOW)
@@ -119,7 +119,7 @@ class WindowLogic:
                 scope.under(NO_WINDOW)
                 merging.drop(window)
 
-    # --- what becomes of a window -----------------------------------------------------------------
+    # --- effects on a window ------------------------------------------------------------------------
 
     def _checked(self, result: Any) -> TriggerResult:
         if not isinstance(result, TriggerResult):
@@ -184,7 +184,7 @@ class WindowLogic:
                 self.scope.timers.register_processing(over)
 
     def _forget(self, window: Bounds) -> None:
-        """The current window is over, or a part of another."""
+        """Remove the state of the current window, which has expired or become part of another."""
         self._trigger.clear(self._users)
         for state in self._parts.trigger_state:
             state.clear()
@@ -197,7 +197,7 @@ class WindowLogic:
 
 
 def _evicted(given: Any) -> list[Element]:
-    """Check the result of an evictor."""
+    """Check the result of an evictor, and return its elements."""
     kept: list[Any] = list(given) if isinstance(given, Iterable) else [given]
     strange = [element for element in kept if not isinstance(element, Element)]
     if strange:

@@ -1,7 +1,7 @@
-"""The windows of one key that may still merge, and where what they hold is kept.
+"""The windows of one key that may still merge, and the places of their contents.
 
-What a window holds stays under the name it was begun with, its *place*, as windows grow with every
-record: only where several become one is something moved.
+A window grows with its records, but its contents stay under the bounds with which it began, its
+*place*. Contents move only if several windows merge.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.kinds import handle_of
 
 MERGING = "merging"
-"""The name of the state."""
+"""Name of the state."""
 
 
 @dataclass(frozen=True)
@@ -24,19 +24,19 @@ class Absorbed:
     """Changes to the windows of a key when a new window is added."""
 
     window: Bounds
-    """The one that the new one is in."""
+    """Window that contains the new one."""
     place: Bounds
     """Place of its contents."""
     replaced: tuple[Bounds, ...]
-    """The windows that are a part of it now."""
+    """Windows that are now part of it."""
     moved: tuple[Bounds, ...]
-    """The places that are to be moved to its own."""
+    """Places whose contents must be moved to `place`."""
     windows: list[tuple[int, int, int, int]]
-    """All windows of the key then."""
+    """All windows of the key after the change."""
 
 
 class MergingSet:
-    """State is that of the key which the backend's scope is set to, under no window."""
+    """The stored windows of one key. The backend's scope is set to that key, with `NO_WINDOW`."""
 
     @staticmethod
     def declared() -> list[StateDeclaration]:

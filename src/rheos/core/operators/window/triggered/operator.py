@@ -1,5 +1,5 @@
-"""Rows and timers of windows, in their order: timers fire among the rows, by the watermark that the
-stream had reached before each."""
+"""The operator of triggered windows. It processes rows and timers in order: before each row, it fires
+timers up to the watermark that the stream had reached."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ if TYPE_CHECKING:
 
 
 class TriggeredWindowOperator(KeyedStateOperator):
-    """State is kept by key and window: the keys of its backend are those of the stream, and the bounds
-    of the window."""
+    """Operator with state by key and window: a key of its backend is the stream's key followed by the
+    bounds of the window."""
 
     def __init__(self, ctx: OperatorContext, spec: TriggeredWindowSpec) -> None:
         super().__init__(ctx)
@@ -95,7 +95,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         yield from self._deliver(batch, hidden_column(batch, SWM))
 
     def _deliver(self, batch: Batch, reached: Ints | None) -> Iterator[Out]:
-        """Rows, in their order. `reached`, which never falls, is the watermark before each."""
+        """Process rows in order. `reached`, which never falls, is the watermark before each."""
         if not batch.num_rows:
             return
         keys, rows = self._codec.of(batch), rows_of(batch, self._spec.record)
@@ -154,7 +154,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
             raise found from error
 
     def _element(self, row: Any, key: Any, window: Any, mark: int) -> Any:
-        """Whether the row was taken."""
+        """Process a row of one window. Return whether it was accepted."""
         logic = self._logic
         try:
             if not self._assigning.merges:
@@ -212,7 +212,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
             window.timestamp, window.reached_ms = timestamp, watermark
             window.given_ms = self._window.watermark_ms
             if time == "event_time":
-                # The output is emitted just as the watermark passes the timer.
+                # The output is emitted just when the watermark passes the timer.
                 window.given_ms = max(window.given_ms, timestamp - 1)
             window.at(key, bounds)
             try:
@@ -236,7 +236,8 @@ class TriggeredWindowOperator(KeyedStateOperator):
 
 
 class InOrder(TriggeredWindowOperator):
-    """In the batch runtime: rows wait until all of a key are there, and come by event time."""
+    """The operator in the batch runtime: rows are buffered until all rows of a key have arrived, and
+    processed by event time."""
 
     def __init__(self, ctx: OperatorContext, spec: TriggeredWindowSpec) -> None:
         super().__init__(ctx, spec)

@@ -1,6 +1,5 @@
-"""Results of firing windows: records of a function, or aggregates, which are computed in columns for
-all windows that have fired so far.
-"""
+"""Results of firing windows: a function's records, or aggregates, computed in columns for many firings
+at a time."""
 
 from __future__ import annotations
 
@@ -86,7 +85,7 @@ class WindowResults(ABC):
 
 
 class FunctionResults(WindowResults):
-    """The records of a function, which is called with records, key and window."""
+    """The records of a function that is called with records, key and window."""
 
     def __init__(
         self,
@@ -94,7 +93,8 @@ class FunctionResults(WindowResults):
         call: Callable[[list[Any]], Any],
         finish: Callable[[list[Any]], list[Any]],
     ) -> None:
-        """`call` finds key and window in its context; it is given what `finish` makes of records."""
+        """Create the results. `call` finds key and window in its context, and receives the result of
+        `finish` for the records."""
         super().__init__(ctx)
         self._call, self._finish = call, finish
         output = ctx.outputs.get(MAIN)
@@ -227,7 +227,7 @@ _FIRING = "firing"
 
 
 class _ByFiring:
-    """The tables of aggregates are of windows that have fired, by number. Nothing is kept by pane."""
+    """Grouping of aggregate tables by the number of a firing. No state is kept by pane."""
 
     pane = ()
     window = (_FIRING,)

@@ -1,4 +1,4 @@
-"""Windows with a trigger, an evictor or an assigner of the program's, and what of them is state.
+"""Windows with a user's trigger, evictor or assigner: their spec and the shape of their state.
 
 ```python
 def window(start_ms: int, end_ms: int) -> dict:
@@ -90,7 +90,7 @@ class TriggeredWindowSpec(OperatorSpec):
 
     @property
     def keeps_records(self) -> bool:
-        """Whether state is the records themselves, and not what they are combined to."""
+        """Return whether state is the records themselves, rather than their combined value."""
         return self.combine is None or self.evictor is not None
 
     def operator(self, ctx: OperatorContext) -> Operator:
@@ -160,6 +160,6 @@ class TriggeredWindowSpec(OperatorSpec):
 
 
 def _spelt(given: object) -> str:
-    """A trigger or evictor: as it says itself, or by its class."""
+    """Return the name of a trigger or evictor: its `str`, or the name of its class."""
     own = type(given).__str__ is not object.__str__
     return str(given) if own else type(given).__name__

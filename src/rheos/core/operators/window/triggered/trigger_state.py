@@ -15,8 +15,8 @@ from rheos.core.state.kinds import handle_of
 def declared_by(
     trigger: Trigger, path: str = "trigger"
 ) -> Iterator[tuple[Trigger, str, StateDeclaration]]:
-    """Each trigger with the attribute that it declares state as, and the declaration under the name
-    that it is stored by."""
+    """Yield each trigger, the attribute that declares state, and the declaration with the name under
+    which the state is stored."""
     for attribute, declaration in declarations(trigger).items():
         stored = copy.copy(declaration)
         stored.name = f"{path}_{attribute}"
@@ -26,7 +26,7 @@ def declared_by(
 
 
 def bound(trigger: Trigger, backend: KeyedStateBackend) -> list[Any]:
-    """Gives a trigger the handles of its state; these are returned."""
+    """Assign the handles of its state to a trigger, and return them."""
     handles = []
     for owner, attribute, declaration in declared_by(trigger):
         handle = handle_of(declaration, backend)
