@@ -107,8 +107,7 @@ class BufferedRows:
 
     def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
         """Return which rows are too late to be delivered in order after all rows up to `watermark_ms`,
-        or after those delivered before the restart for their key group.
-        """
+        or after those delivered before the restart for their key group."""
         return self._delivered.passed(rows, self._keys, watermark_ms)
 
     def add(self, rows: Batch) -> None:

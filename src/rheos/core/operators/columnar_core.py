@@ -93,8 +93,7 @@ class ColumnarCore(ProcessCore):
     @abstractmethod
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
         """Call the function for the rows from `start` to before `stop`, and return the next row. That
-        may be before `stop` if a registered timer is due earlier.
-        """
+        may be before `stop` if a registered timer is due earlier."""
 
     @abstractmethod
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
@@ -139,8 +138,7 @@ class ColumnarCore(ProcessCore):
 
     def _event_times(self, *times: Stamps | None) -> Stamps | None:
         """Return the event times of calls: the latest of these and of the passed time; None if no state
-        expires by them.
-        """
+        expires by them."""
         if not self._expires_by_event_time:
             return None
         passed_ms = np.array(self.scope.passed_ms, np.int64)

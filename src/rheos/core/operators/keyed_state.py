@@ -28,8 +28,7 @@ from rheos.core.state.scope import NO_KEY, KeyScope
 
 class KeyedStateOperator(Operator):
     """Base of operators with keyed state. A subclass creates `backend` before it is opened, and returns
-    the output of its rows in `on_rows`. It adds any other state to snapshots itself.
-    """
+    the output of its rows in `on_rows`. It adds any other state to snapshots itself."""
 
     backend: KeyedStateBackend
 

@@ -1,10 +1,10 @@
-"""Values as bytes in the same order, and back: so that a database finds the least or the greatest of
-them by a scan.
+"""Order-preserving encoding of values as bytes, and its inverse. A database finds the least or greatest
+value by a scan.
 
-    whole numbers, points in time    big-endian, the sign turned round
-    floats                           their bits, so that they count upwards; NaN is above all others
+    whole numbers, points in time    big-endian, with the sign bit inverted
+    floats                           their bits, adjusted to ascend; NaN is above all others
     decimals                         as whole numbers of their width
-    texts, binary, booleans          their bytes
+    strings, binary, booleans        their bytes
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rheos.core.state.packing import Bytes, as_bytes, fixed, from_bytes
 
 
 def ordered(column: pa.Array) -> pa.Array:
-    """Values without nulls, as binary; -0.0 and 0.0 are two."""
+    """Return values without nulls as binary; -0.0 and 0.0 have different encodings."""
     kind = fixed(column.type)
     if kind is not None:
         bits = _upwards(column.view(kind).to_numpy())
@@ -34,7 +34,7 @@ def ordered(column: pa.Array) -> pa.Array:
 
 
 def from_ordered(values: pa.Array, kind: pa.DataType) -> pa.Array:
-    """The values of a type that such bytes are of."""
+    """Return the values of type `kind` that `ordered` encoded."""
     number = fixed(kind)
     raw = np.frombuffer(b"".join(values.to_pylist()), np.uint8)
     if number is not None:
@@ -50,7 +50,7 @@ def from_ordered(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _upwards(numbers: npt.NDArray[Any]) -> Any:
-    """Unsigned numbers in the same order."""
+    """Return unsigned numbers in the same order."""
     unsigned = np.dtype(f"u{numbers.itemsize}")
     bits = numbers.view(unsigned)
     sign = unsigned.type(1 << (8 * numbers.itemsize - 1))

@@ -5,7 +5,7 @@
     larger integers, decimals, dates, ...    a string for each value
     anything else                            pickled
 
-A column says itself what it holds, so no schema is needed. Nulls are kept as a mask.
+A packed column names its own encoding, so no schema is needed. Nulls are stored as a mask.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ import msgspec
 
 class _Column(msgspec.Struct, array_like=True):
     kind: str
-    """Name of how the values are kept."""
+    """Name of the encoding."""
     rows: int
     nulls: bytes | None
-    """Per row, whether it has no value. None if every row has one."""
+    """Mask of the rows without a value. None if every row has one."""
     data: Any
-    """The values that are there."""
+    """The values that are not null."""
 
 
 def pack_columns(columns: Sequence[Sequence[Any]]) -> bytes:
@@ -121,4 +121,4 @@ _FORMS: dict[str, tuple[Callable[[Sequence[Any]], Any], Callable[[Any], list[Any
     "time": _each(time.isoformat, time.fromisoformat),
     "any": (lambda values: pickle.dumps([*values]), pickle.loads),
 }
-"""By kind: how values are packed, and how they are read."""
+"""Functions that pack and unpack values, by encoding."""

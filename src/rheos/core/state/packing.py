@@ -5,7 +5,7 @@ A row is a struct of fixed width, followed by the bytes of the columns without a
     numbers, points in time, durations    their bits, big-endian
     strings, binary, decimals, booleans   the length, 4 bytes, -1 for null; their bytes after the struct
 
-The struct's fields have the order of the columns. Only columns of the last kind may hold nulls.
+The struct's fields have the order of the columns. Only columns without a fixed width may hold nulls.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Ints: TypeAlias = npt.NDArray[np.int64]
 
 
 class Packing:
-    """Packs rows of these columns."""
+    """Packs rows of columns with these types."""
 
     def __init__(self, types: Sequence[pa.DataType], *, prefix_bytes: int = 0) -> None:
-        """`prefix_bytes` are left free before the struct."""
+        """Create the packing. `prefix_bytes` are left free before the struct."""
         self._types = list(types)
         fields: list[Any] = [("prefix", np.uint8, (prefix_bytes,))]
         fields += [(f"f{at}", _stored(kind)) for at, kind in enumerate(types)]
@@ -35,7 +35,7 @@ class Packing:
         self._texts = [at for at, kind in enumerate(types) if fixed(kind) is None]
 
     def pack(self, columns: Sequence[pa.Array], prefix: Bytes | None = None) -> pa.Array:
-        """The rows, as binary values."""
+        """Return the rows as binary values."""
         rows = np.zeros(len(columns[0]), self._struct)
         if prefix is not None:
             rows["prefix"] = prefix
@@ -57,7 +57,7 @@ class Packing:
         return pc.binary_join_element_wise(packed.cast(pa.large_binary()), *texts, nothing)
 
     def unpack(self, rows: Sequence[bytes]) -> list[pa.Array]:
-        """The columns of packed rows."""
+        """Return the columns of packed rows."""
         return self._unpacked(rows, more=False)[0]
 
     def unpack_before(self, rows: Sequence[bytes]) -> tuple[list[pa.Array], pa.Array]:
@@ -67,7 +67,7 @@ class Packing:
         return columns, pa.array(rest, pa.large_binary())
 
     def _unpacked(self, rows: Sequence[bytes], *, more: bool) -> tuple[list[pa.Array], Ints]:
-        """The columns, and where in each row they end."""
+        """Return the columns, and the position in each row after them."""
         data = np.frombuffer(b"".join(rows), dtype=np.uint8)
         width = self._struct.itemsize
         if not self._texts and not more:
@@ -99,7 +99,7 @@ def _stored(kind: pa.DataType) -> np.dtype[Any]:
 
 
 def fixed(kind: pa.DataType) -> pa.DataType | None:
-    """The number type that has the bits of a type; None for what is of no fixed width."""
+    """Return the numeric type with the same bits as a type; None if the type has no fixed width."""
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
         return kind
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):
@@ -130,7 +130,7 @@ def from_bytes(column: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _gathered(data: Bytes, starts: Ints, lengths: Ints) -> pa.Array:
-    """The bytes from these places on, as binary values; null where the length is -1."""
+    """Return the bytes at these positions as binary values; null if the length is -1."""
     there = np.maximum(lengths, 0)
     offsets = np.concatenate([[0], np.cumsum(there)])
     index = np.repeat(starts - offsets[:-1], there) + np.arange(int(offsets[-1]))

@@ -1,8 +1,8 @@
 """Immutable rows of window state, sorted by pane: in memory, or on disk.
 
-On disk the rows of a pane are sorted by *place*: 15 bits of their key's hash. So a pane that is larger
-than memory can be merged, written and fired a range of places at a time, all rows of a key at once.
-Key groups are made of the same bits, so a subtask has a range of them.
+On disk the rows of a pane are sorted by *place*: 15 bits of their key's hash. So a pane that exceeds
+memory can be merged, written and fired one range of places at a time, with all rows of a key at once.
+Key groups use the same bits, so the keys of a subtask are in one range of places.
 """
 
 from __future__ import annotations
@@ -23,16 +23,18 @@ from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.spill import PLACE, SpilledRows, SpillFolder, among
 
 PLACES = 1 << 15
-"""Into how many places keys are hashed."""
+"""Number of places to which keys are hashed."""
 
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
-"""Makes one frame of several, combining the rows that agree in their key and the columns named."""
+"""Function that merges several frames into one. It combines rows with the same key and equal values in
+the named columns."""
 
 
 def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """The place of each row, by its key: the highest bits of the hash that key groups are made of."""
+    """Return the place of each row: the highest bits of its key's hash, which also determine the key
+    group."""
     if not frame.height:
         return pl.Series(PLACE, [], dtype=pl.UInt16)
     columns = [arrow_column(frame[key]) for key in keys]
@@ -40,14 +42,14 @@ def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
 
 
 def in_places(frame: pl.DataFrame, keys: Sequence[str], places: range | None) -> pl.DataFrame:
-    """The rows of the keys in these places; None stands for all."""
+    """Return the rows of the keys in these places; None means all."""
     if places is None or not frame.height:
         return frame
     return among(frame, places_of(frame, keys), places)
 
 
 def places_of_groups(groups: range, max_parallelism: int) -> range:
-    """The places where keys of these groups are."""
+    """Return the places that keys of these groups may have."""
     return range(groups.start * PLACES // max_parallelism, -(-groups.stop * PLACES // max_parallelism))
 
 
@@ -55,7 +57,7 @@ def places_of_groups(groups: range, max_parallelism: int) -> range:
 class Segment:
     """Rows sorted by pane, with the index of their panes: pane i is rows starts[i] to starts[i + 1].
 
-    Panes are told apart, and sorted, by the first two of the columns that name them.
+    Panes are distinguished and sorted by the first two of their columns.
     """
 
     rows: pl.DataFrame | SpilledRows
@@ -63,9 +65,9 @@ class Segment:
     seconds: Numbers
     starts: Numbers
     capacity: int
-    """How many rows its memory holds, with those that were purged."""
+    """Number of rows in its memory, including purged ones."""
     size_bytes: int
-    """What its rows take in memory, were they there."""
+    """Size in bytes of its rows in memory; if they are on disk, the size they would have."""
 
     @classmethod
     def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
@@ -81,18 +83,19 @@ class Segment:
 
     @property
     def level(self) -> int:
-        """Its order of magnitude."""
+        """Return its order of magnitude."""
         return level_of(self.height)
 
     @property
     def memory_bytes(self) -> int:
-        """What it takes in memory."""
+        """Return the memory that it uses, in bytes."""
         return 0 if isinstance(self.rows, SpilledRows) else self.size_bytes
 
     def read(
         self, first: int, stop: int, keys: Sequence[str], places: range | None = None
     ) -> pl.DataFrame:
-        """The rows of the panes from `first` to `stop`; where `places` are given, of the keys there."""
+        """Return the rows of the panes from `first` to before `stop`. If `places` is passed, return
+        only those of keys in these places."""
         low, high = int(self.starts[first]), int(self.starts[stop])
         if isinstance(self.rows, SpilledRows):
             return self.rows.read(low, high, places)
@@ -100,22 +103,22 @@ class Segment:
         return in_places(frame, keys, places)
 
     def whole(self) -> pl.DataFrame:
-        """All rows."""
+        """Return all rows."""
         return self.read(0, len(self.firsts), ())
 
     def nothing(self) -> Segment:
-        """None of its rows."""
+        """Return the segment without any rows."""
         none = self.firsts[:0]
         return replace(self, firsts=none, seconds=none, starts=self.starts[:1], size_bytes=0)
 
     def without(self, panes: int) -> Segment:
-        """What stays when the first panes go."""
+        """Return the segment without its first panes."""
         firsts, seconds, starts = self.firsts[panes:], self.seconds[panes:], self.starts[panes:]
         rows, capacity = self.rows, self.capacity
         if isinstance(rows, pl.DataFrame):
             rows, starts = rows.slice(int(starts[0])), starts - starts[0]
             if rows.height * 2 < capacity:
-                # A slice keeps all of its memory alive; copying what is left frees the rest.
+                # A slice keeps all of its memory allocated; copying the remaining rows frees the rest.
                 rows = rows.gather(np.arange(rows.height))
                 capacity = rows.height
         left = int(starts[-1] - starts[0])
@@ -124,16 +127,16 @@ class Segment:
 
 
 _SORTED_AT_ONCE = 1 << 10
-"""From so many rows on it pays to sort by one number in the place of two."""
+"""Number of rows from which it pays to sort by one number instead of two."""
 _RUN_ROWS = 4
-"""Where runs of one pane are of so many rows, it pays to sort the runs in the place of the rows."""
+"""Average number of rows per run of one pane from which it pays to sort runs instead of rows."""
 
 
 def _by_pane(
     frame: pl.DataFrame, pane: Sequence[str], firsts: Numbers, seconds: Numbers, starts: Numbers
 ) -> pl.DataFrame:
-    """The frame, which has rows, sorted by pane. Where runs of rows of one pane start, and of which,
-    is known: rows that come by time, and segments that are merged, have long ones."""
+    """Return the frame, which has rows, sorted by pane. The caller passes the panes of runs of rows,
+    and where the runs start. Rows that arrive by time, and segments to merge, have long runs."""
     if len(firsts) * _RUN_ROWS <= frame.height:
         order = np.lexsort((seconds, firsts))
         lengths = np.diff(starts)[order]
@@ -149,13 +152,13 @@ def _by_pane(
 
 
 def _ascend(firsts: Numbers, seconds: Numbers) -> bool:
-    """Whether runs of panes come in the order of panes, each pane once."""
+    """Return whether runs of panes are in the order of panes, with each pane once."""
     later = (firsts[1:] > firsts[:-1]) | ((firsts[1:] == firsts[:-1]) & (seconds[1:] > seconds[:-1]))
     return bool(later.all())
 
 
 def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Numbers, Numbers, Numbers]:
-    """The panes that follow each other, and where they start."""
+    """Return the panes of successive runs of rows, and where the runs start."""
     firsts, seconds = frame[pane[0]].to_numpy(), frame[pane[1]].to_numpy()
     starts = np.append(np.flatnonzero(_changes(firsts, seconds)), len(firsts))
     return firsts[starts[:-1]], seconds[starts[:-1]], starts
@@ -164,7 +167,8 @@ def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Numbers, Numbers
 def spilled(
     frames: Iterable[pl.DataFrame], keys: Sequence[str], pane: Sequence[str], folder: SpillFolder
 ) -> Segment:
-    """A segment on disk, of frames that follow each other in the order of panes and places."""
+    """Write frames, which follow each other in the order of panes and places, to disk. Return them as a
+    segment."""
     panes: list[tuple[Numbers, Numbers, Numbers]] = []
     written = size_bytes = 0
 
@@ -182,7 +186,7 @@ def spilled(
 
     rows = folder.write(sorted_frames())
     firsts, seconds, starts = (np.concatenate(parts) for parts in zip(*panes, strict=True))
-    # A pane that came in several frames is one.
+    # A pane that is in several frames becomes one.
     first = _changes(firsts, seconds)
     return Segment(
         rows,
@@ -197,10 +201,12 @@ def spilled(
 def pieces(
     segments: Sequence[Segment], keys: Sequence[str], most_rows: int, places: range
 ) -> Iterator[list[pl.DataFrame]]:
-    """The rows of all segments, piece by piece, in the order of panes and places: each piece has all
-    rows of its panes, or of a range of places of one pane, and about `most_rows` where that can be.
-    Segments without a row in a piece give an empty frame, so that all pieces have the same columns.
-    `places` are those where keys may be."""
+    """Yield the rows of all segments, piece by piece, in the order of panes and places.
+
+    A piece has all rows of its panes, or of a range of places of one pane, and about `most_rows` if
+    possible. A segment without rows in a piece contributes an empty frame, so all pieces have the same
+    columns. `places` are those that keys may have.
+    """
     firsts = np.concatenate([segment.firsts for segment in segments])
     seconds = np.concatenate([segment.seconds for segment in segments])
     sizes = np.concatenate([np.diff(segment.starts) for segment in segments])
@@ -213,7 +219,7 @@ def pieces(
     through = np.cumsum(np.add.reduceat(sizes[order], first))
     begin, done = 0, 0
     while begin < len(first):
-        # As many whole panes as fit, and one at the least.
+        # As many whole panes as fit, and at least one.
         stop = max(begin + 1, int(np.searchsorted(through, done + most_rows, side="right")))
         low = int(firsts[first[begin]]), int(seconds[first[begin]])
         high = int(firsts[first[stop - 1]]), int(seconds[first[stop - 1]])
@@ -227,7 +233,7 @@ def pieces(
 
 
 def cut(places: range, parts: int) -> list[range | None]:
-    """Ranges of places of equal length; None stands for all."""
+    """Return ranges of places of equal length; None means all places."""
     parts = min(parts, len(places))
     if parts <= 1:
         return [None]
@@ -236,14 +242,15 @@ def cut(places: range, parts: int) -> list[range | None]:
 
 
 def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
-    """How many of the segment's panes come before this one; counting itself, where `behind` is set."""
+    """Return the number of the segment's panes before this one; if `behind`, up to and including this
+    one."""
     low, high = np.searchsorted(segment.firsts, pane[0]), np.searchsorted(segment.firsts, pane[0] + 1)
     wanted = pane[1] + 1 if behind else pane[1]
     return int(low + np.searchsorted(segment.seconds[low:high], wanted))
 
 
 def _changes(firsts: Numbers, seconds: Numbers) -> Mask:
-    """Which panes, in order, are others than the one before."""
+    """Return which panes, in order, differ from the one before."""
     changes: Mask = np.ones(len(firsts), dtype=np.bool_)
     changes[1:] = (firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])
     return changes

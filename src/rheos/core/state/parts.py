@@ -1,7 +1,7 @@
-"""Parts of row state: the table that a part is, and when a delta will do.
+"""Parts of row state: their tables, and the choice between a full part and a delta.
 
-Row state is entries of (key, namespace, value) as bytes. What a namespace is, is the matter of each
-state: the key of a map's entry, the place of a list's segment, the time of a timer.
+Row state consists of entries (key, namespace, value) as bytes. Each state defines its namespace: the
+key of a map's entry, the place of a list's segment, the time of a timer.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ ROWS = pa.schema(
 """A part of row state: sorted by (key_group, key, namespace); a null value deletes."""
 
 PLACE = struct.Struct(">q")
-"""The namespace of a list's segment: its place among the list's segments."""
+"""Encoding of the namespace of a list's segment: its place among the list's segments."""
 
 GROUP = "key_group"
 """Column of the key groups of stored rows."""
 
 MAX_DELTAS = 64
-"""A chain of this many deltas is ended by a full part, however small they are: each is a handle that
-the log carries."""
+"""Maximum number of deltas in a chain, however small they are. Then a full part follows, because the
+log stores a handle for each delta."""
 
 
 class Entries(NamedTuple):
@@ -49,11 +49,11 @@ class Entries(NamedTuple):
 
 
 class DeltaChain:
-    """Says whether the next part of a state is full or a delta.
+    """Decides whether the next part of a state is full or a delta.
 
-    The first part is full, and so is one after a snapshot that was not kept. Else a part is full when
-    the deltas since the last full one, with this one, would be as long as it was. A delta without rows
-    is not written, and so does not count.
+    The first part is full, and so is the part after a snapshot that was not stored. Otherwise a part is
+    full if the deltas since the last full one, including this one, would be as long as it was. A delta
+    without rows is not written, so it does not count.
     """
 
     def __init__(self) -> None:
@@ -63,11 +63,13 @@ class DeltaChain:
         self._full_next = True
 
     def next_is_full(self, changes: int, rows: int | None = None) -> bool:
-        """`rows` is how long a full part would be, where deltas do not say what is gone."""
+        """Return whether the next part must be full. `changes` is the length of a delta. `rows` is the
+        length of a full part, if deltas do not record removed entries."""
         if self._full_next:
             return True
         if not changes:
-            # A part whose entries have mostly expired is not kept while nothing changes.
+            # Without this, a part whose entries have mostly expired would be kept while nothing
+            # changes.
             return rows is not None and 2 * rows < self._full_rows + self._delta_rows
         return self._deltas >= MAX_DELTAS or self._delta_rows + changes >= self._full_rows
 
@@ -97,8 +99,8 @@ def keyed_part(
 def by_group(
     rows: Batch, keys: Sequence[str], max_parallelism: int, within: npt.NDArray[Any] | None = None
 ) -> pa.Table:
-    """Return rows in the order of their key groups, which are the first column. `within` is the order
-    of the rows of one group; by default they stay as they are."""
+    """Return rows in the order of their key groups, which become the first column. `within` is the
+    order of the rows of one group; by default they keep their order."""
     groups: npt.NDArray[np.uint16] = np.zeros(0, np.uint16)
     if rows.num_rows:
         groups = key_groups(rows, keys, max_parallelism)
@@ -117,7 +119,7 @@ def row_part(
     rows: int,
     entries: Callable[[], Entries],
 ) -> SnapshotPart:
-    """A part of the `rows` that `entries` will give; it is called on the I/O executor."""
+    """Return a part of the `rows` entries that `entries` returns. It is called on the I/O executor."""
 
     def write() -> pa.Table:
         return row_table(codec, max_parallelism, entries())
@@ -126,7 +128,7 @@ def row_part(
 
 
 def row_table(codec: KeyCodec, max_parallelism: int, entries: Entries) -> pa.Table:
-    """The entries in the order and with the columns of a part."""
+    """Return the entries in the order and with the columns of a part."""
     keys, namespaces, values = entries
     table = pa.table(
         [

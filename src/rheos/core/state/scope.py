@@ -1,7 +1,7 @@
-"""The key that user code runs under, and the time there: what handles of state look at.
+"""The current key of user code, and the current time: handles of state read both.
 
-There is one scope for each subtask of an operator. The operator sets its key before each call of user
-code, and event time as it comes; state that expires is held against these two clocks and no other.
+Each subtask of an operator has one scope. The operator sets its key before each call of user code, and
+its event time as rows arrive. Expiry of state uses these two clocks and no others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rheos.core.state.key_limit import KeyContents, KeyLimit
 
 
 class NoKey:
-    """Placeholder for a missing key. Looking anything up by it raises the user's error."""
+    """Placeholder for a missing key. Any look-up with it raises the user's error."""
 
     def __hash__(self) -> NoReturn:
         raise StateAccessError(
@@ -47,10 +47,11 @@ class KeyScope:
         """Event time: no call from here on is at an earlier one. It rises between calls alone."""
 
     def event_time(self) -> int:
-        """Event time: when the current call is. It may be before that of the call before it."""
+        """Return the event time of the current call. It may be earlier than that of the previous
+        call."""
         return self.passed_ms
 
     @property
     def processing_time(self) -> int:
-        """The wall clock."""
+        """Return the wall-clock time."""
         return self.clock.now_ms()

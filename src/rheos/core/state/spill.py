@@ -1,7 +1,7 @@
-"""Frames on the local disk: what does not fit in memory, read back a range of rows at a time.
+"""Frames on the local disk: rows that do not fit in memory, read back a range at a time.
 
-A `SpilledRows` is written once and never changed. Its files are gone with the last reference to it, so
-what a snapshot froze can be read as long as the snapshot needs it, from any thread.
+A `SpilledRows` is written once and never changed. Its files are deleted with the last reference to it.
+So a snapshot can read its rows for as long as it needs them, from any thread.
 """
 
 from __future__ import annotations
@@ -19,30 +19,29 @@ import pyarrow as pa
 from rheos.core.errors import StateError
 
 BLOCK_ROWS = 1 << 14
-"""The rows that are read at once, at the least."""
+"""Minimum number of rows that are read at once."""
 
 PLACE = "place"
-"""The column that says where in the range of all keys a row's key lies."""
+"""Column with the place of a row's key in the range of all keys."""
 
 Places = npt.NDArray[np.uint16]
 
 
 class SpillFolder:
-    """Where an operator's files lie. Made when the first one is written."""
+    """Folder of an operator's files. It is created with the first file."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._numbers = count()
 
     def write(self, frames: Iterable[pl.DataFrame]) -> SpilledRows:
-        """Writes frames, one behind the other; each has the column PLACE. Raises StateError where
-        the disk refuses."""
+        """Write consecutive frames, each with the column PLACE. Raise StateError if the disk fails."""
         files: list[_File] = []
         writer: _Writer | None = None
         try:
             os.makedirs(self._path, exist_ok=True)
             for frame in frames:
-                # Frames of exact sums differ in their limbs; a file has one schema.
+                # Frames of exact sums have different limbs, but a file has one schema.
                 if writer is None or frame.schema != writer.schema:
                     if writer is not None:
                         files.append(writer.close())
@@ -58,8 +57,8 @@ class SpillFolder:
         return SpilledRows(files)
 
     def mapped(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """The same rows, in a file that is mapped into memory, and read where it is looked at. It is
-        gone with the last reference. Raises StateError where the disk refuses."""
+        """Return the same rows in a file that is mapped into memory, whose pages are read on access.
+        The file is deleted with the last reference. Raise StateError if the disk fails."""
         path = os.path.join(self._path, f"{next(self._numbers):06d}.arrow")
         try:
             os.makedirs(self._path, exist_ok=True)
@@ -67,7 +66,7 @@ class SpillFolder:
                 writer.write_batch(rows)
             with pa.memory_map(path) as source, pa.ipc.open_file(source) as reader:
                 found = reader.get_batch(0)
-            # What is mapped stays there without its name.
+            # The mapping remains valid after the file name is removed.
             _remove(path)
         except OSError as error:
             raise _not_written(error) from error
@@ -122,7 +121,7 @@ class _File:
         weakref.finalize(self, _remove, path)
 
     def read(self, begin: int, stop: int, places: range | None) -> list[pl.DataFrame]:
-        """Raises StateError where the file is no longer there, or is damaged."""
+        """Return the rows of a range, as frames. Raise StateError if the file is missing or damaged."""
         try:
             return self._read(begin, stop, places)
         except (OSError, pa.ArrowInvalid) as error:
@@ -161,8 +160,8 @@ class SpilledRows:
         return self._starts[-1]
 
     def read(self, begin: int, stop: int, places: range | None = None) -> pl.DataFrame:
-        """The rows from `begin` to `stop`, without PLACE; where `places` are given, those there. It
-        reads little where rows are sorted by PLACE in long runs."""
+        """Return the rows from `begin` to before `stop`, without PLACE. If `places` is passed, return
+        only rows there; that reads little if rows are sorted by PLACE in long runs."""
         frames = [file.nothing for file in self._files]
         for file, (start, end) in zip(self._files, pairwise(self._starts), strict=True):
             if begin < stop and begin < end and start < stop:
@@ -171,7 +170,7 @@ class SpilledRows:
 
 
 def among(frame: pl.DataFrame, at: pl.Series, places: range) -> pl.DataFrame:
-    """The rows whose place, given beside them, is among `places`."""
+    """Return the rows whose place is among `places`; `at` has the place of each row."""
     where = at.to_numpy()
     return frame[np.flatnonzero((where >= places.start) & (where < places.stop))]
 
@@ -184,5 +183,5 @@ def _remove(path: str) -> None:
     try:
         os.remove(path)
     except OSError:
-        # The task's folder is gone with the task.
+        # The task's folder is deleted with the task anyway.
         return

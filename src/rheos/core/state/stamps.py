@@ -39,7 +39,7 @@ def stamped_list(stamps_ms: Sequence[int], elements: bytes) -> bytes:
 
 
 def stamps_of(data: bytes) -> tuple[int, ...]:
-    """Return the stamps of a segment. Raises struct.error if it is truncated."""
+    """Return the stamps of a segment. Raise struct.error if it is truncated."""
     return struct.unpack_from(f">{_COUNT.unpack_from(data)[0]}q", data, _COUNT.size)
 
 
@@ -86,7 +86,7 @@ class StampedListCodec(ValueCodec):
 
 
 def value_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
-    """Return the codec of single values, or of pairs. Raises SchemaError if the declared type cannot be
+    """Return the codec of single values, or of pairs. Raise SchemaError if the declared type cannot be
     stored."""
     return (StampedCodec if expires else ValueCodec)(name, declared)
 

@@ -1,9 +1,8 @@
-"""The contracts of the stores of declared state: values, lists and maps by key. There are no other
-forms.
+"""The contracts of the stores of declared state: values, lists and maps by key. No other forms exist.
 
-Handles (`state/kinds/`) are written once, over these contracts, and are on the path of every record. So
-a store exposes its data in memory and the set of changed keys, and handles call it only for other data.
-These collections stay the same objects for the life of the store.
+Handles (`state/kinds/`) are written once, for these contracts, and every record uses them. So a store
+exposes its data in memory and the set of changed keys, and handles call it only for other data. These
+collections stay the same objects for the life of the store.
 
 A key without a value, and an item that is not in a map, have the value `ABSENT`.
 """
@@ -21,7 +20,7 @@ ABSENT: Any = object()
 values: it means that the disk has no value, either."""
 
 MISSING: Any = object()
-"""Nothing is known in memory: what a look into `values` gives that finds nothing."""
+"""Result of a look-up in `values` that finds nothing: memory does not show whether a value exists."""
 
 
 class ValueStore(Protocol):
@@ -29,7 +28,7 @@ class ValueStore(Protocol):
 
     codec: ValueCodec
     in_memory: bool
-    """Whether what is not in `values` is nowhere: there is no need to `fetch`."""
+    """Whether all existing values are in `values`, so that no `fetch` is needed."""
 
     @property
     def values(self) -> dict[Key, Any]:
@@ -38,7 +37,7 @@ class ValueStore(Protocol):
 
     @property
     def dirty(self) -> set[Key]:
-        """The keys whose values have changed, which is for who changes them to add."""
+        """Return the keys with changed values. The code that changes a value must add its key."""
         ...
 
     def fetch(self, key: Key) -> Any:
@@ -46,7 +45,7 @@ class ValueStore(Protocol):
         ...
 
     def remove(self, key: Key) -> None:
-        """The key has no value, whether it had one or not."""
+        """Remove the key's value, if it has one."""
         ...
 
 
@@ -62,23 +61,23 @@ class ListStore(Protocol):
 
     @property
     def appended(self) -> set[Key]:
-        """The keys whose lists were appended to, which is for who appends to add."""
+        """Return the keys whose lists were appended to. The code that appends must add the key."""
         ...
 
     def note_change(self, key: Key, /) -> object:
-        """Elements of the list, which was read, may be changed in place."""
+        """Note that elements of the list, which was read, may be changed in place."""
         ...
 
     def enter(self, key: Key) -> list[Any]:
-        """The list, or its end, of a key that is not in `values`; it is there now."""
+        """Return the list, or its end, of a key that is not in `values`, and add it there."""
         ...
 
     def read(self, key: Key, nothing: list[Any], /) -> list[Any]:
-        """The whole list, or `nothing` where it is empty. It may not be changed."""
+        """Return the whole list, or `nothing` if it is empty. The caller must not change it."""
         ...
 
     def replace(self, key: Key, items: list[Any]) -> None:
-        """The list is now `items`, which are the store's from here on; none clears it."""
+        """Replace the list by `items`, which then belong to the store. An empty list clears it."""
         ...
 
 
@@ -89,17 +88,18 @@ class MapStore(Protocol):
     """Codec of the keys inside the map."""
     value: ValueCodec
     in_memory: bool
-    """Whether what is not in `values` is nowhere: there is no need to `fetch`."""
+    """Whether all existing entries are in `values`, so that no `fetch` is needed."""
 
     @property
     def values(self) -> dict[Key, dict[Any, Any]]:
-        """The part of each map that is in memory. Items may be put, and must be added to `changed`."""
+        """Return the part of each map that is in memory. Code that puts an item must add it to
+        `changed`."""
         ...
 
     @property
     def changed(self) -> defaultdict[Key, set[Any]]:
-        """By key, the items that have changed or may be changed in place, which is for who puts or
-        reads them to add. They are in `values`."""
+        """Return, by key, the items that have changed or may be changed in place. The code that puts or
+        reads an item must add it. All of them are in `values`."""
         ...
 
     def enter(self, key: Key) -> dict[Any, Any]:
@@ -107,17 +107,18 @@ class MapStore(Protocol):
         ...
 
     def fetch(self, key: Key, item: Any) -> Any:
-        """The value of an item that is not in what is known of the map, or ABSENT. It is in it now."""
+        """Return the value of an item that is not in the known part of the map, or ABSENT, and add it
+        there."""
         ...
 
     def read(self, key: Key, nothing: dict[Any, Any], /) -> dict[Any, Any]:
-        """The whole map, or `nothing` where it is empty. It may not be changed."""
+        """Return the whole map, or `nothing` if it is empty. The caller must not change it."""
         ...
 
     def remove(self, key: Key, item: Any) -> None:
-        """Raises KeyError where the map has no such item."""
+        """Remove an item. Raise KeyError if the map has no such item."""
         ...
 
     def clear(self, key: Key) -> None:
-        """The map is empty."""
+        """Remove all items."""
         ...

@@ -1,20 +1,19 @@
-"""Rows that are found by key and time, a batch of look-ups at once.
+"""Rows that are found by key and time, a batch of look-ups at a time.
 
-Rows come in *segments*: those of one batch, or of several that were put together. Each row has a
-number, in the order of arrival, and so has each place in the index: within a segment the places are in
-the order of key and time, so that the rows of a key are one *run* there. A run knows the one before it
-of its key:
+Rows form *segments*: those of one batch, or of several merged batches. Each row has a number, in the
+order of arrival, and so has each place in the index. Within a segment the places are sorted by key and
+time, so the rows of a key are one *run*. A run refers to the previous run of its key:
 
     segment          0               1           2
     runs of key a    a a ◄────────── a a a ◄──── a ◄─── head of a
     runs of key b        b ◄──────────────────── b ◄─── head of b
 
-A look-up goes from the head of its key through the runs, all look-ups of a batch at the same time, and
-searches each run by time. Segments of one order of magnitude are put together when there are `FAN_IN`
-of them, so a key has few runs.
+A look-up goes from the head of its key through the runs, and searches each run by time. All look-ups of
+a batch advance together. When `FAN_IN` segments have one order of magnitude they are merged, so a key
+has few runs.
 
-Keys are slots (`state.key_index`). Rows whose time has gone by are dropped a segment at a time; who
-keeps them sees to it that those which stay among others are not many (`kept`, `alive`).
+Keys are slots (`state.key_index`). Expired rows are dropped one whole segment at a time. The owner has
+to make sure that few expired rows remain among others (`kept`, `alive`).
 """
 
 from __future__ import annotations
@@ -35,19 +34,19 @@ from rheos.core.state.slots import Slots
 from rheos.core.state.spill import SpillFolder
 
 MOST_ROWS = 1 << 20
-"""A segment is not made longer than this: one is copied at a time."""
+"""Maximum number of rows of a merged segment, which is copied at once."""
 
 
 class Matches(NamedTuple):
-    """Which rows each look-up has found: look-up `by[i]` those at the places from `begin[i]` up to
-    `end[i]`. In the order of the look-ups; one may be there several times."""
+    """The rows that look-ups have found: look-up `by[i]` found the places from `begin[i]` to before
+    `end[i]`. In the order of the look-ups; a look-up may occur several times."""
 
     by: Numbers
     begin: Numbers
     end: Numbers
 
     def pieces(self, most: int) -> Iterator[tuple[Numbers, Numbers]]:
-        """Look-up and place of each row found, at most so many at once."""
+        """Yield the look-up and the place of each found row, at most `most` at a time."""
         counts = self.end - self.begin
         through = np.cumsum(counts)
         total = int(through[-1]) if len(through) else 0
@@ -56,7 +55,8 @@ class Matches(NamedTuple):
             low = int(np.searchsorted(through, first, side="right"))
             high = int(np.searchsorted(through, stop, side="left")) + 1
             begin, end = self.begin[low:high].copy(), self.end[low:high].copy()
-            # What was given before, and what is given next, of the first and the last of them.
+            # Cut off the places that were yielded before or will be yielded next, of the first and last
+            # range.
             begin[0] = end[0] - (through[low] - first)
             end[-1] -= through[high - 1] - stop
             some = end - begin
@@ -68,19 +68,19 @@ class Matches(NamedTuple):
 @dataclass(slots=True)
 class _Segment:
     first: int
-    """The number of its first row, and of its first place."""
+    """Number of its first row, and of its first place."""
     run: int
-    """The number of its first run."""
+    """Number of its first run."""
     rows: Batch
-    """In the order of arrival."""
+    """Its rows, in the order of arrival."""
     latest: int
-    """The latest time of its rows."""
+    """Latest time of its rows."""
     size_bytes: int
-    """What it takes in memory; 0 where it is on disk."""
+    """Memory in bytes; 0 if it is on disk."""
     by_time: Numbers | None = None
-    """Its rows in the order of time, from the first; made when it is needed."""
+    """Its rows in the order of time, from the first one; computed when needed."""
     cut: int = 0
-    """How many of these are done with."""
+    """Number of rows in `by_time` that `due` has returned already."""
 
     @property
     def height(self) -> int:
@@ -103,37 +103,38 @@ class TimedRows:
         self._schema = schema
         self._folder = folder
         self._segments: list[_Segment] = []
-        # By place:
+        # Indexed by place:
         self._slots = Growing(np.int32)
         self._stamps = Growing(np.int64)
         self._numbers = Growing(np.int64)
-        # By run; its slot, its first place, the place behind it, and the run before it of its slot.
+        # Indexed by run: its slot, its first place, the place after it, and the previous run of its
+        # slot.
         self._of = Growing(np.int32)
         self._begins = Growing(np.int64)
         self._ends = Growing(np.int64)
         self._before = Growing(np.int64)
-        # By slot, the last run.
+        # Indexed by slot: the last run.
         self._heads: Numbers = np.full(1 << 10, -1, np.int64)
 
     # --- rows -----------------------------------------------------------------------------------------
 
     @property
     def first(self) -> int:
-        """The number of the first row that is there."""
+        """Return the number of the first stored row."""
         return self._slots.first
 
     @property
     def next(self) -> int:
-        """The number of the row that comes next."""
+        """Return the number of the next row to be added."""
         return self._slots.next
 
     @property
     def kept(self) -> int:
-        """How many rows there are."""
+        """Return the number of stored rows."""
         return self.next - self.first
 
     def add(self, slots: Slots, rows: Batch) -> None:
-        """Rows with the slots of their keys."""
+        """Add rows with the slots of their keys."""
         if not rows.num_rows:
             return
         stamps = rows.column(TS).to_numpy()
@@ -148,7 +149,8 @@ class TimedRows:
             self._put_together(at)
 
     def _alike(self) -> int | None:
-        """Where the segments begin that are to be one."""
+        """Return the index of the first segment to be merged with all later ones; None if no merge is
+        due."""
         level, at, rows = self._segments[-1].level, len(self._segments), 0
         while at and self._segments[at - 1].level <= level:
             at -= 1
@@ -163,13 +165,13 @@ class TimedRows:
         if any(part.by_time is not None for part in parts):
             done = np.concatenate([_done(part) for part in parts])
             one.by_time = np.argsort(one.stamps, kind="stable")
-            # What is done with are the rows up to one time, but for those of restored groups.
+            # The rows returned already are those up to one time, except rows of restored groups.
             one.cut = int(np.count_nonzero(done))
         self._segments[at:] = [one]
         self._index(at)
 
     def _index(self, at: int) -> None:
-        """Makes the runs of the last segment, in the place of those that its parts had."""
+        """Compute the runs of the last segment, which replace those of the merged segments."""
         segment = self._segments[at]
         if segment.run < self._of.next:
             before, of = self._before.since(segment.run), self._of.since(segment.run)
@@ -193,7 +195,8 @@ class TimedRows:
     # --- look-ups -------------------------------------------------------------------------------------
 
     def find(self, slots: Slots, low: Numbers, high: Numbers) -> Matches:
-        """For each look-up the rows of its slot whose times are from `low` to `high`, both included."""
+        """Return, for each look-up, the rows of its slot whose times are from `low` to `high`, both
+        included."""
         by, runs = self._runs_of(slots)
         first = self._begins.first
         begin, end = self._begins.all()[runs - first], self._ends.all()[runs - first]
@@ -202,14 +205,14 @@ class TimedRows:
         end = _search(stamps, begin, end - place, high[by] + 1)
         some = np.flatnonzero(end > begin)
         by = by[some]
-        # Those of one segment are in the order of the look-ups.
+        # The matches of one segment are in the order of the look-ups.
         if len(self._segments) > 1:
             order = np.argsort(by, kind="stable")
             by, some = by[order], some[order]
         return Matches(by, begin[some] + place, end[some] + place)
 
     def _runs_of(self, slots: Slots) -> tuple[Numbers, Numbers]:
-        """All runs of each look-up's slot."""
+        """Return all runs of each look-up's slot."""
         first, before = self._before.first, self._before.all()
         by = np.flatnonzero(slots < len(self._heads))
         runs = self._heads[slots[by]]
@@ -230,12 +233,12 @@ class TimedRows:
         return np.concatenate([by for by, _ in found]), np.concatenate([runs for _, runs in found])
 
     def at(self, places: Numbers) -> tuple[Numbers, Numbers]:
-        """The numbers and the times of the rows at these places."""
+        """Return the numbers and the times of the rows at these places."""
         first = self._numbers.first
         return self._numbers.all()[places - first], self._stamps.all()[places - first]
 
     def take(self, numbers: Numbers, columns: Sequence[str]) -> Batch:
-        """These columns of the rows of these numbers."""
+        """Return these columns of the rows with these numbers."""
         if not len(numbers):
             return pa.RecordBatch.from_pylist([], self._schema).select(columns)
         return taken([(segment.first, segment.rows) for segment in self._segments], numbers, columns)
@@ -243,7 +246,8 @@ class TimedRows:
     # --- time -----------------------------------------------------------------------------------------
 
     def due(self, until_ms: int) -> Numbers:
-        """The rows up to that time that were not due before, in no order. They are still there."""
+        """Return the rows up to that time that were not returned before, unordered. They remain
+        stored."""
         found: list[Numbers] = []
         for segment in self._segments:
             stamps = segment.stamps
@@ -257,7 +261,7 @@ class TimedRows:
         return np.concatenate(found) if found else np.zeros(0, np.int64)
 
     def drop(self, until_ms: int) -> None:
-        """Drops the first segments, as long as all of their rows are at or before that time."""
+        """Drop the first segments, as long as all of their rows are at or before that time."""
         gone = 0
         while gone < len(self._segments) and self._segments[gone].latest <= until_ms:
             gone += 1
@@ -274,11 +278,12 @@ class TimedRows:
             of_runs.drop_before(run)
 
     def alive(self, until_ms: int) -> int:
-        """How many rows are behind that time."""
+        """Return the number of rows after that time."""
         return int(np.count_nonzero(self._stamps.all() > until_ms))
 
     def segments(self) -> Iterator[tuple[int, Batch]]:
-        """All rows in the order of their numbers: batches, each with the number of its first row."""
+        """Yield all rows in the order of their numbers: batches, each with the number of its first
+        row."""
         for segment in self._segments:
             yield segment.first, segment.rows
 
@@ -286,11 +291,11 @@ class TimedRows:
 
     @property
     def memory_bytes(self) -> int:
-        """What the rows take in memory, the index left out."""
+        """Return the memory that the rows use, in bytes, without the index."""
         return sum(segment.size_bytes for segment in self._segments)
 
     def spill(self, size_bytes: int) -> None:
-        """Moves the largest segments to disk, until the others are no more than that."""
+        """Move the largest segments to disk, until the others use at most `size_bytes`."""
         if self._folder is None:
             return
         for segment in to_spill(((each.size_bytes, each) for each in self._segments), size_bytes):
@@ -305,13 +310,15 @@ def _done(segment: _Segment) -> npt.NDArray[np.bool_]:
 
 
 _FEW_RUNS = 16
-"""So many runs of rows by time are merged sooner than slot and time together are sorted."""
+"""Maximum number of runs by time for which merging them is faster than sorting by slot and time
+together."""
 
 
 def _order(slots: Slots, stamps: Numbers) -> Numbers:
-    """By slot, and by time within it."""
+    """Return the order by slot, and by time within a slot."""
     if np.count_nonzero(stamps[1:] < stamps[:-1]) <= _FEW_RUNS:
-        # A batch mostly comes by time. Runs are merged, and numbers of 16 bits sorted by counting.
+        # A batch mostly arrives in the order of time. Its runs are merged; numbers of 16 bits are
+        # sorted by counting.
         by_time = np.argsort(stamps, kind="stable")
         by_slot = slots[by_time]
         order = np.argsort(by_slot.astype(np.uint16), kind="stable")
@@ -327,7 +334,8 @@ def _order(slots: Slots, stamps: Numbers) -> Numbers:
 
 
 def _search(stamps: Numbers, begin: Numbers, end: Numbers, wanted: Numbers) -> Numbers:
-    """For each run, from `begin` to `end`, where its first time is that is not before the wanted."""
+    """Return, for each run from `begin` to `end`, the position of its first time that is at or after
+    the wanted one."""
     low, high = begin.copy(), end.copy()
     open_ = np.flatnonzero(low < high)
     while len(open_):

@@ -1,9 +1,9 @@
 """The timers of a keyed operator: by key, in event time and in processing time. They are state, too.
 
-They fire in the order of their timestamps, and of their encoded keys where these are equal. An
-event-time timer registered at or before the current watermark is *overdue*: it fires once the watermark
-advances, as in Flink. So the order of calls depends on the watermark alone, and not on how rows are cut
-into batches.
+They fire in the order of their timestamps; timers with equal timestamps fire in the order of their
+encoded keys. An event-time timer registered at or before the current watermark is *overdue*: it fires
+once the watermark advances, as in Flink. So the order of calls depends on the watermark alone, and not
+on how rows are cut into batches.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from rheos.core.state.parts import DeltaChain, Entries, merged, row_part
 from rheos.core.state.scope import KeyScope
 
 TIMERS = "timers"
-"""The name of the state. No declaration can have it."""
+"""Name of the state. No declaration can have it."""
 
 NAMESPACE = struct.Struct(">cq")
-"""The namespace of a timer: its mark and its time."""
+"""Encoding of a timer's namespace: its mark and its time."""
 
 _FIRED = struct.Struct(">q")
 """Value of an overdue timer: the watermark that was reached when it was stored. Other timers, and those
 stored by version 0.1, have no value."""
 
 EVENT, PROCESSING = b"e", b"p"
-"""The marks of the two kinds of timers: they begin the namespace of their rows."""
+"""Marks of the two kinds of timers, with which their namespaces begin."""
 
 _DELETED_IN_HEAP = 1024
 """Maximum number of deleted timers in the heap, in addition to the number of existing ones."""
@@ -48,7 +48,7 @@ delete."""
 
 
 def stored_value(timestamp_ms: int, fired_ms: int) -> bytes:
-    """Return what is stored as the value of a timer, where timers up to `fired_ms` have fired."""
+    """Return the stored value of a timer, if timers up to `fired_ms` have fired."""
     return _FIRED.pack(fired_ms) if timestamp_ms <= fired_ms else b""
 
 
@@ -66,12 +66,12 @@ class TimerQueue(ABC):
     preceded it. The heap is empty if there are no timers."""
 
     fired_ms = MIN_TIMESTAMP_MS
-    """Watermark up to which all timers have fired that were registered before it was reached. A timer
-    registered since at or before it waits until the watermark advances. Always the least for timers in
-    processing time."""
+    """Watermark that timers have fired up to. A timer that is registered later, at or before this
+    watermark, waits until the watermark advances. For timers in processing time, it is always the least
+    timestamp."""
 
     def fired(self, until_ms: int) -> None:
-        """Notes that all timers up to this watermark have fired."""
+        """Note that all timers up to this watermark have fired."""
         if until_ms > self.fired_ms:
             self.fired_ms = until_ms
 
@@ -80,7 +80,7 @@ class TimerQueue(ABC):
 
     @abstractmethod
     def add(self, timestamp_ms: int, key: Key) -> None:
-        """Once, however often it is added."""
+        """Add a timer. Adding the same timer again has no effect."""
 
     @abstractmethod
     def delete(self, timestamp_ms: int, key: Key) -> None:
@@ -98,7 +98,7 @@ class TimerQueue(ABC):
     def clear(self) -> None: ...
 
     def upcoming(self, count: int) -> list[Key]:
-        """About the keys of the next timers, for what can be prepared for them."""
+        """Return approximately the keys of the next timers, so that their state can be prepared."""
         return [key for _, _, key in self.heap[:count]]
 
 
@@ -128,7 +128,7 @@ class MemoryTimerQueue(TimerQueue):
             self._added.add(timer)
         heapq.heappush(self.heap, (timestamp_ms, self._encode(key), key))
         if len(self.heap) > 2 * len(self._live) + _DELETED_IN_HEAP:
-            # In place: who fires timers holds on to it.
+            # In place, because the code that fires timers keeps a reference to the list.
             self.heap[:] = sorted({entry for entry in self.heap if (entry[0], entry[2]) in self._live})
 
     def delete(self, timestamp_ms: int, key: Key) -> None:
@@ -138,7 +138,7 @@ class MemoryTimerQueue(TimerQueue):
 
     def _forget(self, timer: Timer) -> None:
         self._live.remove(timer)
-        # A timer that came and went between two snapshots is in neither.
+        # A timer that was added and removed between two snapshots is in neither.
         if timer in self._added:
             self._added.remove(timer)
         else:
@@ -165,7 +165,7 @@ class MemoryTimerQueue(TimerQueue):
         self.heap.clear()
 
     def forget(self) -> None:
-        """As if none had ever been."""
+        """Forget all timers, and the watermark."""
         for known in (self._live, self._added, self._removed):
             known.clear()
         self.heap.clear()
@@ -186,7 +186,7 @@ class MemoryTimerQueue(TimerQueue):
 
 
 class TimerService:
-    """All timers of a subtask. It is also what the user's context has as `timers`."""
+    """All timers of a subtask. The user's context has this object as `timers`."""
 
     def __init__(
         self, scope: KeyScope, event: TimerQueue, processing: TimerQueue, *, event_time: bool = True
@@ -207,7 +207,7 @@ class TimerService:
         self.expected = bool(heap) and heap[0][0] <= until_ms
 
     def refuse_without_event_time(self) -> None:
-        """Raises StateAccessError where no event-time timer can be registered."""
+        """Raise StateAccessError if event-time timers cannot be registered."""
         if not self._event_time:
             raise StateAccessError(
                 "an event-time timer was registered on a stream that has no event time",
@@ -233,7 +233,7 @@ class TimerService:
 
 
 class MemoryTimers(TimerService):
-    """All in memory, with a chain of parts of their own."""
+    """Timers in memory, with a chain of parts of their own."""
 
     event: MemoryTimerQueue
     processing: MemoryTimerQueue
@@ -257,7 +257,7 @@ class MemoryTimers(TimerService):
         return self._part(mode, frozen)
 
     def savepoint(self) -> SnapshotPart:
-        """All timers. What has changed since the last snapshot is still taken for changed."""
+        """Return a part with all timers. Changes since the last snapshot remain marked as changes."""
         queues = (self.event, self.processing)
         return self._part(PartMode.FULL, [(q.mark, q.fired_ms, q.standing(), []) for q in queues])
 
@@ -280,7 +280,7 @@ class MemoryTimers(TimerService):
         self._chain.force_full()
 
     def forget(self) -> None:
-        """As if none had ever been."""
+        """Forget all timers, and the watermark."""
         for queue in (self.event, self.processing):
             queue.forget()
 

@@ -1,11 +1,11 @@
 """State without a key: broadcast state, and the lists of operator state.
 
-It is small, and written whole with every snapshot. What is written is one row for each entry or
-element, so that the elements of a list can be dealt out. How rows find their way to the subtasks of a
-restored job is the kind of the part: BROADCAST, LIST or UNION.
+It is small, and every snapshot contains all of it. A part has one row for each entry or element, so
+that elements of a list can be distributed. The kind of the part (BROADCAST, LIST or UNION) defines how
+its rows are distributed to the subtasks of a restored job.
 
-A handle is what the user's function has in the place of the declaration. Broadcast state is a dict:
-reading it is reading one.
+The user's function has a handle in place of the declaration. Broadcast state is a dict, so reading it
+is as fast as reading a dict.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rheos.core.state.codec import ValueCodec
 from rheos.core.state.describe import type_shape
 
 ITEM, VALUE = "item", "value"
-"""The columns of a part: of a dict both, of a list the values."""
+"""Columns of a part: both for a dict; only the values for a list."""
 
 Tables: TypeAlias = Iterable[pa.Table]
 
@@ -40,19 +40,19 @@ class UnkeyedState(ABC):
     """One declared state of one subtask."""
 
     handle: Any
-    """The handle that the function receives."""
+    """Handle that the function uses."""
 
     @abstractmethod
     def restore(self, tables: Tables) -> None:
-        """Called once, before the function is."""
+        """Restore the state. Called once, before the function is called."""
 
     @abstractmethod
     def part(self) -> SnapshotPart:
-        """All of it. What it holds may change from here on."""
+        """Return a part with the whole state. The state may change from here on."""
 
 
 class BroadcastHandle(dict[Any, Any]):
-    """The entries. Writing is checked; reading is a dict's own."""
+    """The entries of broadcast state. Writes are checked; reads are those of a dict."""
 
     def __init__(self, name: str, item: ValueCodec, value: ValueCodec) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class BroadcastHandle(dict[Any, Any]):
         raise TypeError(f"broadcast state {self._name!r} cannot be pickled: use dict(...) of it")
 
     def take(self, entries: Iterable[tuple[Any, Any]]) -> None:
-        """Restored entries, whoever may write."""
+        """Add restored entries, without checking whether the function may write."""
         super().update(entries)
 
 
@@ -138,7 +138,7 @@ class _Broadcast(UnkeyedState):
 
 
 class OperatorListHandle:
-    """The elements of one subtask."""
+    """The list elements of one subtask."""
 
     def __init__(self, element: ValueCodec) -> None:
         self._fit = element.fit
@@ -152,7 +152,7 @@ class OperatorListHandle:
             self.append(value)
 
     def replace(self, values: Iterable[Any]) -> None:
-        """The list is now `values`."""
+        """Replace all elements by `values`."""
         self._elements[:] = [self._fit(value) for value in values]
 
     def clear(self) -> None:
@@ -200,14 +200,15 @@ def _encoded_later(
     return lambda: now
 
 
-# --- of a function ------------------------------------------------------------------------------------
+# --- state of a function --------------------------------------------------------------------------
 
 
 class UnkeyedStates:
-    """All that one function declares, for one subtask. Binds the handles to the function."""
+    """All unkeyed state that one function declares, for one subtask. Binds the handles to the
+    function."""
 
     def __init__(self, function: object) -> None:
-        """Raises SchemaError where a declared type cannot be stored."""
+        """Create the state. Raise SchemaError if a declared type cannot be stored."""
         self._states = {
             name: _state_of(declared) for name, declared in unkeyed_declarations(function).items()
         }
@@ -225,7 +226,7 @@ class UnkeyedStates:
         return [state.part() for state in self._states.values()]
 
     def set_writable(self, writable: bool) -> None:
-        """Whether broadcast state may be written."""
+        """Set whether broadcast state may be written."""
         for handle in self._broadcast:
             handle.writable = writable
 
@@ -243,7 +244,7 @@ def _state_of(declared: UnkeyedStateDeclaration) -> UnkeyedState:
 
 
 def unkeyed_shapes(function: object) -> dict[str, StateShape]:
-    """Return the shapes of a function's unkeyed state. Raises SchemaError if it cannot be stored."""
+    """Return the shapes of a function's unkeyed state. Raise SchemaError if it cannot be stored."""
     return {name: _shape_of(declared) for name, declared in unkeyed_declarations(function).items()}
 
 

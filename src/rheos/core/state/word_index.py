@@ -1,8 +1,9 @@
-"""The slots of single words, in tables that are looked into for all rows at once.
+"""The slots of single words, in tables that are searched for all rows at once.
 
 If the words are close together, as ids often are, a word is the address of its slot. Otherwise a slot
 is at the place of the word's hash, or in the next free place. A table by address is never larger than
-one by hash would be, and takes a third of its time."""
+one by hash would be, and takes a third of its time.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ _S32 = np.uint64(32)
 _WORD = (1 << 64) - 1
 _INT_FACTOR1, _INT_FACTOR2 = int(_FACTOR1), int(_FACTOR2)
 
-# A table has at least so many places for a word, the more the better while it fits the processor's
-# caches: every further place looked at costs a round of numpy calls.
+# A table has at least this many places per word. More places are better while the table fits the
+# processor's caches: every further place searched costs a round of NumPy calls.
 _PLACES = 16
 _PLACES_OF_MANY = 8
 _MANY = 1 << 16
@@ -30,7 +31,7 @@ _FEWEST_PLACES = 1024
 
 
 class WordIndex:
-    """Numbers words as they come."""
+    """Numbers words in the order in which they arrive."""
 
     def __init__(self) -> None:
         self._words: Words = np.zeros(64, dtype=np.uint64)
@@ -42,7 +43,7 @@ class WordIndex:
         return self._size
 
     def find(self, words: Words) -> Slots:
-        """The slots, EMPTY for words that are not there."""
+        """Return the slots of the words, EMPTY for unknown words."""
         return self._table.find(words)
 
     def lookup_or_add(self, words: Words) -> Slots:
@@ -57,7 +58,7 @@ class WordIndex:
         return slots
 
     def _add(self, words: Words) -> None:
-        """Gives slots to words that are new and differ from each other."""
+        """Assign slots to words that are new and distinct."""
         start, end = self._size, self._size + len(words)
         if end > len(self._words):
             self._words = np.resize(self._words, max(end, 2 * len(self._words)))
@@ -82,7 +83,7 @@ def _places_for(words: int) -> int:
 
 
 def _distinct(words: Words) -> Words:
-    """Each of the words once, in any order."""
+    """Return the distinct words, in any order."""
     highest = int(words.max())
     if highest >= _places_for(len(words)):
         return np.unique(words)
@@ -109,13 +110,13 @@ class _ByAddress:
         return self._slots.take(np.minimum(words, self._beyond).view(np.int64))
 
     def find_few(self, words: Sequence[int]) -> list[int] | None:
-        """The slots; None where a word is not there."""
+        """Return the slots; None if a word is unknown."""
         slot_at, beyond = self._slots.item, int(self._beyond)
         slots = [slot_at(word if word < beyond else beyond) for word in words]
         return None if EMPTY in slots else slots
 
     def insert(self, words: Words, start: int, end: int) -> None:
-        """Puts in slots from `start` to before `end`."""
+        """Insert the words of the slots from `start` to before `end`."""
         self._slots[words[start:end].view(np.int64)] = np.arange(start, end, dtype=np.int32)
 
 
@@ -141,7 +142,7 @@ class _ByHash:
         return slots
 
     def find_few(self, words: Sequence[int]) -> list[int] | None:
-        """The slots, looked up one by one; None where a word is not there."""
+        """Return the slots, looked up one by one; None if a word is unknown."""
         slot_at, word_of, mask, shift = self._slots.item, self._words.item, self._mask, int(self._shift)
         slots = []
         for word in words:
@@ -161,7 +162,8 @@ class _ByHash:
         return mixed.view(np.int64)
 
     def _probe(self, words: Words, places: npt.NDArray[np.int64]) -> Slots:
-        """The slots of words, looking on from places where others are; EMPTY for those not there."""
+        """Return the slots of words, searching onwards from places with other words; EMPTY for unknown
+        words."""
         slots = np.empty(len(words), dtype=np.int32)
         searching = np.arange(len(words))
         while len(searching):
@@ -172,7 +174,8 @@ class _ByHash:
         return slots
 
     def insert(self, words: Words, start: int, end: int) -> None:
-        """Puts in slots from `start` to before `end`. `words` are those of all slots."""
+        """Insert the words of the slots from `start` to before `end`. `words` are those of all
+        slots."""
         self._words = words
         slots = np.arange(start, end, dtype=np.int32)
         places = self._first_places(words[start:end])
@@ -185,7 +188,7 @@ class _ByHash:
 
 
 def _first_place(word: int, shift: int) -> int:
-    """As `_ByHash._first_places`, of one word."""
+    """Return the first place of one word, as `_ByHash._first_places` does."""
     mixed = word * _INT_FACTOR1 & _WORD
     mixed ^= mixed >> 32
     return (mixed * _INT_FACTOR2 & _WORD) >> shift

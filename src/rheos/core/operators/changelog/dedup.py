@@ -187,8 +187,7 @@ class DedupOperator(RunningStateOperator):
 
     def _forget(self, through: int) -> None:
         """Drop the keys that end at or before `through`. Later rows are after the watermark, or late,
-        so they do not depend on these keys.
-        """
+        so they do not depend on these keys."""
         if isinstance(self.state, DiskRunningState):
             self.state.drop(lambda parts: parts[_PART].to_numpy() <= through)
             return
@@ -204,8 +203,7 @@ class DedupOperator(RunningStateOperator):
 @dataclass(frozen=True)
 class KeptTime(Agg):
     """Selection of emitted rows, as a running aggregate of their times. State is a time per key,
-    described as their maximum.
-    """
+    described as their maximum."""
 
     kind: ClassVar[str] = "max"
 

@@ -135,8 +135,7 @@ def changes_out(
     batch: Batch,
 ) -> Iterator[Out]:
     """Emit changes that are passed as columns. The other columns of the output have the values of the
-    rows that caused the changes: `origins` in `batch`.
-    """
+    rows that caused the changes: `origins` in `batch`."""
     schema = ctx.outputs[MAIN].schema
     places = pa.array(origins)
     arrays = [

@@ -121,8 +121,7 @@ class _Plan:
     @cached_property
     def summed(self) -> dict[str, tuple[str, bool]]:
         """Signed sums by name: the column, and whether its values are summed rather than counted. The
-        name shows whether only distinct values count.
-        """
+        name shows whether only distinct values count."""
         found: dict[str, tuple[str, bool]] = {}
         for agg in self.spec.aggregates.values():
             if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):
@@ -294,8 +293,7 @@ class TableOperator(RunningStateOperator):
 
     def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array], batch: Batch) -> pa.Array:
         """Return the result of an aggregate after each row. Raise SumTooLarge if its type cannot hold a
-        sum.
-        """
+        sum."""
         if not self._plan.is_signed(agg):
             return made[name]
         if agg.column is None:

@@ -227,8 +227,7 @@ class _Entries:
         origin: int,
     ) -> None:
         """Record that a row has entered after `rank` others: the old first rows with their numbers, the
-        new ones, and the place of the row.
-        """
+        new ones, and the place of the row."""
         shifted = [not alike(*pair) for pair in zip(top[rank:], after[rank:], strict=False)]
         grown = len(after) - len(top)
         ranks: Sequence[int] = range(rank, len(after))
@@ -245,8 +244,7 @@ class _Entries:
 
     def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, Numbers]:
         """Return for each change: the number of its row, the rank, the kind of change, and the row that
-        caused it.
-        """
+        caused it."""
         was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
         of_update = was != _NONE
         picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)

@@ -27,8 +27,7 @@ class JoinedColumn:
     """Column of the left side; None if the result column comes from the right side alone."""
     right: str | None
     """Column of the right side. A key with the same name on both sides has both columns, so it has a
-    value if either row exists.
-    """
+    value if either row exists."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +50,7 @@ class JoinedColumns:
         more: Sequence[pa.Array] = (),
     ) -> Batch:
         """Return the joined rows with their hidden columns. If a side is None, its columns are null in
-        all rows. `more` are columns that follow those of both sides.
-        """
+        all rows. `more` are columns that follow those of both sides."""
         left, right = sides
         shown = [
             self._values(column, left, right, output.type.schema.field(column.name).type, len(stamps))
@@ -80,6 +78,5 @@ class JoinedColumns:
 
 def kept(how: str) -> tuple[bool, bool]:
     """Return whether the join also emits left rows without a partner, and whether it emits such right
-    rows.
-    """
+    rows."""
     return how in ("left", "full"), how in ("right", "full")

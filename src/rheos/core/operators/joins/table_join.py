@@ -85,8 +85,7 @@ step are processed together."""
 
 _TAKES_BACK, _PAIRS, _LEAVES_ALONE = range(3)
 """Kinds of rows that an event emits, in their order: rows of partners that had nulls so far; rows with
-the event's own row; rows of partners that have nulls from then on.
-"""
+the event's own row; rows of partners that have nulls from then on."""
 
 
 @dataclass(frozen=True)
@@ -235,8 +234,7 @@ class TableJoinOperator(Operator):
 
     def _changed(self, port: int, batch: Batch, slots: Slots, alone: Mask) -> _Events:
         """Apply a batch to the side, and return the changes. `alone` marks rows for which the other
-        side has no row.
-        """
+        side has no row."""
         side, given = self._sides[port], self._spec.inputs[port]
         rows = batch.select(side.columns.names)
         stamps = hidden_column(batch, TS)

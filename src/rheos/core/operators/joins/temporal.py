@@ -205,8 +205,7 @@ class TemporalJoinOperator(Operator):
 
 def latest(slots: Slots, stamps: Numbers, of: Slots, at: Numbers) -> Numbers:
     """Return for each look-up the last place of its slot whose time is not later, or -1 if no such
-    place exists. The places are sorted by slot, and by time within a slot.
-    """
+    place exists. The places are sorted by slot, and by time within a slot."""
     if not len(slots) or not len(of):
         return np.full(len(of), -1, np.int64)
     # Times by their rank, so that slot and time are one number.

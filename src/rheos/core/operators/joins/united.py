@@ -78,8 +78,7 @@ class UnitedRows:
 
     def side(self, port: int, united: Batch) -> Batch:
         """Return the columns of one side, without hidden columns, as they arrived. For rows of the
-        other side, all columns except the keys are null.
-        """
+        other side, all columns except the keys are null."""
         keys = dict(zip(self._ports[port].keys, self.port.keys, strict=True))
         arrays, fields = [], []
         for field in self._sides[port]:

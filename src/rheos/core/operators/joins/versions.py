@@ -18,14 +18,12 @@ from rheos.core.state.slots import Slots
 
 LEAST_ROWS = 1 << 12
 """Minimum number of stored rows before replaced versions are removed. At least half of the rows must be
-replaced versions, too.
-"""
+replaced versions, too."""
 
 
 class Versions:
     """The latest row of each key. Rows are numbered in order of arrival. A delta has the rows that
-    arrived since the last snapshot.
-    """
+    arrived since the last snapshot."""
 
     def __init__(
         self, state: str, schema: pa.Schema, keys: Sequence[str], max_parallelism: int

@@ -128,8 +128,7 @@ class Remembered:
 
     def __reduce__(self) -> Any:
         """Pickle the state as bytes. If no row has used the state since a restore, these are the bytes
-        that it was restored from.
-        """
+        that it was restored from."""
         if self.frames is None:
             return restored, (self.newest_ms, self.packed, self.kept, self.waiting)
         return restored, (self.newest_ms, pack(self.frames, self.waiting))

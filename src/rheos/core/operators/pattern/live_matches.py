@@ -87,8 +87,7 @@ class LiveMatches:
         """Partial matches, ordered by their first row."""
         self.found = found
         """Complete matches that wait for partial matches with an earlier first row. They are ordered by
-        first row, and within one row by the order in which they were found.
-        """
+        first row, and within one row by the order in which they were found."""
         self.wakes = 0
         """Bits that a row must have at least one of to change these matches."""
         self.expires_ms = NEVER_MS

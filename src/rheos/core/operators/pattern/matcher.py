@@ -34,8 +34,7 @@ from rheos.core.operators.pattern.live_matches import (
 
 Holds = Callable[[int, int, MatchNode | None], bool]
 """Function that evaluates the functions of a condition for a row, by its number, after the rows that a
-match has taken.
-"""
+match has taken."""
 
 
 class MatchOutcome(NamedTuple):
@@ -57,8 +56,7 @@ class Matcher:
         self, automaton: Automaton, after_match: AfterMatch, holds: Holds, most: int = 2**62
     ) -> None:
         """Create a matcher. It calls `holds` for conditions with functions, if their expressions hold.
-        `most` is the largest number of live matches per key.
-        """
+        `most` is the largest number of live matches per key."""
         self._most = most
         self._automaton = automaton
         self._after = after_match
@@ -177,8 +175,7 @@ class Matcher:
         found: list[WholeMatch],
     ) -> bool:
         """Advance the partial matches of a preferring pattern by a row. Return whether the key had
-        partial matches.
-        """
+        partial matches."""
         whole_of = None
         reached: set[tuple[int, int]] = set()
         for partial in alive.partials:
@@ -341,8 +338,7 @@ class Matcher:
 
     def _each_once(self, nodes: list[MatchNode]) -> list[MatchNode]:
         """Return the matches in their order, without duplicates. Matches that took the same rows by the
-        same steps are duplicates: a group with optional parts may reach one match in several ways.
-        """
+        same steps are duplicates: a group with optional parts may reach one match in several ways."""
         if len(nodes) < 2:
             return nodes
         positions = self._automaton.positions

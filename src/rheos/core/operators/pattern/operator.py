@@ -217,8 +217,7 @@ class PatternOperator(Operator):
 
     def _candidates(self, slots: Slots, bits: Bits) -> Numbers:
         """Return the rows that may change something. Per key, these start with the first row that the
-        key or a starting edge wakes for.
-        """
+        key or a starting edge wakes for."""
         wakes = self._wakes[slots] | np.uint64(self._begins)
         relevant = np.flatnonzero(bits & wakes)
         first = np.full(len(self._keys), len(slots), np.int64)

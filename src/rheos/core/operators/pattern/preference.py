@@ -34,8 +34,7 @@ def in_order_of_preference(
     parts: Sequence[Part], edges: Mapping[int, Sequence[PatternEdge]]
 ) -> tuple[dict[int, list[PatternEdge]], set[int]]:
     """Return the edges by position in the order of preference, without those that are never tried, and
-    the positions at which a match may end.
-    """
+    the positions at which a match may end."""
     orders = _Orders(parts)
     found = {position for position, order in orders.behind.items() if _END in order}
     chosen: dict[int, list[PatternEdge]] = {}

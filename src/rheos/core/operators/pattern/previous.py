@@ -33,8 +33,7 @@ def with_previous(
     kept: MatchedRows,
 ) -> Batch:
     """Return the rows, which are in order, with these columns added. `slots` are the slots of their
-    keys.
-    """
+    keys."""
     columns = list(dict.fromkeys(each.column for each in previous))
     most = max(each.back for each in previous)
     order = np.argsort(slots, kind="stable")

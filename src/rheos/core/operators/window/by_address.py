@@ -25,8 +25,7 @@ _KEYS = (pl.Int8, pl.Int16, pl.Int32, pl.Int64, pl.UInt8, pl.UInt16, pl.UInt32)
 
 def pays_for_rows(keys: pl.Series) -> bool:
     """Return whether rows with these keys are faster to merge by address than to group: if they are
-    many and dense, with few rows per key.
-    """
+    many and dense, with few rows per key."""
     if len(keys) < _MANY_ROWS or keys.dtype not in _KEYS or keys.null_count():
         return False
     values = keys.to_numpy()
@@ -39,8 +38,7 @@ def merged_by_address(
 ) -> pl.DataFrame | None:
     """Merge frames to one row per key, with the columns of `reduces`: `add` of int64, `minimum` and
     `maximum` of numbers. A frame that lacks a column adds nothing to it. Returns None if the keys are
-    too sparse, or if a value is null or NaN, for which Polars has another result.
-    """
+    too sparse, or if a value is null or NaN, for which Polars has another result."""
     if not all(_fits(frame, key, reduces) for frame in frames):
         return None
     frames = [frame for frame in frames if frame.height]

@@ -99,8 +99,7 @@ class Windows(ABC):
 
 class FixedWindows(Windows):
     """Kind of windows with fixed bounds. A pane is (slice_start, first_window_end), whose meaning the
-    kind defines. Pure arithmetic on int64.
-    """
+    kind defines. Pure arithmetic on int64."""
 
     __slots__ = ()
 
@@ -139,8 +138,7 @@ class FixedWindows(Windows):
 
 class MergingWindows(Windows):
     """Kind of windows that grow with the rows of a key. `merging` defines panes, and when two of them
-    form one window.
-    """
+    form one window."""
 
     __slots__ = ()
 

@@ -122,8 +122,7 @@ def last_looked_at(
     windows: FixedWindows, slices: Ints, valids: Ints, above: int, upto: int, most_pairs: int
 ) -> int:
     """Return the latest time, or the earliest due end, up to which there are at most `most_pairs` pairs
-    of pane and window.
-    """
+    of pane and window."""
     first, count = windows.due(slices, valids, above, upto)
     low = int(first[count > 0].min())
     high = min(upto, int(windows.last_end(slices).max()))

@@ -35,8 +35,7 @@ _SHARE = 4
 
 class MergingPanes(PaneStore):
     """Rows by key and pane. If `joins` is set, panes of a key that form one window are merged where
-    they meet.
-    """
+    they meet."""
 
     def __init__(
         self,
@@ -49,8 +48,7 @@ class MergingPanes(PaneStore):
         reduce_of: ReduceOf | None = None,
     ) -> None:
         """Create an empty store. If `reduce_of` is passed, it selects the state columns that may be
-        kept as arrays.
-        """
+        kept as arrays."""
         super().__init__(pane, merge, keys, memory)
         self._joins = joins
         self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
@@ -100,8 +98,7 @@ class MergingPanes(PaneStore):
         self, slots: Callable[[NewestPanes], Slots], places: range | None
     ) -> list[pl.DataFrame]:
         """Return the newest panes that `slots` selects, for the keys in these places: at most one
-        frame.
-        """
+        frame."""
         if self._newest is None or not self._newest.rows:
             return []
         named = slots(self._newest)
@@ -185,8 +182,7 @@ class MergingPanes(PaneStore):
 
     def settle(self, upto: int) -> None:
         """Move the newest panes that end at or before `upto` into segments. They have fired, and the
-        search for due panes covers only panes that have not fired.
-        """
+        search for due panes covers only panes that have not fired."""
         for frame in self._of_newest(lambda panes: panes.ending(EVER, upto), None):
             self._drop_newest(upto)
             super().add(frame)
@@ -229,7 +225,6 @@ class TakenRows:
 
 def _bounds(segment: Segment, above: int, upto: int) -> tuple[int, int]:
     """Return the range of panes that end after `above` and at or before `upto`: the index of the first
-    one, and the index after the last one.
-    """
+    one, and the index after the last one."""
     begin, stop = np.searchsorted(segment.firsts, [above, upto], side="right")
     return int(begin), int(stop)

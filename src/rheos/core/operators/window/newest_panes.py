@@ -120,8 +120,7 @@ class NewestPanes:
 
     def _arrays(self, frame: pl.DataFrame, rows: int) -> dict[str, npt.NDArray[Any]] | None:
         """Return the columns of pane and state as arrays; None if one does not fit, or a sum over this
-        number of rows could overflow.
-        """
+        number of rows could overflow."""
         given = {}
         for name in frame.columns:
             if name in self._keys:

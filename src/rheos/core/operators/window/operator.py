@@ -222,8 +222,7 @@ class WindowAggregateOperator(WindowOperator):
 
     def _stored_of_others(self, restored: Restored) -> set[str]:
         """Return the values stored in addition to the totals, by the names under which aggregates need
-        them.
-        """
+        them."""
         found: set[str] = set()
         for table in self._others:
             if table.name in self._progress.states:

@@ -28,8 +28,7 @@ from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
 """Maximum ratio of a full part to a delta at which the full part is written instead, which ends the
-chain.
-"""
+chain."""
 
 _LEAST_ROWS = 1 << 10
 """Minimum number of rows in a piece of state that exceeds memory."""
@@ -68,8 +67,7 @@ class MemoryBudget:
 
     def parts(self, size_bytes: int, rows: int) -> int:
         """Return the number of parts in which rows of that size on disk are read, one after the
-        other.
-        """
+        other."""
         return min(-(-size_bytes * 8 // max(self.size_bytes, 1)), rows)
 
 
@@ -149,8 +147,7 @@ class PaneStore:
 
     def takes_rows(self, rows: int) -> bool:
         """Return whether rows are best added one by one, because combining those of a key first would
-        cost more than it saves.
-        """
+        cost more than it saves."""
         return False
 
     def _compact(self, segments: list[Segment]) -> None:
@@ -222,8 +219,7 @@ class PaneStore:
 
     def next_part(self) -> PanePart | None:
         """Return the next snapshot's part; None if the store is empty. Later rows belong to the next
-        snapshot.
-        """
+        snapshot."""
         if self._taken is not None:
             self._chain.taken(self._taken.mode, self._taken.rows)
             self._taken = None

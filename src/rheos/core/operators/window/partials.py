@@ -61,8 +61,7 @@ class Partials:
 
     def made(self, rows: pl.DataFrame, assigned: Assigned) -> Batch:
         """Return the partials of rows, which are in the form of `frames.frame_of`, with columns of
-        `inputs`.
-        """
+        `inputs`."""
         by = self._pane if self._pane[0] in rows.columns else ()
         table = self._tables.totals
         totals = paned(table.partial(rows, by), assigned, self._pane)
@@ -97,9 +96,8 @@ class Partials:
 
 
 def listed(partials: pl.DataFrame, index: Sequence[str], name: str) -> pl.DataFrame:
-    """Return the content of a list of partials, as rows of the state `name`; `index` are key
-    and pane.
-    """
+    """Return the content of a list of partials, as rows of the state `name`; `index` are key and
+    pane."""
     lists = partials.select(*index, pl.col(_LIST + name).alias(_LIST))
     return lists.filter(pl.col(_LIST).list.len() > 0).explode(_LIST).unnest(_LIST)
 

@@ -27,8 +27,7 @@ _FEW_RUNS = 4
 
 class PendingRows:
     """Buffered rows of one subtask whose windows have not fired. At most `most_rows` are buffered, or
-    fewer if they are long.
-    """
+    fewer if they are long."""
 
     def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = min(most_rows, state_bytes // _BYTES)
@@ -62,8 +61,7 @@ class PendingRows:
 
     def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
         """Return all rows as they were added, grouped by pane; or those of windows that end by `upto`,
-        and rows among them.
-        """
+        and rows among them."""
         of_panes, mixed = self._of_panes, self._mixed
         self.clear()
         if upto is not None:

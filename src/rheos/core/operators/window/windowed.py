@@ -91,8 +91,7 @@ class WindowOperator(Operator):
 
     def _store(self, merge: Merge, reduce_of: ReduceOf | None = None) -> PaneStore:
         """Create a store of panes. The first has a row for every key and pane. `reduce_of` selects the
-        columns that may be stored as arrays.
-        """
+        columns that may be stored as arrays."""
         return self._family.store(merge, reduce_of)
 
     def _stores(self) -> list[PaneStore]:

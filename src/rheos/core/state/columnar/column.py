@@ -1,4 +1,5 @@
-"""One declared value of all keys: an array by slot, and which of them are set and have changed."""
+"""One declared value of all keys: an array by slot, and masks of the values that are set and that have
+changed."""
 
 from __future__ import annotations
 
@@ -108,14 +109,14 @@ class StateColumn:
         self.changed = np.append(self.changed, np.zeros(more, np.bool_))
 
     def read(self, slots: AnySlots, event_times: EventTimes) -> npt.NDArray[Any]:
-        """A copy of the values, as they are in the array."""
+        """Return a copy of the values, in the form of the array."""
         return self.values[slots]
 
     def is_set(self, slots: AnySlots, event_times: EventTimes) -> Flags:
         return self.present[slots]
 
     def put(self, slots: AnySlots, values: Any, event_times: EventTimes) -> None:
-        """Sets values, as they are in the array."""
+        """Set values, in the form of the array."""
         self.values[slots] = values
         self.present[slots] = True
         self.changed[slots] = True
@@ -126,7 +127,7 @@ class StateColumn:
         self.present[slots] = False
 
     def clear_gone(self, part: slice) -> None:
-        """Clears those slots of a part that no call to come will see."""
+        """Clear the expired slots of a part, which no later call can see."""
 
     def keep(self, slots: Slots, moved: Slots) -> None:
         """Keep only these slots, and move them to the slots `moved`."""
@@ -138,7 +139,7 @@ class StateColumn:
             new[moved] = old[slots]
 
     def reset(self) -> None:
-        """As if no value had ever been set."""
+        """Clear all values and changes."""
         self.values[:] = self.default
         self.present[:] = False
         self.changed[:] = False
@@ -154,7 +155,8 @@ class StateColumn:
         return lambda: [text[code] for code in values.tolist()]
 
     def load(self, slots: Slots, stored: Sequence[Any]) -> None:
-        """Sets what was stored of these slots: that is no change. Raises UnrestorableError."""
+        """Set the stored values of these slots, which does not count as a change. Raise
+        UnrestorableError if one does not fit the column."""
         self.values[slots] = self._array(stored)
         self.present[slots] = True
 

@@ -1,7 +1,7 @@
 """One declared value with a time to live, for all keys: an array of values, and one of their stamps.
 
-It means the same as the handles of single keys (`kinds/expiring.py`): a call sees no value that has
-expired at its time, and once a call has found a value expired, no later call sees it.
+Its semantics are those of the handles of single keys (`kinds/expiring.py`): a call sees no value that
+has expired at its time, and once a call has found a value expired, no later call sees it.
 """
 
 from __future__ import annotations

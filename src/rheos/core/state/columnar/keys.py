@@ -1,4 +1,4 @@
-"""The keys of a subtask by slot: found by columns, and given as Python's values."""
+"""The keys of a subtask by slot: looked up by columns, returned as Python values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.core.state.slots import AnySlots, Slots
 
 
 class SlotKeys:
-    """Numbers keys. `codec` defines the type of a key."""
+    """Assigns slots to keys. `codec` defines the type of a key."""
 
     def __init__(self, codec: KeyCodec) -> None:
         self._codec = codec
@@ -25,7 +25,7 @@ class SlotKeys:
         return len(self._index)
 
     def slots(self, columns: Sequence[pa.Array]) -> Slots:
-        """The slot of each row's key. Raises NullKeyError."""
+        """Return the slot of each row's key. Raise NullKeyError if a key is null."""
         return self._index.lookup_or_add(columns)
 
     def slots_of(self, keys: Sequence[Key]) -> Slots:
@@ -34,14 +34,14 @@ class SlotKeys:
         return self._index.lookup_or_add(self._codec.columns(keys))
 
     def listed(self) -> list[Key]:
-        """The keys by slot. It grows as keys come."""
+        """Return the keys by slot. The list grows as keys arrive."""
         first = len(self._listed)
         if first < len(self._index):
             self._listed += self._python([column.slice(first) for column in self._index.freeze()])
         return self._listed
 
     def columns(self, slots: AnySlots) -> list[pa.Array]:
-        """The key columns of these slots."""
+        """Return the key columns of these slots."""
         taken = pa.array(slots)
         return [column.take(taken).combine_chunks() for column in self._index.freeze()]
 
@@ -66,6 +66,6 @@ class SlotKeys:
         return self._index.lookup_or_add(columns)
 
     def forget(self) -> None:
-        """As if no key had ever come."""
+        """Forget all keys."""
         self._index = KeyIndex(self._codec.types)
         self._listed = []

@@ -1,13 +1,13 @@
-"""The columns of a function while the operator is called: which slots the keys have, and what is there.
+"""The columns of a function during a call of the operator: the slots of the keys, and their values.
 
-    slots = state.enter(key columns)    the slots of the rows; what is stored of them is in the columns
-    slots = state.enter_keys(keys)      the same, of Python's keys, such as those of timers
-    state.leave()                       what has changed is kept
+    slots = state.enter(key columns)    the slots of the rows; their stored values are in the columns
+    slots = state.enter_keys(keys)      the same for Python keys, such as those of timers
+    state.leave()                       changes are stored
 
-Slots hold until `leave`. In memory the columns are the state itself; keys of which nothing is left
-give their slots back there, now and then. Behind a backend with its values on disk they are those of
-one call of the operator: columns are filled with what the backend has of the call's keys, and what has
-changed is put back.
+Slots are valid until `leave`. With the memory backend the columns are the state itself; from time to
+time, keys without state release their slots. With a backend whose values are on disk, slots belong to
+one call of the operator: the columns are filled with the stored values of the call's keys, and changes
+are written back.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class ColumnarState(ABC):
         self._scratch = np.empty(0, np.intp)
 
     def goes_by_event_time(self) -> bool:
-        """Whether some of it expires by event time: the times of calls are asked for."""
+        """Return whether a value expires by event time, so that the event times of calls are needed."""
         expiries = [column.expiry for column in self.columns.values()]
         return any(expiry is not None and expiry.goes_by_event_time for expiry in expiries)
 
     def enter(self, columns: Sequence[pa.Array]) -> Slots:
-        """Raises NullKeyError."""
+        """Return the slots of the rows' keys. Raise NullKeyError if a key is null."""
         first = len(self.keys)
         slots = self.keys.slots(columns)
         self._make_room(len(slots), first)
@@ -68,7 +68,7 @@ class ColumnarState(ABC):
         return slots
 
     def scratch(self) -> npt.NDArray[np.intp]:
-        """Room for a number at each slot. What it holds is of whoever was given it last."""
+        """Return an array with a number for each slot. Its content belongs to the last caller."""
         if len(self._scratch) < len(self.keys):
             self._scratch = np.empty(2 * len(self.keys), np.intp)
         return self._scratch
@@ -81,15 +81,15 @@ class ColumnarState(ABC):
 
     @abstractmethod
     def _entered(self, rows: int, first: int, size: int) -> None:
-        """Prepare for calls with this number of rows or timers, and new slots from `first` to
+        """Prepare for calls with this number of rows or timers, and new slots from `first` to before
         `size`."""
 
     @abstractmethod
     def leave(self) -> None:
-        """No slot is used any more until the next `enter`."""
+        """End the call. No slot is used until the next `enter`."""
 
     def forget(self) -> None:
-        """As if no key had ever come; the backend forgets, too."""
+        """Forget all keys. The backend must forget them, too."""
         self.keys.forget()
 
     def _sweep_texts(self) -> None:
@@ -102,7 +102,7 @@ class ColumnarState(ABC):
 
 
 class MemoryColumns(ColumnarState):
-    """All keys have their slots, and their values are the columns."""
+    """State whose columns are the values of all keys."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class MemoryColumns(ColumnarState):
 
 
 class BackedColumns(ColumnarState):
-    """The values are a backend's, which may have them on disk."""
+    """State whose values are in a backend, which may have them on disk."""
 
     def __init__(
         self,

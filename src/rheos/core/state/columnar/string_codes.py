@@ -1,4 +1,5 @@
-"""Texts as numbers: each distinct text of an operator has a code, by which it is kept and compared."""
+"""Strings as numbers: each distinct string of an operator has a code, by which it is stored and
+compared."""
 
 from __future__ import annotations
 
@@ -12,13 +13,14 @@ import pyarrow as pa
 Codes: TypeAlias = npt.NDArray[np.int32]
 
 NO_TEXT = -1
-"""The code of a null."""
+"""Code of a null."""
 
 _FEW = 1 << 16
 
 
 class StringCodes:
-    """Codes from 0 on, in the order in which texts came. Two texts are equal where their codes are."""
+    """Codes from 0 on, in the order in which strings arrived. Two strings are equal if their codes
+    are."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -57,26 +59,26 @@ class StringCodes:
         return None if code < 0 else self._texts[code]
 
     def array(self, codes: Codes) -> pa.Array:
-        """The texts, as a column."""
+        """Return the strings of these codes as a column."""
         used, places = np.unique(codes, return_inverse=True)
         return pa.array([self.text(code) for code in used.tolist()], pa.string()).take(pa.array(places))
 
     def frozen(self) -> Sequence[str]:
-        """The texts by code: those that have one now keep their places in it."""
+        """Return the strings by code. The current ones keep their positions in it."""
         return self._texts
 
-    # --- letting go of texts --------------------------------------------------------------------------
+    # --- release of strings ---------------------------------------------------------------------------
 
     def fix(self) -> None:
-        """The texts there are keep their codes for ever."""
+        """Make the codes of all current strings permanent."""
         self._fixed = len(self._texts)
 
     def too_many(self) -> bool:
-        """Whether it is time to ask which texts are still in use."""
+        """Return whether to check which strings are still in use."""
         return len(self._texts) > self._enough
 
     def keep(self, used: Sequence[Codes]) -> list[Codes]:
-        """Release all strings but the fixed ones and those in use, and return the new codes of
+        """Release all strings except the fixed ones and those in use, and return the new codes of
         these."""
         there = [np.unique(codes[codes >= self._fixed]) for codes in used]
         left = np.unique(np.concatenate(there)) if there else np.empty(0, np.int32)

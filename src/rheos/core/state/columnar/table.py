@@ -15,7 +15,7 @@ from rheos.core.state.slots import Slots
 
 
 class ColumnTable(StateTable):
-    """One value per key, as `MemoryValueTable` writes it."""
+    """One value per key, written as `MemoryValueTable` writes it."""
 
     def __init__(self, column: StateColumn, keys: SlotKeys) -> None:
         super().__init__(column.expiry)
@@ -38,7 +38,7 @@ class ColumnTable(StateTable):
         return self._freeze(self._slots(self._kept()))
 
     def _kept(self) -> np.ndarray:
-        """Whether a full snapshot contains each slot."""
+        """Return for each slot whether a full snapshot contains it."""
         return self._column.present
 
     def _slots(self, flags: np.ndarray) -> Slots:

@@ -1,4 +1,5 @@
-"""The registry of the kinds of declared state, and what it answers about a declaration."""
+"""The registry of the kinds of declared state, and properties of declarations that depend on the
+kind."""
 
 from __future__ import annotations
 
@@ -31,11 +32,11 @@ KINDS: dict[type[StateDeclaration], DeclaredKind[Any]] = {
     ReducingState: ReducingKind(),
     AggregatingState: AggregatingKind(),
 }
-"""By the class of the declaration."""
+"""Kinds by the class of the declaration."""
 
 
 def kind_of(declared: StateDeclaration) -> DeclaredKind[Any]:
-    """Raises ProgramError where there is no such kind."""
+    """Return the kind of a declaration. Raise ProgramError if it is not registered."""
     for cls in type(declared).__mro__:
         if cls in KINDS:
             return KINDS[cls]
@@ -51,20 +52,21 @@ def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
     """Return the handle that replaces the declaration in a running function. Called before the backend
     is restored.
 
-    Raises SchemaError if the declared type cannot be stored.
+    Raise SchemaError if the declared type cannot be stored.
     """
     expiry = None if declared.ttl is None else Expiry(declared.ttl, backend.scope)
     return kind_of(declared).handle(declared, backend, expiry)
 
 
 def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
-    """The types of what a declaration stores: of its values; of a map, of its keys and its values."""
+    """Return the types that a declaration stores: the type of its values or, for a map, of its keys and
+    values."""
     return kind_of(declared).types(declared)
 
 
 def shape_of(declared: StateDeclaration) -> StateShape:
-    """Return the shape of a declaration's state, without the key. Every checkpoint contains it, to be
-    compared later. Raises SchemaError if the types cannot be stored."""
+    """Return the shape of a declaration's state, without the key. Every checkpoint contains it, for
+    later comparison. Raise SchemaError if the types cannot be stored."""
     kind = kind_of(declared)
     types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
     match kind.holds:

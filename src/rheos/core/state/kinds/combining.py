@@ -1,7 +1,7 @@
-"""ReducingState and AggregatingState: state that values are added to, one value per key.
+"""ReducingState and AggregatingState: state to which values are added, with one value per key.
 
 A ReducingState combines values two by two into one of their own type. An AggregatingState adds values
-to an accumulator, of which a result is read.
+to an accumulator, from which a result is read.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from rheos.core.state.kinds.value import ValueHandle, value_handle
 
 
 class CombiningHandle:
-    """`add(value)`, `value`, `clear()`."""
+    """Handle with `add(value)`, `value` and `clear()`."""
 
     __slots__ = ("_cell", "_combine", "_first", "_shown")
 
@@ -30,8 +30,9 @@ class CombiningHandle:
         combine: Callable[[Any, Any], Any],
         shown: Callable[[Any], Any],
     ) -> None:
-        """`cell` keeps a value without a default. `first` makes the kept value of the first value,
-        `combine` that of the kept value and another one, and `shown` makes what is read of it."""
+        """Create the handle. `cell` keeps a value without a default. `first` converts the first value
+        to the kept one, `combine` adds another value to it, and `shown` converts it to the value that
+        is read."""
         self._cell = cell
         self._first = first
         self._combine = combine
@@ -44,12 +45,12 @@ class CombiningHandle:
 
     @property
     def value(self) -> Any:
-        """None where nothing was added."""
+        """Return the combined value; None if no value was added."""
         kept = self._cell.value
         return None if kept is None else self._shown(kept)
 
     def clear(self) -> None:
-        """Forgets what was added for the key."""
+        """Forget the values that were added for the key."""
         self._cell.clear()
 
     def __repr__(self) -> str:

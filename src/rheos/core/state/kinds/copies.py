@@ -1,4 +1,5 @@
-"""Copies of one value, made many times: as `copy.deepcopy` makes them, and most of them much faster."""
+"""Deep copies of one value, made many times. Most kinds of values are copied much faster than by
+`copy.deepcopy`."""
 
 from __future__ import annotations
 
@@ -9,19 +10,21 @@ from functools import partial
 from typing import Any
 
 _ATOMS = frozenset({int, float, str, bytes, bool, complex, type(None)})
-"""Classes whose values are their own copies."""
+"""Classes whose values need no copy."""
 
 
 def copier(value: Any) -> Callable[[], Any]:
     """Return a function that returns a new deep copy of the value. The value must not change.
 
-    Flat lists, sets and dicts, and objects whose attributes are such, are copied part by part. Any
-    other value, and one that contains a part twice, is copied by `copy.deepcopy`."""
+    Flat lists, sets and dicts, and objects with such attributes, are copied part by part. Any other
+    value, and one that contains a part twice, is copied by `copy.deepcopy`.
+    """
     return _fast(value, set()) or partial(copy.deepcopy, value)
 
 
 def _fast(value: Any, seen: set[int]) -> Callable[[], Any] | None:
-    """None where only `copy.deepcopy` is exact. `seen` are the parts that were met so far."""
+    """Return a fast copier; None if only `copy.deepcopy` is exact. `seen` are the ids of the parts so
+    far."""
     cls = value.__class__
     if cls in _ATOMS:
         return lambda: value

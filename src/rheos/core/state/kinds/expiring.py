@@ -1,10 +1,10 @@
 """Value, list and map state with a time to live.
 
-What is kept is a pair of stamp and value (`state/expiry.py`). A handle shows none that is gone at the
-time of the call, and removes what it finds gone: so what one call of a key has found gone, no later one
-finds again, not even one of an earlier event time.
+Stored are pairs of stamp and value (`state/expiry.py`). A handle does not show a value that has expired
+at the time of the call, and removes it. So if one call of a key has found a value expired, no later
+call sees it, even one at an earlier event time.
 
-A value that is changed in place keeps its stamp; to renew it, it is assigned again.
+A value that is changed in place keeps its stamp. To renew the stamp, assign the value again.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ExpiringValueHandle:
         store.dirty.add(key)
 
     def clear(self) -> None:
-        """Forgets the key's value: it is the default again."""
+        """Forget the key's value: reading it returns the default again."""
         self._store.remove(self._scope.key)
 
     def __repr__(self) -> str:
@@ -76,7 +76,7 @@ class ExpiringValueHandle:
 
 
 class ExpiringListHandle:
-    """Each element has a stamp of its own."""
+    """Handle of a list in which each element has its own stamp."""
 
     __slots__ = ("_expiry", "_fit", "_fixed", "_scope", "_store")
 
@@ -101,16 +101,17 @@ class ExpiringListHandle:
             self.append(value)
 
     def replace(self, values: Iterable[Any]) -> None:
-        """The list is now `values`; none clears it."""
+        """Replace the list by `values`. No values clear it."""
         now_ms, fit = self._expiry.now_ms(), self._fit
         self._store.replace(self._scope.key, [(now_ms, fit(value)) for value in values])
 
     def clear(self) -> None:
-        """Forgets the key's list: it is empty again."""
+        """Forget the key's list, which is then empty."""
         self._store.replace(self._scope.key, [])
 
     def _living(self, *, used: bool) -> list[Any]:
-        """The pairs that are not gone. `used`: their values may be changed in place."""
+        """Return the pairs that have not expired. If `used`, the caller may change their values in
+        place."""
         key, store, expiry = self._scope.key, self._store, self._expiry
         found = store.read(key, _NO_ITEMS)
         if not found:
@@ -137,7 +138,7 @@ class ExpiringListHandle:
 
 
 class ExpiringMapHandle:
-    """Each entry has a stamp of its own."""
+    """Handle of a map in which each entry has its own stamp."""
 
     __slots__ = ("_expiry", "_fit_item", "_fit_value", "_fixed", "_scope", "_store")
 
@@ -150,7 +151,7 @@ class ExpiringMapHandle:
         self._expiry = expiry
 
     def _look(self, item: Any) -> Any:
-        """The value of an item, or ABSENT. It may be changed in place."""
+        """Return the value of an item, or ABSENT. The caller may change it in place."""
         key, store, expiry = self._scope.key, self._store, self._expiry
         pair = store.values.get(key, _NO_ENTRIES).get(item, MISSING)
         if pair is MISSING:
@@ -195,11 +196,11 @@ class ExpiringMapHandle:
         self._store.remove(self._scope.key, item)
 
     def clear(self) -> None:
-        """Forgets the key's entries."""
+        """Forget the key's entries."""
         self._store.clear(self._scope.key)
 
     def _living(self) -> dict[Any, Any]:
-        """The entries that are not gone. Their values may be changed in place."""
+        """Return the entries that have not expired. The caller may change their values in place."""
         items = list(self._store.read(self._scope.key, _NO_ENTRIES))
         found = {item: self._look(item) for item in items}
         return {item: value for item, value in found.items() if value is not ABSENT}

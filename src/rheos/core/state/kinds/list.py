@@ -1,4 +1,4 @@
-"""ListState: a list per key. Appending reads nothing."""
+"""ListState: a list per key. Appending does not read the list."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: list[Any] = []
 
 
 class ListHandle:
-    """Elements that may be changed in place are taken for changed when they are read."""
+    """Handle of a list. If elements may be changed in place, reading them marks the list as changed."""
 
     __slots__ = ("_appended", "_cls", "_fit", "_fixed", "_read", "_scope", "_store", "_values")
 
@@ -48,12 +48,12 @@ class ListHandle:
             self.append(value)
 
     def replace(self, values: Iterable[Any]) -> None:
-        """The list is now `values`; none clears it."""
+        """Replace the list by `values`. No values clear it."""
         fit = self._fit
         self._store.replace(self._scope.key, [fit(value) for value in values])
 
     def clear(self) -> None:
-        """Forgets the key's list: it is empty again."""
+        """Forget the key's list, which is then empty."""
         self._store.replace(self._scope.key, [])
 
     def __iter__(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""MapState: a dict per key, of which each entry is read and written by itself."""
+"""MapState: a dict per key, with entries that are read and written one by one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING: dict[Any, Any] = {}
 
 
 class MapHandle:
-    """Values that may be changed in place are taken for changed when they are read."""
+    """Handle of a map. If values may be changed in place, reading them marks them as changed."""
 
     __slots__ = (
         "_changed",
@@ -46,8 +46,8 @@ class MapHandle:
         self._fixed = store.value.immutable
         self._scope = scope
 
-    # One look into the map of the key, in the three ways there are of asking: each is written out, as
-    # what they have in common would cost a call for every access.
+    # The three ways to look up an item repeat the same code, because a shared function would cost a
+    # call for every access.
 
     def __getitem__(self, item: Any) -> Any:
         key = self._scope.key
@@ -94,11 +94,11 @@ class MapHandle:
         self._store.remove(self._scope.key, item)
 
     def clear(self) -> None:
-        """Forgets the key's entries."""
+        """Forget the key's entries."""
         self._store.clear(self._scope.key)
 
     def _all(self) -> dict[Any, Any]:
-        """The entries, whose values will be used."""
+        """Return all entries, and mark them as changed if their values may be changed in place."""
         key = self._scope.key
         found = self._read(key, _NOTHING)
         if found and not self._fixed:

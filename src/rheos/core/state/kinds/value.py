@@ -1,8 +1,9 @@
 """ValueState: one value per key.
 
-The handle is on the path of every record, so it is as short as possible. It does not check whether
-there is a key: the placeholder for a missing key cannot be looked up (`scope.NoKey`). A mutable value
-that was read is treated as changed."""
+Every record uses the handle, so it is as short as possible. It does not check whether a key exists: the
+placeholder for a missing key cannot be looked up (`scope.NoKey`). A mutable value that was read is
+treated as changed.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ class ValueHandle:
         self._dirty.add(key)
 
     def clear(self) -> None:
-        """Forgets the key's value: it is the default again."""
+        """Forget the key's value: reading it returns the default again."""
         self._remove(self._scope.key)
 
     def __repr__(self) -> str:
@@ -98,7 +99,8 @@ class MutableValueHandle(ValueHandle):
 def value_handle(
     declared: Any, stores: KeyedStateBackend, expiry: Expiry | None, default: Any = None
 ) -> ValueHandle | ExpiringValueHandle:
-    """Return the handle of one value per key, of the declared type. Raises SchemaError."""
+    """Return the handle of one value per key, of the declared type. Raise SchemaError if the type
+    cannot be stored."""
     store = stores.values(declared.name, declared.type, expiry)
     if expiry is not None:
         return ExpiringValueHandle(store, stores.scope, expiry, default)

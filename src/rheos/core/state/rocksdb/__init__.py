@@ -1,13 +1,13 @@
-"""Keyed state on the worker's local disk, in RocksDB: larger than memory, snapshots by shared files.
+"""Keyed state on the worker's local disk, in RocksDB: larger than memory, with snapshots as shared
+files.
 
-database.py   the database: options, reads, scans, batches, its files, its errors
-layout.py     what a database key is made of; which states there are
-cache.py      what is in memory of a state, and when it is written and dropped
-tables.py     values, lists and maps
-handles.py    what the user's function gets
-timers.py     timers by time, of which only the next are in memory
-files.py      a snapshot's files, and a database out of those of old subtasks
-rows.py       the canonical rows, which every backend reads
-packed_entries.py  rows of columns as entries: those of running aggregates
-backend.py    all of it behind the contract of keyed state
+    database.py        the database: options, reads, scans, batches, files, errors
+    layout.py          the parts of a database key, and the catalogue of states
+    cache.py           the part of a state in memory, and when it is written and evicted
+    value_tables.py    values, lists and maps
+    timers.py          timers by time; only the next ones are in memory
+    files.py           a snapshot as files, and a database restored from those of earlier subtasks
+    rows.py            the canonical rows, which every backend reads
+    packed_entries.py  rows of columns as entries, for running aggregates
+    backend.py         the implementation of the contract of keyed state
 """

@@ -38,16 +38,17 @@ _PLACE_BYTES = 200
 """Approximate memory in bytes for the place of a key."""
 _CHANGED_TIMER_BYTES = 250
 _VIEW_BYTES = 4 * MIB
-"""Memory for reading what a savepoint writes."""
+"""Memory in bytes for reading the rows that a savepoint writes."""
 
 T = TypeVar("T", bound=CachedTable[Any])
 
 
 class RocksDbBackend(KeyedStateBackend):
-    """Half of the memory is for decoded values, the other for the database's buffers and blocks.
+    """Keyed state in a RocksDB database. Half of the memory is for decoded values, the other half for
+    the database's buffers and blocks.
 
-    `folder` is of this subtask of this operator alone, and gone with it; `writer` is what no other
-    subtask of the job's life is called, such as "<attempt>-<subtask>".
+    `folder` belongs to this subtask of this operator alone, and is deleted with it. `writer` is a name
+    that no other subtask has during the job, such as "<attempt>-<subtask>".
     """
 
     def __init__(
@@ -76,7 +77,7 @@ class RocksDbBackend(KeyedStateBackend):
         self._catalogue = DatabaseCatalogue()
         self._database: Database | None = None
 
-    # --- what operators use -----------------------------------------------------------------------
+    # --- methods that operators call --------------------------------------------------------------
 
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> RocksValueTable:
         return self._keep(RocksValueTable(name, declared, self._places, expiry))
@@ -118,7 +119,7 @@ class RocksDbBackend(KeyedStateBackend):
         return self._database
 
     def _flush(self) -> None:
-        """Writes all changes to the database; they stay in memory, too."""
+        """Write all changes to the database. They remain in memory, too."""
         batch = self.database.batch()
         for table in self._tables.values():
             table.flush(batch)
@@ -171,7 +172,7 @@ class RocksDbBackend(KeyedStateBackend):
         return lambda data: stamp_of(data) > gone_ms
 
     def force_full(self) -> None:
-        """Nothing to do: every snapshot is the whole set of files."""
+        """Do nothing: every snapshot is the whole set of files."""
 
     # --- restoring --------------------------------------------------------------------------------
 
@@ -230,7 +231,8 @@ class _View:
     def tables(
         self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
     ) -> Iterator[pa.Table]:
-        """Read with a database of its own, concurrently with other readers, in any thread."""
+        """Yield the rows of a state. They are read from a separate database, concurrently with other
+        readers, in any thread."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
             yield from rows.tables(database, id, form, self._groups, living)
@@ -240,8 +242,8 @@ class _View:
 
 @contextmanager
 def tables_of_files(files: RestoredState, folder: str) -> Iterator[Mapping[str, Iterable[pa.Table]]]:
-    """The canonical rows of a snapshot of files, for another backend. The files are below the folder
-    until they are read."""
+    """Yield the canonical rows of a snapshot that was stored as files, for another backend. While they
+    are read, the files are in `folder`."""
     place = str(Path(folder, "restored"))
     try:
         database, _ = open_sets(files.files, place, _VIEW_BYTES)

@@ -1,9 +1,9 @@
-"""What is in memory of a state, and when it is written to the database and dropped.
+"""The part of a state that is in memory, and when it is written to the database and evicted.
 
-There are two generations. What is used enters the young one, from the old one or from the database.
-When the young one has grown to its share of the memory, all changes are written, and it becomes the old
-one, whose entries are dropped: what was not used for a whole generation is only on disk then. This
-happens between calls of user code alone (`settle`), never under its hands.
+The cache has two generations. An entry that is used enters the young one, from the old one or from the
+database. When the young one has reached its share of the memory, all changes are written, and it
+becomes the old one, whose entries are dropped. Entries that were not used for a whole generation are
+then only on disk. This happens only between calls of user code (`settle`), never during one.
 """
 
 from __future__ import annotations
@@ -23,19 +23,20 @@ from rheos.core.state.stamps import stamp_of
 E = TypeVar("E")
 
 ENTRY_BYTES = 200
-"""About what an entry takes beside what is in it: the key, and its places in dicts and sets."""
+"""Approximate memory in bytes of an entry in addition to its contents: the key, and its places in dicts
+and sets."""
 _ITEM_BYTES = 60
-"""About what an item takes beside its contents."""
+"""Approximate memory in bytes of an item in addition to its contents."""
 _PAIR_BYTES = 100
-"""About what a stamp takes beside its value."""
+"""Approximate memory in bytes of a stamp in addition to its value."""
 _FLAT = (int, float, bool, str, bytes)
 _EXPANSION = 6
-"""How much larger a value with others in it is as Python objects than encoded, about."""
+"""Approximate ratio of the memory of nested Python values to their encoded size."""
 _REMEMBERED = 8192
 
 
 class SegmentPlaces:
-    """Gives segments of lists their places, each behind all before it."""
+    """Assigns places to segments of lists, each after all previous ones."""
 
     def __init__(self, next_place: int = 0) -> None:
         self.next = next_place
@@ -46,15 +47,15 @@ class SegmentPlaces:
 
 
 class CachedTable(ABC, Generic[E]):
-    """One declared state. `E` is what is in memory for a key. With an expiry, each value, element or
-    item is a pair of its stamp and its value."""
+    """One declared state. `E` is the type of a key's entry in memory. With an expiry, each value,
+    element or item is a pair of its stamp and its value."""
 
     form: EntryForm
     stamp_of = staticmethod(stamp_of)
-    """The latest stamp in a stored value, where it expires."""
+    """Function that returns the latest stamp in a stored value, if it expires."""
 
     def __init__(self, name: str, codec: ValueCodec, places: Places, expiry: Expiry | None) -> None:
-        """`codec` is that of the items."""
+        """Create the table. `codec` is that of the items."""
         self.name = name
         self.expiry = expiry
         self._expansion = 1 if codec.cls in _FLAT else _EXPANSION
@@ -71,16 +72,16 @@ class CachedTable(ABC, Generic[E]):
         self._items = 1
 
     def attach(self, database: Database, id: int) -> None:
-        """The database is open, and the state is this one of it."""
+        """Set the opened database, and the id of the state in it."""
         self.database = database
         self.prefix = range_start(id)[:2]
 
     def stored_at(self, key: Key) -> bytes:
-        """Where the entries of the key begin."""
+        """Return the prefix of the key's entries in the database."""
         return self.prefix + self._places.of(key)
 
     def note_size(self, encoded_bytes: int, items: int = 1) -> None:
-        """Items of this size were read or written: so large are they, about."""
+        """Note the encoded size of items that were read or written, to estimate the size of others."""
         if self._items > _REMEMBERED:
             self._bytes //= 2
             self._items //= 2
@@ -89,26 +90,28 @@ class CachedTable(ABC, Generic[E]):
 
     @property
     def item_bytes(self) -> int:
-        """About what an item takes in memory."""
+        """Return the approximate memory of an item, in bytes."""
         return self._beside + self._expansion * self._bytes // self._items
 
     def weight(self) -> int:
-        """About what the young generation takes in memory."""
+        """Return the approximate memory of the young generation, in bytes."""
         return len(self.young) * ENTRY_BYTES + self.added * self.item_bytes
 
     @abstractmethod
     def flush(self, batch: Batch) -> None:
-        """Puts all changes into the batch; from now on, nothing has changed."""
+        """Put all changes into the batch, and mark the state as unchanged."""
 
-    # --- what expires -----------------------------------------------------------------------------
+    # --- expiry -----------------------------------------------------------------------------------
 
     def entries(self) -> int:
-        """How many entries the database has, of all its states: of one it does not know."""
+        """Return the number of entries of all states in the database, because it does not count those
+        of one."""
         return self.database.entries()
 
     def sweep(self) -> Iterator[None]:
-        """See `expiry.ExpiringStore`. What is stored is looked at where it lies, and does not push out
-        of memory what is used. What came since the last flush is left to the next sweep."""
+        """Remove expired entries; see `expiry.ExpiringStore`. Stored entries are examined without
+        loading them into the cache, so no used entry is evicted. Entries since the last flush are left
+        to the next sweep."""
         stop = range_start(int.from_bytes(self.prefix, "big") + 1)
         place = self.prefix
         assert self.expiry is not None
@@ -124,14 +127,15 @@ class CachedTable(ABC, Generic[E]):
 
     @abstractmethod
     def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
-        """Removes the stored entries of these places, whose stamps are not after `gone_ms`. Of a young
-        key what is in memory decides, as it may be newer; what is old is as it is stored."""
+        """Remove the stored entries of these places whose stamps are at or before `gone_ms`. For a key
+        in the young generation the entry in memory decides, because it may be newer. An entry in the
+        old generation equals the stored one."""
 
     # --- generations ------------------------------------------------------------------------------
 
     def rotate(self, most_items: int) -> None:
-        """Makes the young generation the old one. Nothing has changed since the flush. Of an entry
-        with more than `most_items` nothing is kept, however often it is used."""
+        """Make the young generation the old one. No change may be pending after the flush. An entry
+        with more than `most_items` items is dropped, however often it is used."""
         self.old = self.young.copy()
         self.young.clear()
         self.added = 0

@@ -1,7 +1,7 @@
 """One RocksDB database in a local folder: reads, scans, batches of writes, hard-linked checkpoints.
 
-There is no write-ahead log: what a checkpoint of the job does not hold is replayed, not recovered. A
-database belongs to one subtask and goes with it.
+It has no write-ahead log: changes after the job's last checkpoint are replayed, not recovered. A
+database belongs to one subtask and is deleted with it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _MAX_MANIFEST_BYTES = MIB
 
 
 class Database:
-    """Its keys and values are bytes. Every failure is a StateError that names the folder."""
+    """A database whose keys and values are bytes. Every failure is a StateError that names the
+    folder."""
 
     def __init__(self, folder: str, memory_bytes: int = 8 * MIB, *, read_only: bool = False) -> None:
         try:
@@ -45,7 +46,7 @@ class Database:
         self.folder = folder
         self._rocks = rocksdict
         self._write_options = rocksdict.WriteOptions()
-        # The stubs have it as a method; it is a property.
+        # The stubs declare it as a method; it is a property.
         self._write_options.disable_wal = True  # type: ignore[method-assign,assignment]
         access = (
             rocksdict.AccessType.read_only(False) if read_only else rocksdict.AccessType.read_write()
@@ -66,7 +67,7 @@ class Database:
         return value
 
     def get_all(self, keys: list[bytes]) -> list[bytes | None]:
-        """The values of several keys, the faster when these are sorted."""
+        """Return the values of several keys. It is faster if the keys are sorted."""
         try:
             values: Any = self._get(cast("Any", keys))
         except Exception as error:
@@ -85,7 +86,7 @@ class Database:
             self._fail(error)
 
     def scan(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries from `start` on and before `stop`, in the order of the keys."""
+        """Yield the entries from `start` to before `stop`, in the order of the keys."""
         try:
             for key, value in self._db.items(from_key=start):
                 assert isinstance(key, bytes)
@@ -96,7 +97,7 @@ class Database:
             self._fail(error)
 
     def scan_prefix(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The entries whose keys begin so."""
+        """Yield the entries whose keys have this prefix."""
         try:
             for key, value in self._db.items(from_key=prefix):
                 assert isinstance(key, bytes)
@@ -107,7 +108,7 @@ class Database:
             self._fail(error)
 
     def scan_prefix_backwards(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """The same, the last first."""
+        """Yield the entries whose keys have this prefix, the last first."""
         behind = prefix.rstrip(b"\xff")
         above = behind[:-1] + bytes([behind[-1] + 1]) if behind else None
         try:
@@ -122,7 +123,7 @@ class Database:
             self._fail(error)
 
     def entries(self) -> int:
-        """About how many there are."""
+        """Return the approximate number of entries."""
         return int(self._db.property_int_value("rocksdb.estimate-num-keys") or 0)
 
     def delete_range(self, start: bytes, stop: bytes) -> None:
@@ -132,7 +133,7 @@ class Database:
             self._fail(error)
 
     def checkpoint(self, folder: str) -> list[str]:
-        """Writes what is in memory, and links all that makes up the database into a new folder.
+        """Write all changes to disk, and link the files of the database into a new folder.
 
         Returns the names of the files that are needed to open it again.
         """
@@ -145,7 +146,7 @@ class Database:
         return sorted(name for name in names if name.endswith(TABLE_FILE) or is_manifest(name))
 
     def close(self) -> None:
-        """Fails where the disk does, without a word: nothing of the database is used any more."""
+        """Close the database, and ignore errors of the disk, because it is not used any more."""
         with contextlib.suppress(Exception):
             self._db.close()
 
@@ -158,7 +159,7 @@ def is_manifest(name: str) -> bool:
 
 
 def make_current(folder: str, manifest: str) -> None:
-    """Completes a folder of files that `Database.checkpoint` has named."""
+    """Complete a folder of the files that `Database.checkpoint` named."""
     Path(folder, _CURRENT).write_text(f"{manifest}\n")
 
 
@@ -191,8 +192,8 @@ def _options(memory_bytes: int) -> Options:
     tables.set_format_version(5)
     options.set_block_based_table_factory(tables)
     options.set_compression_type(rocks.DBCompressionType.lz4())
-    # Runs are merged with such of their own size: what is merged is written to the next checkpoint
-    # again, and so large runs are to be merged rarely.
+    # Runs are merged with runs of their own size. The next checkpoint has to store a merged run again,
+    # so large runs should be merged rarely.
     options.set_compaction_style(rocks.DBCompactionStyle.universal())
     universal = rocks.UniversalCompactOptions()
     universal.max_size_amplification_percent = 100

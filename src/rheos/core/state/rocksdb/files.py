@@ -1,8 +1,9 @@
-"""A snapshot as a set of files, and a database made out of the sets of old subtasks.
+"""A snapshot as a set of files, and a database restored from the sets of earlier subtasks.
 
 A set consists of the table files, which never change, and the manifest, which lists them. RocksDB
-numbers its files, and continues counting after a restore. So that a name always means the same content
-over the life of a job, it begins with the attempt and the subtask that wrote the file (CP20)."""
+numbers its files, and continues counting after a restore. A name must always mean the same content over
+the life of a job. So it begins with the attempt and the subtask that wrote the file (CP20).
+"""
 
 from __future__ import annotations
 
@@ -17,13 +18,13 @@ from rheos.core.state.rocksdb.database import Database, failure, is_manifest, ma
 from rheos.core.state.rocksdb.layout import DatabaseCatalogue, range_start
 
 FILES = "rocksdb files"
-"""The state that the files are those of. No declaration can have this name."""
+"""Name of the state to which the files belong. No declaration can have this name."""
 
 _COPIED_BYTES = 4 * 1024 * 1024
 
 
 class FileSets:
-    """Makes the snapshots of one database, below a folder of its own."""
+    """Creates the snapshots of one database, below a folder of its own."""
 
     def __init__(self, folder: str, writer: str) -> None:
         self._folder = folder
@@ -37,7 +38,7 @@ class FileSets:
         self._names = names
 
     def take(self, database: Database) -> tuple[str, list[str]]:
-        """A new folder with the database as it is, and the files in it."""
+        """Return a new folder with the current database, and the files in it."""
         self._taken += 1
         folder = str(Path(self._folder, f"snapshot-{self._taken}"))
         return folder, database.checkpoint(folder)
@@ -51,7 +52,7 @@ class FileSets:
 
     def _global(self, name: str) -> str:
         if is_manifest(name):
-            # It grows: in every snapshot it is another file.
+            # It grows, so it is a different file in every snapshot.
             return f"{self._writer}-{self._taken}.{name}"
         return self._names.get(name) or f"{self._writer}-{name}"
 
@@ -67,7 +68,7 @@ def fetch(restored: RestoredFiles, folder: str) -> dict[str, str]:
     """Write the files of a set into a new folder, ready to be opened, and return the names of its
     tables.
 
-    Raises UnrestorableError if the set is not a valid one, and StateError if the disk fails.
+    Raise UnrestorableError if the set is invalid, and StateError if the disk fails.
     """
     names: dict[str, str] = {}
     manifest = None
@@ -94,7 +95,8 @@ def open_sets(
 ) -> tuple[Database, dict[str, str]]:
     """Return a database with the wanted key groups of the sets, and the names of its tables.
 
-    The set with the most of them is opened in place, without the groups of others. The rest is copied.
+    The set with the most of these groups is opened in place, without its other groups. The rest is
+    copied.
     """
     largest = max(sets, key=lambda files: len(files.groups), default=None)
     path = str(Path(folder, "db"))

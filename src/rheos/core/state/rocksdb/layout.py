@@ -57,7 +57,7 @@ def join(form: EntryForm, key: bytes, namespace: bytes) -> bytes:
 
 
 def split(form: EntryForm, rest: bytes) -> tuple[bytes, bytes]:
-    """The key and the namespace."""
+    """Return the key and the namespace."""
     match form:
         case EntryForm.VALUE:
             return rest, b""
@@ -71,7 +71,8 @@ def split(form: EntryForm, rest: bytes) -> tuple[bytes, bytes]:
 
 
 def _flipped(time: bytes) -> bytes:
-    """Signed to unsigned in the same order, and back."""
+    """Return the time with its sign flipped, which converts signed to unsigned in the same order, and
+    back."""
     return bytes((time[0] ^ 0x80,)) + time[1:]
 
 
@@ -162,5 +163,5 @@ class Places:
         return self._codec.decode(encoded)
 
     def note(self, key: Key, place: bytes) -> None:
-        """The place of a key is known from elsewhere."""
+        """Record the place of a key, if the caller knows it."""
         self._known[key] = place

@@ -1,8 +1,8 @@
-"""Rows of columns as entries of the database: an entry for each key, packed.
+"""Rows of columns as entries of the database: one packed entry for each key.
 
 The place of an entry is the state, the key group and the packed key (`state.packing`); its value is the
-packed columns that are no keys. The names and types of the columns are stored, too. So the state of
-another program can be read, row by row, and written anew.
+packed columns outside the key. The names and types of the columns are stored, too. So the state of
+another program can be read row by row, and written in a new form.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ _COLUMNS = range_start(0) + b"columns "
 """Prefix of the entry, by the name of a state, that holds the schema of its columns."""
 
 _PREFIX_BYTES = 4
-"""Length of state and key group."""
+"""Length in bytes of state and key group."""
 
 PIECE_ROWS = 1 << 16
 """Number of rows that are read or written at once."""
 
 
 class PackedEntries:
-    """The entries of one state. A column that does not decide the key group is the last of a key, as
-    bytes in the order of its values."""
+    """The entries of one state. If a key column does not decide the key group, it is the last one,
+    stored as bytes in the order of its values."""
 
     def __init__(self, state: int, columns: pa.Schema, deciding: int) -> None:
         """Describe the entries of a state.
 
         Args:
-            state: id of the state in the database.
-            columns: columns of the rows; the names of keys begin with `KEY`.
-            deciding: number of key columns that decide the key group, which are the first ones.
+            state: Id of the state in the database.
+            columns: Columns of the rows; the names of key columns begin with `KEY`.
+            deciding: Number of leading key columns that decide the key group.
         """
         self.columns = columns
         self._state = state
@@ -58,7 +58,7 @@ class PackedEntries:
 
     @classmethod
     def stored(cls, database: Database, name: str, deciding: int) -> PackedEntries | None:
-        """Return the entries that a database has of a state; `None` if it has none."""
+        """Return the entries of a state in a database; `None` if it has none."""
         data = database.get(_COLUMNS + name.encode())
         if data is None:
             return None
@@ -79,8 +79,8 @@ class PackedEntries:
         return cls(state, columns, deciding)
 
     def places(self, keys: Sequence[pa.Array], max_parallelism: int) -> pa.Array:
-        """Return the places of keys. Without the column that does not decide the key group, they are
-        the beginnings of the places of all its values."""
+        """Return the places of keys. Without the last column, which does not decide the key group, they
+        are prefixes of the places of all its values."""
         groups = groups_of_columns(keys[: self._deciding], max_parallelism)
         prefix = np.zeros((len(groups), _PREFIX_BYTES), dtype=np.uint8)
         prefix[:, :2] = np.frombuffer(range_start(self._state)[:2], dtype=np.uint8)
@@ -104,7 +104,7 @@ class PackedEntries:
         return dict(zip(self._names[1], self._parts.unpack(values), strict=True))
 
     def write(self, database: Database, columns: Mapping[str, pa.Array], max_parallelism: int) -> None:
-        """Write rows, in place of those that their keys had."""
+        """Write rows, replacing those of the same keys."""
         keys = [columns[name] for name in self._names[0]]
         if not len(keys[0]):
             return
@@ -128,8 +128,8 @@ class PackedEntries:
         database.write(batch)
 
     def tables(self, database: Database, groups: range) -> Iterator[pa.Table]:
-        """Yield the rows of key groups as a snapshot holds them, in pieces, and one at least. The
-        database has them by key group."""
+        """Yield the rows of key groups as a snapshot stores them, in pieces, and at least one. The
+        database has them sorted by key group."""
         start, stop = range_start(self._state, groups.start), range_start(self._state, groups.stop)
         places: list[bytes] = []
         values: list[bytes] = []
@@ -150,7 +150,7 @@ class PackedEntries:
 
 
 def _canonical(key: pa.Array) -> pa.Array:
-    """Return keys with the same bits for those that are equal."""
+    """Return keys in a form in which equal keys have the same bits."""
     if not pa.types.is_floating(key.type):
         return key
     numbers = key.to_numpy() + 0.0

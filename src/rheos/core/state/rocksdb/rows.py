@@ -1,6 +1,7 @@
-"""The canonical rows (`state/parts.py`) of a database, read in pieces, and rows put into one.
+"""The canonical rows (`state/parts.py`) of a database, read in bounded pieces, and rows loaded into
+one.
 
-Pieces are bounded, so that a state is never whole in memory, however large it is.
+Because pieces are bounded, a state of any size is never in memory as a whole.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ _BATCH_ROWS = 16 * 1024
 
 
 class _Piece:
-    """Rows until they are a table."""
+    """Rows that are collected for a table."""
 
     def __init__(self) -> None:
         self.groups: list[int] = []
@@ -58,7 +59,7 @@ def tables(
     living: Callable[[bytes], bool] | None = None,
 ) -> Iterator[pa.Table]:
     """Yield the rows of a state, sorted by (key_group, key, namespace), in at least one table. `living`
-    tests whether a value is to be included."""
+    returns whether a value is to be included."""
     piece = _Piece()
     for group in groups:
         for key, namespace, value in _rows(database, id, form, group):
@@ -87,7 +88,8 @@ def load(
     restored: Iterable[pa.Table],
     see: Callable[[bytes], None] | None = None,
 ) -> None:
-    """Takes restored tables in, in the order in which they apply. `see` is shown each namespace."""
+    """Load restored tables, which are in the order in which they apply. `see` is called with each
+    namespace."""
     prefix = range_start(id)[:2]
     for table in restored:
         for rows in table.to_batches(_BATCH_ROWS):

@@ -3,7 +3,8 @@
 All timers are in the database, or among the changes to be written to it next. In addition, memory has
 all timers up to a *horizon*: the heap from which they fire. When the heap is empty, the horizon
 advances, and the next timers of every key group are read. When the heap is too large, the horizon moves
-back."""
+back.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +18,15 @@ from rheos.core.state.rocksdb.layout import EntryForm, Places, join, range_start
 from rheos.core.state.timers import NAMESPACE, Timer, TimerQueue, fired_of, stored_value
 
 _IN_MEMORY = 16_384
-"""Up to twice as many timers are in memory."""
+"""Number of timers in memory; up to twice as many are permitted."""
 
 _EVERYTHING = (1 << 70, b"")
 _NOTHING = (-(1 << 70), b"")
 
 
 class DiskTimerQueue(TimerQueue):
-    """`flush_all` writes what is in memory of all states: the queue reads its own changes back."""
+    """The timers of one kind. `flush_all` writes the changes of all states, because the queue reads its
+    own changes back."""
 
     def __init__(
         self,
@@ -49,12 +51,12 @@ class DiskTimerQueue(TimerQueue):
         """Changes to be written: whether each timer exists."""
 
     def attach(self, database: Database, id: int) -> None:
-        """The database is open, and the timers are this state of it."""
+        """Set the opened database, and the id of the timers' state in it."""
         self._database = database
         self._state = id
 
     def read(self) -> None:
-        """The database may have timers already: the next of them are read."""
+        """Read the next timers, because the database may have some already."""
         self._horizon = _NOTHING
         self._refill()
 
@@ -122,7 +124,7 @@ class DiskTimerQueue(TimerQueue):
             stored = islice(self._stored(group, self._horizon), each + 1)
             for count, (place, value) in enumerate(stored):
                 if count == each:
-                    # There are more than were read: further on nothing is known.
+                    # More timers exist than were read: nothing is known about later times.
                     assert last is not None
                     horizon = min(horizon, last)
                     break
@@ -132,7 +134,7 @@ class DiskTimerQueue(TimerQueue):
                 found.append((*last, decode(encoded)))
                 note(found[-1][2], place[2:4] + encoded)
         self._horizon = horizon
-        # In place: who fires timers holds on to it.
+        # In place, because the code that fires timers keeps a reference to the list.
         self.heap[:] = sorted(timer for timer in found if timer[:2] <= horizon)
         self._live.update((timestamp_ms, key) for timestamp_ms, _, key in self.heap)
 
@@ -140,7 +142,7 @@ class DiskTimerQueue(TimerQueue):
         return range_start(self._state, group) + self.mark
 
     def _stored(self, group: int, after: tuple[int, bytes] = _NOTHING) -> Iterator[tuple[bytes, bytes]]:
-        """Yield where the timers of a group after this one are stored, in their order, with values."""
+        """Yield the places of a group's timers after this one, in order, with their values."""
         prefix = self._start(group)
         start = prefix
         if after is not _NOTHING:
@@ -157,14 +159,14 @@ class DiskTimerQueue(TimerQueue):
         return len(self._changes)
 
     def note_overdue(self) -> None:
-        """Writes overdue timers again before a snapshot, with the watermark up to which they fired.
+        """Write overdue timers again before a snapshot, with the watermark up to which they fired.
         Timers that were written within a batch do not have it yet."""
         if self.heap and self.heap[0][0] <= self.fired_ms:
             overdue = ((at, key) for at, _, key in self.heap if at <= self.fired_ms)
             self._changes |= {timer: True for timer in overdue if timer in self._live}
 
     def flush(self, batch: Batch) -> None:
-        """Puts all changes into the batch; from now on, nothing has changed."""
+        """Put all changes into the batch, and mark the timers as unchanged."""
         prefix = range_start(self._state)[:2]
         starts = self._places.of_all(key for _, key in self._changes)
         for (timer, stands), start in zip(self._changes.items(), starts, strict=True):
@@ -177,8 +179,8 @@ class DiskTimerQueue(TimerQueue):
         self._changes.clear()
 
     def settle(self) -> None:
-        """Keeps to the bound of what is in memory. Called between calls of user code, with nothing
-        left to write."""
+        """Reduce the timers in memory to their limit. Called between calls of user code, without
+        pending changes."""
         if len(self.heap) <= 2 * self._most:
             return
         live = sorted({timer for timer in self.heap if (timer[0], timer[2]) in self._live})

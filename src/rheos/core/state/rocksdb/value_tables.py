@@ -1,7 +1,7 @@
-"""Values, lists and maps: what is in memory for a key, and how it is read and written.
+"""Values, lists and maps on disk: the entry of a key in memory, and how it is read and written.
 
-All is written without reading it first where that can be: a value is put, an element of a list goes
-into a segment behind those that are stored, an entry of a map is put by itself.
+Writes avoid reads where possible: a value is put, list elements become a segment after the stored ones,
+and a map entry is put by itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MANY_SEGMENTS = 16
 
 
 class RocksValueTable(CachedTable[Any]):
-    """A value, or ABSENT."""
+    """One value per key. An entry is the value, or ABSENT."""
 
     form = EntryForm.VALUE
     in_memory = False
@@ -102,7 +102,7 @@ class _ItemsTable(CachedTable[E]):
 
     @abstractmethod
     def enter(self, key: Key) -> E:
-        """Return the entry of a key that is not among the young ones, and add it there."""
+        """Return the entry of a key that is not in the young generation, and add it there."""
 
     def _entry(self, key: Key) -> E:
         entry = self.young.get(key)
@@ -123,7 +123,7 @@ class _ItemsTable(CachedTable[E]):
 
 
 class ListEntry(list[Any]):
-    """A list where it is whole, or else its end: the elements that are not stored yet."""
+    """A list of a key. It is the whole list, or its end: the elements that are not stored yet."""
 
     __slots__ = ("counted", "rewritten", "segments", "stored", "whole")
 
@@ -140,7 +140,7 @@ class ListEntry(list[Any]):
 
 
 class RocksListTable(_ItemsTable[ListEntry]):
-    """A list in segments of what was appended between two writes."""
+    """A list per key, in segments: each has the elements that were appended between two writes."""
 
     form = EntryForm.LIST
     stamp_of = staticmethod(latest_stamp_of)
@@ -245,7 +245,7 @@ class RocksListTable(_ItemsTable[ListEntry]):
                 entry.counted = 0
 
     def _delete(self, batch: Batch, key: Key, entry: ListEntry) -> None:
-        """Whatever is stored of the key."""
+        """Delete all stored segments of the key."""
         if entry.segments is None:
             stored = [place for place, _ in self.database.scan_prefix(self.stored_at(key))]
         else:
@@ -255,7 +255,8 @@ class RocksListTable(_ItemsTable[ListEntry]):
         entry.segments, entry.stored, entry.rewritten = [], 0, False
 
     def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
-        """Segments of which something still lives stay until their list is read."""
+        """Remove segments whose elements have all expired. A segment with living elements remains until
+        its list is read."""
         for place in places:
             key = self._places.key_of(split(self.form, place[4:])[0])
             entry = self.young.get(key)
@@ -269,7 +270,7 @@ class RocksListTable(_ItemsTable[ListEntry]):
 
 
 class MapEntry(dict[Any, Any]):
-    """What is known of a map: by item, its value, or ABSENT. A whole one has no ABSENT."""
+    """The known part of a map: by item, its value, or ABSENT. A complete one has no ABSENT."""
 
     __slots__ = ("changed", "cleared", "whole")
 
@@ -283,7 +284,7 @@ class MapEntry(dict[Any, Any]):
 
 
 class RocksMapTable(_ItemsTable[MapEntry]):
-    """A dict by single entries."""
+    """A dict per key, stored as single entries."""
 
     form = EntryForm.MAP
     in_memory = False
@@ -318,7 +319,7 @@ class RocksMapTable(_ItemsTable[MapEntry]):
         try:
             [namespace] = self.item.encode([self.item.fit(item)], [key])
         except StateAccessError:
-            # It is not of the declared type: so it is not there.
+            # It is not of the declared type, so the map does not have it.
             return ABSENT
         place = self._places.of(key)
         data = self.database.get(self.prefix + place[:2] + join(self.form, place[2:], namespace))

@@ -26,8 +26,7 @@ class Contents(ABC):
     @abstractmethod
     def elements(self) -> list[Element]:
         """Return the elements that a result is computed from; the list may be empty. An accumulator is
-        one element.
-        """
+        one element."""
 
     @abstractmethod
     def replace(self, elements: Sequence[Element]) -> None:

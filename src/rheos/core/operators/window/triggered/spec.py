@@ -69,8 +69,7 @@ from rheos.core.state.timers import TIMERS
 @dataclass(frozen=True)
 class TriggeredWindowSpec(OperatorSpec):
     """A window with a trigger, over built-in aggregates, a combined value, or the records. If there is
-    a function, it receives the combined value or the records.
-    """
+    a function, it receives the combined value or the records."""
 
     kind: ClassVar[str] = "triggered_window"
 
