@@ -158,8 +158,7 @@ class ColumnHandle:
         return f"<state {self._column.name!r}, an array by key>"
 
     def _fit(self, values: Any) -> Any:
-        """Convert the values to the form in which they are stored. Raise StateAccessError if they do
-        not fit."""
+        """Convert the values to their stored form. Raise StateAccessError if they do not fit."""
         column = self._column
         if column.type is str:
             return self._codes(values)
@@ -237,7 +236,7 @@ def _each(do: Callable[[int, Key], None], keys: RowKeys, timestamps_ms: Any) -> 
 
 
 class RowState:
-    """The `BatchState` of a batch function: an attribute for each declared state, the timers, and the
+    """The `BatchState` of a batch function: an attribute per declared state, the timers, and the
     times."""
 
     def __init__(

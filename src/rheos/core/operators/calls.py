@@ -79,7 +79,7 @@ class ContextWithoutKey:
 
 
 class _Pending:
-    """Output records of one tag that are not in a batch yet, and the numbers of the calls that emitted
+    """Records of one tag that are not in a batch yet, and the numbers of the calls that emitted
     them."""
 
     def __init__(self, tag: str, output: OutputType | None) -> None:

@@ -1,5 +1,4 @@
-"""Rows of a changelog: their columns, which of them delete, and the error for retracting a missing
-row."""
+"""Rows of a changelog: their columns, which of them delete, and the error for a missing row."""
 
 from __future__ import annotations
 

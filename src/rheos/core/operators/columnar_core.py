@@ -146,8 +146,8 @@ class ColumnarCore(ProcessCore):
 
     def _passed(self, timestamp_ms: int) -> None:
         """Note that the function was called for all rows and timers up to `timestamp_ms`. State that
-        has expired by then may be removed. A timer registered for a time up to then waits until the
-        watermark advances."""
+        expired by then may be removed. A timer registered for such a time waits until the watermark
+        advances."""
         self.scope.passed_ms = max(self.scope.passed_ms, timestamp_ms)
         self.timers.event.fired(timestamp_ms)
 

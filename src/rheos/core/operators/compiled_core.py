@@ -255,7 +255,7 @@ class CompiledCore(ColumnarCore):
 
 
 def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType]) -> Typing:
-    """Return the typing of the outputs. Columns of unread outputs are unknown; their rows are only
+    """Return the typing of the outputs. Rows of unread outputs, without known columns, are only
     checked."""
     outputs: dict[str, Emitted | None] = dict.fromkeys((MAIN, *spec.side_outputs))
     for tag, output in read.items():

@@ -65,8 +65,7 @@ class Out(NamedTuple):
 
 @dataclass(frozen=True)
 class PortType:
-    """Input port of an operator: type and schema of the rows that arrive, and how they are
-    distributed."""
+    """Input port of an operator: type and schema of the rows that arrive, and their distribution."""
 
     type: StreamType
     keys: tuple[str, ...]
@@ -103,8 +102,7 @@ class Adds(Protocol):
 
 @dataclass
 class OperatorContext:
-    """Context of an operator on the worker: its job, its position, its configuration and its
-    services."""
+    """Context of an operator on the worker: its job, position, configuration and services."""
 
     job: JobId
     attempt: Attempt
@@ -118,8 +116,7 @@ class OperatorContext:
     max_parallelism: int
     ports: tuple[PortType, ...]
     outputs: Mapping[str, OutputType]
-    """Outputs by tag, only those that some operator reads. An operator need not make rows for other
-    tags."""
+    """Outputs by tag, only those that some operator reads. Rows for other tags need not be made."""
     clock: Clock
     io: TaskIo
     batch_rows: int
@@ -152,8 +149,7 @@ class OperatorContext:
 
     @property
     def key_groups(self) -> range:
-        """Return the key groups that this subtask owns: those for which group * P // max is its
-        number."""
+        """Return the key groups of this subtask: those for which group * P // max is its number."""
         return group_range(self.subtask, self.parallelism, self.max_parallelism)
 
 
@@ -198,8 +194,7 @@ class Operator(ABC):
         return iter(())
 
     def next_processing_time_ms(self) -> int | None:
-        """Return the next time at which `on_processing_time` is due. The task calls this after every
-        call."""
+        """Return the next time at which `on_processing_time` is due. Called after every other call."""
         return None
 
     def on_processing_time(self, now_ms: int) -> Iterator[Out]:
@@ -226,9 +221,8 @@ class Operator(ABC):
         generator is suspended. It is quick and emits nothing."""
 
     def next_keys(self) -> None:
-        """Forget all keys and start over: all keys so far have ended and have received the last
-        watermark. Only the batch runtime calls this, for keyed operators, whose state is in memory
-        there."""
+        """Forget all keys and start over: all of them have ended and received the last watermark. The
+        batch runtime calls this for keyed operators, whose state is in memory there."""
         raise NotImplementedError
 
     def on_end(self) -> Iterator[Out]:
@@ -295,7 +289,7 @@ class OperatorSpec(Spec):
 
     def combines_in_batch(self, read: Collection[str]) -> bool:
         """Return whether a batch job may shuffle the state of such operators instead of their rows. If
-        so, `operator` builds a `WindowAggregateOperator`. `read` holds the tags of the outputs that are
+        so, `operator` builds a `WindowAggregateOperator`. `read` has the tags of the outputs that are
         read."""
         return False
 
@@ -316,28 +310,26 @@ class OperatorSpec(Spec):
 
     @property
     def loop_capacity(self) -> int | None:
-        """Return the number of rows that may wait for the next iteration, if this is the head of a
-        loop."""
+        """Return the number of rows that may wait for the next iteration, for the head of a loop."""
         return None
 
     @property
     def keeps_rows(self) -> bool:
         """Whether the state holds whole input rows, including columns that the operator does not read
-        today. A changed program may read them, so a runtime that stores state does not prune the
-        operator's inputs."""
+        today. A changed program may read them, so a runtime with stored state does not prune the
+        inputs."""
         return False
 
     # --- columns ------------------------------------------------------------------------------------
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
         """Return which of the visible `columns` of an input the operator needs, in addition to its key:
-        columns that it reads, and those that it passes on and that are `needed` downstream. None means
+        those that it reads, and those that it passes on and that are `needed` downstream. None means
         all."""
         return None
 
     def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
-        """Return the columns of an output if the input lacks the columns `gone`, which `columns_read`
-        did not return."""
+        """Return the columns of an output if its input lacks the columns `gone`, which are not read."""
         return columns
 
     def keeps_columns(self, columns: Collection[str]) -> bool:
@@ -361,15 +353,14 @@ class OperatorSpec(Spec):
         return RowsOfKey()
 
     def with_function(self, fn: Any) -> OperatorSpec:
-        """Return the same operator with another function, through which `why` and `debug` observe the
-        calls."""
+        """Return the same operator with another function: `why` and `debug` observe calls by it."""
         own: Any = self
         made: OperatorSpec = replace(own, fn=fn)
         return made
 
     def interpreted(self) -> OperatorSpec:
-        """Return the same operator with its function interpreted: a debugger cannot see into compiled
-        code."""
+        """Return the same operator with its function interpreted, so that a debugger can step into
+        it."""
         return self
 
     def differs_elsewhere(self) -> Sequence[str]:
@@ -397,8 +388,8 @@ class SplitSpec(RowSpec):
 
 
 class KeySpec(OperatorSpec):
-    """An operator that computes its output from all rows of a key, or of a stream without keys, in the
-    order of arrival."""
+    """An operator that computes its output from all rows of a key, or of an unkeyed stream, as they
+    arrive."""
 
     def row_order(self) -> RowOrder:
         return RowOrder.OF_ARRIVAL
@@ -417,14 +408,13 @@ class Parted(NamedTuple):
 
 
 class Begun(ABC):
-    """Work on one batch that an operator has started outside the mailbox. Its methods are called in the
-    mailbox."""
+    """Work on one batch that an operator has started outside the mailbox, which calls the methods."""
 
     @abstractmethod
     def ready(self) -> bool:
         """Whether `finish` may be called. The task reads it often, so it is quick. Reading it also
-        collects answers that have arrived and retries failed calls. Raise the error that ends the
-        attempt."""
+        collects answers that have arrived and retries failed calls. Raise an error to end the attempt.
+        """
 
     def wake_after_us(self) -> int | None:
         """Return after how many µs to read `ready` again, while it is False. None: a completion on the

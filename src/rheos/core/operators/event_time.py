@@ -189,8 +189,8 @@ class EventTimeOperator(Operator):
     # --- the watermark ------------------------------------------------------------------------------
 
     def watermark(self) -> int:
-        """Return the least watermark of the splits that are neither read to their ends nor idle. It
-        never falls."""
+        """Return the least watermark of the splits that are neither finished nor idle. It never
+        falls."""
         if self._reach.period_ms is not None:
             self._reach_periodically(self._reach.period_ms)
         marks = self._marks()

@@ -17,8 +17,8 @@ class KeyLifetimes:
     """Lives of the keys of a batch, and the slots that they use."""
 
     def __init__(self, rows: Segments, counts: Ints, size: int) -> None:
-        """Compute the lives. `counts` is the number of rows that the key has after each row; `size` is
-        greater than all slots."""
+        """Compute the lives. `counts` is the number of rows of the key after each row; `size` exceeds
+        all slots."""
         ended = rows.gather(counts) == 0
         begins = np.zeros(rows.rows, np.bool_)
         begins[1:] = ended[:-1]

@@ -120,8 +120,8 @@ class KeyedCore(Calls, ProcessCore):
     def deliver(
         self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden
     ) -> Iterator[Out]:
-        """Call `process`, a method of the function, for each row. Before each row, fire the event-time
-        timers that are due."""
+        """Call `process`, a method of the function, for each row, after the event-time timers due
+        before it."""
         self._begin(keys, rows, hidden)
         stamps, reached = hidden.stamps, hidden.reached
         last_ms = MIN_TIMESTAMP_MS if reached is None or not len(reached) else int(reached[-1])
@@ -177,8 +177,8 @@ class KeyedCore(Calls, ProcessCore):
 
     def _passed(self, timestamp_ms: int) -> None:
         """Note that the function was called for all rows and timers up to `timestamp_ms`. State that
-        has expired by then may be removed. A timer registered for a time up to then waits until the
-        watermark advances."""
+        expired by then may be removed. A timer registered for such a time waits until the watermark
+        advances."""
         self.context.passed_ms = max(self.context.passed_ms, timestamp_ms)
         self.timers.event.fired(timestamp_ms)
 
@@ -191,8 +191,8 @@ class KeyedCore(Calls, ProcessCore):
         times: Sequence[Any],
         last_ms: int,
     ) -> Iterator[Out]:
-        """Call the function for the rows from `first` on; `last_ms` is the watermark before the last
-        row."""
+        """Call the function for the rows from `first` on. `last_ms` is the watermark before the
+        last."""
         context = self.context
         add, calls, limit = self._main.add, self._main.calls, self.ctx.batch_rows
         note = calls.append
@@ -227,8 +227,8 @@ class KeyedCore(Calls, ProcessCore):
             raise self._failure(error, context.timestamp, context.key, row, result, output) from error
 
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
-        """Fire all timers that are due at or before `until_ms`, including those that other timers
-        register."""
+        """Fire all timers that are due at or before `until_ms`, including those registered
+        meanwhile."""
         self._begin((), ())
         yield from self._fire(self.timers.event, until_ms)
         self._passed(until_ms)

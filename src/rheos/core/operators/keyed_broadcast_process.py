@@ -95,8 +95,8 @@ class KeyedBroadcastProcessSpec(KeyedFunctionSpec):
 
 
 class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
-    """Calls the function. Broadcast rows are processed on arrival, without a key; timers fire only
-    between rows with a key."""
+    """Calls the function. Broadcast rows are processed on arrival; timers fire only among keyed
+    rows."""
 
     _core: KeyedCore
 

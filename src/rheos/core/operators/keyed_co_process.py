@@ -66,8 +66,7 @@ class KeyedCoProcessSpec(KeyedFunctionSpec):
 
     kind: ClassVar[str] = "keyed_co_process"
     any_order: ClassVar[bool] = True
-    """Whether rows may arrive in any order: in batch, the operator buffers its rows and sorts them
-    itself."""
+    """Whether rows may arrive in any order: in batch, the operator sorts its rows itself."""
 
     def operator(self, ctx: OperatorContext) -> Operator:
         return KeyedFunctionOperator(ctx, self._core(ctx), rows_by_time(ctx, self.order))

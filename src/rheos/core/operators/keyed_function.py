@@ -1,4 +1,4 @@
-"""Common parts of operators with a keyed function: rows of keyed ports, timers, snapshots, the end of
+"""Common parts of operators with a keyed function: rows of keyed ports, timers, snapshots, end of
 input."""
 
 from __future__ import annotations

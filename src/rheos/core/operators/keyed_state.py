@@ -101,8 +101,7 @@ def make_backend(
 
 
 def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
-    """Return the shape of a state by the key of this port. With several keyed ports, pass the first
-    one."""
+    """Return the shape of a state by the key of this port, which is the first keyed one."""
     key = _key_of(port)
     return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)
 

@@ -39,8 +39,7 @@ def not_late(
 
 
 def count_late(ctx: OperatorContext, late: int, purged: int) -> None:
-    """Count `late` rows. `purged` of them were late only by the operator's watermark, not by their
-    split's."""
+    """Count `late` rows. `purged` of them were late only by the operator's watermark."""
     ctx.count("late", late)
     if purged:
         ctx.count("late_purged", purged)

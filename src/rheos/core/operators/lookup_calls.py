@@ -242,8 +242,7 @@ class LookupCalls:
 
 
 def spans(blocks: Sequence[tuple[FoundBlock, Key]]) -> tuple[Batch, Iterator[tuple[int, int]]]:
-    """Return all rows of some keys, and the bounds of each key's rows. Each key is given with its
-    block."""
+    """Return all rows of some keys, which are passed with their blocks, and the bounds of each."""
     by_block: dict[int, tuple[FoundBlock, list[int]]] = {}
     for place, (block, _) in enumerate(blocks):
         by_block.setdefault(id(block), (block, []))[1].append(place)

@@ -95,8 +95,7 @@ class MapSpec(RowSpec):
     flat: bool
     record: type | None
     keeps: str | None = None
-    """Column that the function must not change, because operators downstream use the event time that
-    came from it."""
+    """Column that the function must not change, because operators downstream use it as event time."""
 
     @property
     def kind(self) -> str:

@@ -66,10 +66,9 @@ class ProcessCore(ABC):
 
     @abstractmethod
     def fire_event_timers(self, until_ms: int) -> Iterator[Out]:
-        """Fire all timers that are due at or before `until_ms`, including those that other timers
-        register."""
+        """Fire all timers that are due at or before `until_ms`, including those registered
+        meanwhile."""
 
     @abstractmethod
     def fire_processing_timers(self, until_ms: int) -> Iterator[Out]:
-        """Fire the processing-time timers that are due at or before `until_ms`, including newly
-        registered ones."""
+        """Fire due processing-time timers, like `fire_event_timers`."""

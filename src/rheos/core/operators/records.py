@@ -58,8 +58,7 @@ def has_user_frames(error: BaseException) -> bool:
 
 
 def _site(frames: list[traceback.FrameSummary]) -> Site | None:
-    """Return the innermost line that the user wrote or, if there is none, of the code that it
-    called."""
+    """Return the innermost line that the user wrote, or else of the code that it called."""
     for frame in reversed(frames):
         return user_site(frames) or Site(frame.filename, frame.lineno or 0)
     return None
@@ -85,8 +84,7 @@ class Located(Protocol):
 def user_error(
     ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
 ) -> RheosError:
-    """Return an error with the user's line, the record and the key, for an exception that the user's
-    function raised."""
+    """Return an error with the user's line, record and key, for an exception of the user's function."""
     frames = _user_frames(error)
     site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)
@@ -116,16 +114,14 @@ def user_error(
 
 
 def is_single(given: Any) -> bool:
-    """Return whether this is a single record, even if Python could iterate over it, and no iterable of
-    records."""
+    """Return whether this is a single record and no iterable of records, even if it is iterable."""
     if isinstance(given, str | bytes | dict | Row) or hasattr(given, "_fields"):
         return True
     return dataclasses.is_dataclass(given) or not hasattr(given, "__iter__")
 
 
 def not_iterable(ctx: OperatorContext, given: Any, *, record: Any, key: Any = None) -> RheosError:
-    """Return the error for a function that returned a single value where an iterable of records is
-    expected."""
+    """Return the error for a single value that was returned instead of an iterable of records."""
     return UserFunctionError(
         f"the function returned {type(given).__name__}, but must yield its outputs: {shown(given)}",
         site=ctx.site,
@@ -152,8 +148,7 @@ def wrong_type(
 
 
 def _awaited(given: Any) -> str | None:
-    """Return a hint if the function returned a coroutine, and close the coroutine, which nobody will
-    await."""
+    """Return a hint if the function returned a coroutine, and close it, as nobody will await it."""
     if not inspect.iscoroutine(given):
         return None
     given.close()
@@ -164,8 +159,7 @@ def check_kept(
     ctx: OperatorContext, column: str, before: pa.Array, after: pa.Array, record: Callable[[int], Any]
 ) -> None:
     """Raise an error if a function changed the column from which event time was taken. `record` returns
-    the function's input at a position. Event times have ms, so changes of smaller fractions are
-    permitted."""
+    the function's input at a position. Event times have ms, so smaller changes are permitted."""
     if after.equals(before):
         return
     if pa.types.is_timestamp(before.type):

@@ -134,8 +134,7 @@ class ReduceOperator(KeyedStateOperator):
             add(combined)
 
     def _fitting(self, combined: Any, row: Any, key: Any) -> Any:
-        """Return the function's result as a record of the stream. Raise UserFunctionError if it is not
-        one."""
+        """Return the result as a record of the stream. Raise UserFunctionError if it is not one."""
         record = self._record
         if record is not None and isinstance(combined, record):
             return combined

@@ -44,15 +44,13 @@ def refusal(text: str, hint: str) -> pl.exceptions.ComputeError:
 
 
 def refused(error: BaseException) -> tuple[str, str] | None:
-    """Return the message and the hint of an error from `refusing` or `refusal`; None for other
-    errors."""
+    """Return message and hint of an error from `refusing` or `refusal`; None for other errors."""
     found = re.search(rf'{_REFUSED}(.+); (.+?)("\]|\n|$)', str(error))
     return None if found is None else (found[1], found[2])
 
 
 class RowExpressions:
-    """Row-separable expressions over batches with these visible columns. Polars receives only the
-    columns that they read."""
+    """Row-separable expressions over batches. Polars receives only the columns that they read."""
 
     def __init__(self, exprs: Sequence[pl.Expr], columns: pa.Schema) -> None:
         self._exprs = tuple(exprs)
@@ -60,8 +58,8 @@ class RowExpressions:
         self._reads = [name for name in columns.names if name in read]
         frame = empty_frame(columns).lazy()
         self._evaluated = [exact([expr], frame) for expr in self._exprs]
-        """Per expression what Polars is given: one with exact decimals, or several of one that selects
-        several columns."""
+        """Per expression, the expressions that Polars evaluates: one with exact decimals, or one for
+        each selected column."""
         computing = [expr for expr in self._exprs if computes(expr)]
         # Batches with fewer rows are passed twice.
         self._enough_rows: float = 2 if computing else 0

@@ -86,8 +86,7 @@ def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
 
 
 def _states(port: int) -> tuple[str, str]:
-    """Return the names of the two states of a port: its buffered rows, and the progress of its
-    delivery."""
+    """Return the names of a port's two states: its buffered rows, and its progress."""
     number = f" {port + 1}" if port else ""
     return HELD + number, HELD_WATERMARKS + number
 
@@ -100,8 +99,8 @@ class RowsByTime:
     """The buffered rows of one subtask, for all its keyed ports, which are its first ports."""
 
     def __init__(self, ctx: OperatorContext, *, keeps_late: bool = False) -> None:
-        """Create an empty buffer. If `keeps_late`, no row is late, and rows keep the watermark of their
-        split."""
+        """Create an empty buffer. If `keeps_late`, no row is late, and rows keep their split
+        watermark."""
         self._ctx = ctx
         self.keeps_late = keeps_late
         self._ports = _keyed(ctx.ports)
@@ -119,8 +118,7 @@ class RowsByTime:
         """The watermark up to which rows were taken."""
 
     def in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
-        """Return the rows that are not late, and emit the late ones. Raise InputError if a key is
-        null."""
+        """Return the rows in time, and emit the late ones. Raise InputError if a key is null."""
         of = self._ports[port]
         refuse_null_keys(batch, of.keys, of.keyed_at)
         if self.keeps_late:
@@ -132,8 +130,7 @@ class RowsByTime:
         self._held[port].add(batch.select(self._columns[port]))
 
     def take(self, until_ms: int) -> list[tuple[int, Batch]]:
-        """Remove and return the rows at or before the watermark `until_ms`, sorted, for each port that
-        has any."""
+        """Remove and return the rows at or before the watermark `until_ms`, sorted, by port."""
         self.passed_ms = until_ms
         in_order = sort_by_time if self.keeps_late else sort_rows
         taken = ((port, held.take(until_ms)) for port, held in enumerate(self._held))

@@ -70,8 +70,7 @@ STATE = "running"
 
 @dataclass(frozen=True)
 class RunningSpec(KeySpec):
-    """Running aggregates per key (count, sum, min, max, mean): adds its key's new values to each
-    row."""
+    """Running aggregates per key (count, sum, min, max, mean): adds new values to each row."""
 
     kind: ClassVar[str] = "running"
 

@@ -35,8 +35,8 @@ _PART_BYTES = 16
 
 
 class DiskRunningState:
-    """Running state larger than memory, with the interface of `RunningState`. The recently used keys
-    are in memory."""
+    """Running state larger than memory, with the interface of `RunningState`. Recent keys are in
+    memory."""
 
     def __init__(
         self, of: KeptAggregates, *, name: str, groups: range, max_parallelism: int, memory_bytes: int
@@ -91,8 +91,7 @@ class DiskRunningState:
     # --- rows -------------------------------------------------------------------------------------
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
-        """Return the slot of each key, valid until the next call. Raise NullKeyError if a key is
-        null."""
+        """Return the slot of each key, valid until the next call. Raise NullKeyError for a null key."""
         if len(self._newer) >= self._most_keys:
             self.flush()
             self._older, self._newer = self._newer, self._make()

@@ -60,8 +60,7 @@ class RunningFiles:
         }
 
     def open(self, sets: Sequence[RestoredFiles], tables: Mapping[str, Iterable[pa.Table]]) -> None:
-        """Open the database, with the key groups for which the `sets` are restored, or with the rows of
-        `tables`."""
+        """Open the database: the key groups for which `sets` are restored, or the rows of `tables`."""
         database, names = open_sets(sets, self._folder, self._memory_bytes)
         self._database = database
         if all(state.open(database) for state in self.states.values()):
@@ -103,8 +102,7 @@ class RunningFiles:
 def tables_of_sets(
     sets: Sequence[RestoredFiles], states: Mapping[str, KeptAggregates], groups: range, folder: str
 ) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the rows of states that were stored as files, with the state's name, for state that is kept
-    in memory."""
+    """Yield the rows of states that were stored as files, each with the state's name."""
     database, _ = open_sets(sets, str(Path(folder, "restored")), _VIEW_BYTES)
     try:
         for name, of in states.items():
@@ -117,8 +115,7 @@ def tables_of_sets(
 
 
 class _View:
-    """The rows at the time of a snapshot, in a folder of hard links. The folder is deleted with its
-    last reader."""
+    """The rows at the time of a snapshot, in a folder of hard links, which the last reader deletes."""
 
     def __init__(self, folder: str, states: Mapping[str, KeptAggregates], groups: range) -> None:
         self._folder = folder

@@ -19,8 +19,7 @@ from rheos.core.operators.running_values import by_rank, ranked
 
 @dataclass(frozen=True)
 class RowsWithValues:
-    """The rows of a batch that have a value. For each: how many rows of its key have that value after
-    it."""
+    """The rows of a batch with a value. For each: how many rows of its key have that value after it."""
 
     batch: Segments
     """All rows of the batch, by key."""
@@ -36,7 +35,7 @@ class RowsWithValues:
     """Segments of the rows by key and value."""
 
     def come_and_gone(self) -> Ints:
-        """Return for each row of the batch: 1 if its value is new to the key, -1 if its value is gone,
+        """Return for each row of the batch: 1 if its value is new to the key, -1 if it is gone,
         else 0."""
         changed = np.zeros(self.batch.rows, np.int64)
         new, gone = (self.signs > 0) & (self.counts == 1), (self.signs < 0) & (self.counts == 0)
@@ -88,8 +87,7 @@ class RowsWithValues:
         return by_rank(values, holder, rows.scatter(best))
 
     def _of_keys(self, keys: Ints, key: Ints) -> tuple[list[pa.Array], list[pa.Array]]:
-        """Return these keys, and the rows of these keys with their values. `key` is the key of each
-        row."""
+        """Return these keys, and their rows with values. `key` is the key of each row."""
         of = np.flatnonzero(np.isin(key, keys))
         first = of[np.unique(key[of], return_index=True)[1]]
         columns = [*self.keys, self.values]
@@ -121,8 +119,7 @@ def least_over(begins: Ints, ends: Ints, numbers: Ints, size: int, nothing: int)
 
 @dataclass(frozen=True)
 class GivenExtreme(Agg):
-    """A running extreme that another step computes: the state keeps the latest value that it
-    received."""
+    """A running extreme that another step computes: the state keeps its latest value."""
 
     of: Min | Max | None = None
     kind: ClassVar[str] = "given"

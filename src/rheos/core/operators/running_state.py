@@ -135,8 +135,8 @@ class RunningState:
         return len(self._index)
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
-        """Return the slot of each key; the cells of new keys are empty. Raise NullKeyError if a key is
-        null."""
+        """Return the slot of each key; cells of new keys are empty. Raise NullKeyError for a null
+        key."""
         known = len(self._index)
         slots = self._index.lookup_or_add(columns)
         size = len(self._index)
@@ -148,8 +148,7 @@ class RunningState:
         return slots
 
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """Process a batch, and return the aggregates after each of its rows. Raise SumTooLarge if a sum
-        does not fit its type."""
+        """Return the aggregates after each row of a batch. Raise SumTooLarge if a sum does not fit."""
         counter = self._counted_by
         if counter is None and batch.num_rows <= ONE_BY_ONE_ROWS:
             return self._run_few(slots, batch)
@@ -179,8 +178,7 @@ class RunningState:
         return made
 
     def _run_few(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
-        """Process a few rows one by one, if the cells support it. NumPy calls cost the same for any
-        number of rows."""
+        """Process a few rows one by one, if the cells can, because NumPy calls have a fixed cost."""
         each: list[int] = slots.tolist()
         for slot in each:
             self._changed[slot] = True
@@ -214,8 +212,8 @@ class RunningState:
         return np.flatnonzero(self._changed[: len(self._index)])
 
     def there(self, at: Ints | None = None) -> Ints | None:
-        """Return the slots whose keys have rows, from `at` or, if it is None, from all. None stands for
-        all slots."""
+        """Return which of these slots, or of all, belong to keys with rows. None stands for all
+        slots."""
         counter = self._counted_by
         if counter is None:
             return at

@@ -1,5 +1,4 @@
-"""The context that a user's function receives in `open`: where it runs, its parameters and its
-metrics."""
+"""The context that a user's function receives in `open`: its position, parameters and metrics."""
 
 from __future__ import annotations
 
@@ -33,8 +32,7 @@ class Counter:
         counts.setdefault(name, 0)
 
     def add(self, by: int = 1) -> None:
-        """Add a whole number. Raise ProgramError if it is none, or if the count exceeds what can be
-        stored."""
+        """Add a whole number. Raise ProgramError for another value, or if the count gets too large."""
         if by.__class__ is not int or not -MOST_INT <= self._counts[self._name] + by <= MOST_INT:
             by = self._whole(by)
         self._counts[self._name] += by
@@ -155,8 +153,7 @@ class RuntimeContext:
 
     @property
     def parameters(self) -> Parameters:
-        """Return the job's parameters: `rh.Environment(parameters={...})`, `rheos run --param
-        name=value`."""
+        """Return the parameters: `rh.Environment(parameters={...})`, `rheos run --param name=value`."""
         return self._ctx.program.parameters
 
     def counter(self, name: str) -> Counter:
@@ -233,8 +230,8 @@ class RuntimeContext:
 
 
 def _finite(value: Any) -> int | float:
-    """Return the value as an int or float that can be stored. Raise ProgramError if it is not a finite
-    number."""
+    """Return the value as an int or float that can be stored. Raise ProgramError if it is not
+    finite."""
     try:
         if isinstance(value, Integral) and abs(int(value)) <= MOST_INT:
             return int(value)
@@ -257,8 +254,7 @@ def _checked(name: str) -> str:
 
 
 def read_gauge(ctx: OperatorContext, name: str, read: Callable[[], float]) -> float:
-    """Return the value of a gauge. Raise an error if the user's function fails or its result is
-    invalid."""
+    """Return the value of a gauge. Raise an error if the user's function fails or returns no number."""
     try:
         return float(read())
     except UserRaised as error:

@@ -88,8 +88,7 @@ class _SignedCell(DecimalSumCell):
 
 
 def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the sums, for values of type `kind`; null where `counts` is 0. Raise SumTooLarge if a sum
-    does not fit."""
+    """Return the sums, for values of type `kind`; null for a count of 0. Raise SumTooLarge."""
     made = summed_type(kind)
     if pa.types.is_floating(made):
         return pc.if_else(pc.greater(counts, 0), total, pa.scalar(None, made))
@@ -104,8 +103,7 @@ def sum_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Ar
 
 
 def mean_of_signed(total: pa.Array, counts: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return the means, for values of type `kind`; null where `counts` is 0. Raise SumTooLarge if a
-    mean does not fit."""
+    """Return the means, for values of type `kind`; null for a count of 0. Raise SumTooLarge."""
     none, of = _nothing(counts), counts.to_numpy(zero_copy_only=False)
     if pa.types.is_floating(total.type):
         sums = total.fill_null(0).to_numpy(zero_copy_only=False)

@@ -391,13 +391,12 @@ class SourceOperator(Operator):
 
     @property
     def waits_for_others(self) -> bool:
-        """Return whether later phases exist that open only after other subtasks have finished earlier
+        """Return whether later phases exist that open only when other subtasks have read earlier
         ones."""
         return self.ctx.parallelism > 1 and self._open_phase < self._last_phase
 
     def reached_phase(self) -> int:
-        """Return the lowest phase of which this subtask has splits to read; the last phase if it has
-        none."""
+        """Return the lowest phase with splits that this subtask has to read, else the last phase."""
         phases = [state.split.phase for state in self._open]
         if self._waiting:
             phases.append(self._waiting[0].split.phase)

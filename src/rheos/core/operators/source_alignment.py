@@ -18,8 +18,8 @@ DRIFT_PAUSED_MS = "drift_paused_ms"
 
 
 class SourceAlignment:
-    """Watermark alignment of one subtask. In each turn of reading, call `look` first, then `holds` for
-    each split."""
+    """Watermark alignment of one subtask. In each turn of reading, `look` precedes `holds` for each
+    split."""
 
     def __init__(
         self,
@@ -29,8 +29,7 @@ class SourceAlignment:
         max_drift_ms: int,
         bound_ms: int,
     ) -> None:
-        """Start alignment. `open_splits` is the source's own list, which changes as splits open and
-        finish."""
+        """Start alignment. `open_splits` is the source's own list, which changes over time."""
         self._ctx = ctx
         self._open = open_splits
         self._max_drift_ms = max_drift_ms
@@ -45,8 +44,7 @@ class SourceAlignment:
 
     def reached_ms(self) -> int | None:
         """Return the watermark of the slowest split that has had rows and is not idle. Splits that wait
-        to be opened do not count: otherwise the open splits would wait for them, and they for the open
-        splits."""
+        to be opened do not count: otherwise they and the open splits would wait for each other."""
         marks = (
             split.watermark(self._bound_ms)
             for split in self._open

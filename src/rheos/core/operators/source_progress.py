@@ -10,8 +10,7 @@ from rheos.core.operators.source_split import SplitState
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 
 _MOST_SPLITS = 64
-"""Maximum number of splits that are reported one by one. If there are more, only their totals are
-reported."""
+"""Maximum number of splits that are reported one by one. Of more, only totals are reported."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,8 +40,7 @@ class KeyedStateBackend(ABC):
         self._turn = 0
 
     def keys_held(self) -> int | None:
-        """Return the number of keys of the state that has the most; None if they would have to be
-        counted."""
+        """Return the number of keys of the largest state; None if they would have to be counted."""
         return None
 
     @abstractmethod
@@ -60,8 +59,7 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def maps(self, name: str, key: Any, value: Any, expiry: Expiry | None = None) -> MapStore:
-        """Return the store of a dict per key. The types are those of its keys and values. Its entries
-        expire."""
+        """Return the store of a dict per key, for these types of keys and values. Entries expire."""
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
@@ -97,19 +95,16 @@ class KeyedStateBackend(ABC):
             sweeper.step(keys)
 
     def forget(self) -> None:
-        """Forget all keys, as if none had arrived. Only a backend with its state in memory supports
-        this."""
+        """Forget all keys, as if none had arrived. Only a backend in memory supports this."""
         raise NotImplementedError
 
     @abstractmethod
     def restore(self, restored: Mapping[str, Iterable[pa.Table]]) -> None:
-        """Restore the tables of each state, which are in the order in which they apply. Called once,
-        before use."""
+        """Restore the tables of each state, in the order in which they apply. Called before use."""
 
     @abstractmethod
     def snapshot(self) -> Snapshot:
-        """Return a snapshot of all declared state and the timers. Its cost depends on the changes since
-        the last one."""
+        """Return a snapshot of all state and the timers. Its cost depends on the changes."""
 
     @abstractmethod
     def savepoint(self) -> list[SnapshotPart]:

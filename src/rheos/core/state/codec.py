@@ -34,8 +34,7 @@ _PLAIN = frozenset((*_EXACT, datetime, date, time, timedelta, Decimal))
 
 
 class _Checked:
-    """Replaces the class for datetimes, and for decimals with a declared precision, so that `fit`
-    checks each value."""
+    """Placeholder class for datetimes and decimals with precision, so that `fit` checks each value."""
 
 
 class ValueCodec:
@@ -120,8 +119,7 @@ class ValueCodec:
         return Decimal(value) if isinstance(value, int) else value
 
     def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
-        """Return the values as bytes. Raise StateAccessError, with the key, for a value that is not of
-        the declared type."""
+        """Return the values as bytes. Raise StateAccessError, with the key, for another type."""
         if self.pickled:
             return [pickle.dumps(value) for value in values]
         if self._decimals is not None:

@@ -26,8 +26,7 @@ Times = TypeVar("Times", int, npt.NDArray[np.int64], int | npt.NDArray[np.int64]
 """Time in ms since the epoch: of one call, or of each of many."""
 
 SWEEPS = 2
-"""Number of sweeps of a store per time to live. So a store holds at most the entries of two such
-times."""
+"""Number of sweeps of a store per time to live. A store holds at most the entries of two of them."""
 
 PIECE = 256
 """Approximate number of entries after which a sweep checks whether to pause."""
@@ -36,8 +35,7 @@ _ENTRIES_PER_KEY = 8
 _MOST_ENTRIES_PER_KEY = 64
 _MOST_PIECES = 64
 """Bounds of the sweep between two deliveries: the approximate number of entries per key of the next
-delivery, and the maximum number of pieces if the sweep is behind its pace. That is more entries than a
-delivery writes."""
+delivery, and the maximum number of pieces if the sweep is late. A delivery writes fewer entries."""
 
 
 class Expiry:

@@ -30,8 +30,7 @@ _S31, _S33 = np.uint64(31), np.uint64(33)
 
 
 def is_key_type(kind: pa.DataType) -> bool:
-    """Return whether columns of this type can be keys. All types can, except nested and interval
-    types."""
+    """Return whether columns of this type can be keys: all but nested and interval types."""
     if isinstance(kind, pa.BaseExtensionType):
         return is_key_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
@@ -64,8 +63,7 @@ def _may_hold_nulls(column: pa.Array) -> bool:
 def key_groups(
     batch: pa.RecordBatch, keys: Sequence[str], max_parallelism: int
 ) -> npt.NDArray[np.uint16]:
-    """Return the key group of each row. Raise NullKeyError for a null key, and TypeError for a type
-    that cannot be a key."""
+    """Return the key group of each row. Raise NullKeyError, or TypeError if a type cannot be a key."""
     return groups_of_columns([batch.column(key) for key in keys], max_parallelism)
 
 

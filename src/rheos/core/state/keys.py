@@ -41,8 +41,7 @@ class KeyCodec:
         *,
         routed_by: int | None = None,
     ) -> None:
-        """Create the codec. `routed_by` is the number of leading columns that determine the key group;
-        None means all."""
+        """Create the codec. The first `routed_by` columns determine the key group; None means all."""
         self._names = tuple(names)
         self._routed_by = len(self._names) if routed_by is None else routed_by
         self._keyed_at = keyed_at
@@ -142,8 +141,7 @@ def _is_readable(column: pa.Array) -> bool:
 
 
 def _storage(name: str, kind: pa.DataType) -> pa.DataType:
-    """Return the type by which stored keys are hashed; its hash equals that of the column's own
-    type."""
+    """Return the type by which stored keys are hashed, with the same hash as the column's type."""
     if isinstance(kind, pa.BaseExtensionType):
         return _storage(name, kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):

@@ -133,8 +133,7 @@ class MarkedRows(ABC):
 
     @abstractmethod
     def _in_delta(self, living: Mask, fresh: Mask, mine: slice) -> Mask:
-        """Return which rows of a segment a delta contains. `fresh` marks rows that no snapshot
-        contains."""
+        """Return which rows of a segment a delta contains. `fresh` marks rows in no snapshot."""
 
     @abstractmethod
     def _stored_marks(self, living: Mask, mine: slice) -> Sequence[npt.NDArray[Any]]:

@@ -25,8 +25,7 @@ Frozen = tuple[int, Callable[[], Entries]]
 
 
 class StateTable(ABC):
-    """One declared state. With an expiry, each value, element or map entry is stored as a pair of its
-    stamp and its value."""
+    """One declared state. With an expiry, values, elements and entries are pairs of stamp and value."""
 
     def __init__(self, expiry: Expiry | None) -> None:
         self.chain = DeltaChain()
@@ -88,8 +87,7 @@ class StateTable(ABC):
 def _encoded_later(
     codec: ValueCodec, values: Sequence[Any], keys: Sequence[Key], *, fixed: bool
 ) -> Callable[[], list[bytes | None]]:
-    """Return a function that returns the encoded values. Unless the values are fixed until then, they
-    are encoded now."""
+    """Return a function that returns the encoded values. Values that may change are encoded now."""
     if fixed:
         return lambda: _encoded(codec, values, keys)
     now = _encoded(codec, values, keys)

@@ -28,13 +28,11 @@ PLACES = 1 << 15
 Mask: TypeAlias = npt.NDArray[np.bool_]
 
 Merge: TypeAlias = Callable[[Sequence[pl.DataFrame], Sequence[str]], pl.DataFrame]
-"""Function that merges several frames into one. It combines rows with the same key and equal values in
-the named columns."""
+"""Function that merges frames. It combines rows with the same key and equal values in these columns."""
 
 
 def places_of(frame: pl.DataFrame, keys: Sequence[str]) -> pl.Series:
-    """Return the place of each row: the highest bits of its key's hash, which also determine the key
-    group."""
+    """Return the place of each row: the highest bits of its key's hash, like the key group."""
     if not frame.height:
         return pl.Series(PLACE, [], dtype=pl.UInt16)
     columns = [arrow_column(frame[key]) for key in keys]
@@ -167,8 +165,7 @@ def panes_of(frame: pl.DataFrame, pane: Sequence[str]) -> tuple[Numbers, Numbers
 def spilled(
     frames: Iterable[pl.DataFrame], keys: Sequence[str], pane: Sequence[str], folder: SpillFolder
 ) -> Segment:
-    """Write frames, which follow each other in the order of panes and places, to disk. Return them as a
-    segment."""
+    """Write frames, which are in the order of panes and places, to disk. Return the segment."""
     panes: list[tuple[Numbers, Numbers, Numbers]] = []
     written = size_bytes = 0
 
@@ -242,8 +239,7 @@ def cut(places: range, parts: int) -> list[range | None]:
 
 
 def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
-    """Return the number of the segment's panes before this one; if `behind`, up to and including this
-    one."""
+    """Return the number of the segment's panes before this one, including it if `behind`."""
     low, high = np.searchsorted(segment.firsts, pane[0]), np.searchsorted(segment.firsts, pane[0] + 1)
     wanted = pane[1] + 1 if behind else pane[1]
     return int(low + np.searchsorted(segment.seconds[low:high], wanted))

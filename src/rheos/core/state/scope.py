@@ -47,8 +47,7 @@ class KeyScope:
         """Event time: no call from here on is at an earlier one. It rises between calls alone."""
 
     def event_time(self) -> int:
-        """Return the event time of the current call. It may be earlier than that of the previous
-        call."""
+        """Return the event time of the current call, which may precede that of the previous call."""
         return self.passed_ms
 
     @property

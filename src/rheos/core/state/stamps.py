@@ -86,8 +86,7 @@ class StampedListCodec(ValueCodec):
 
 
 def value_codec(name: str, declared: Any, *, expires: bool) -> ValueCodec:
-    """Return the codec of single values, or of pairs. Raise SchemaError if the declared type cannot be
-    stored."""
+    """Return the codec of single values, or of pairs. Raise SchemaError for an invalid type."""
     return (StampedCodec if expires else ValueCodec)(name, declared)
 
 

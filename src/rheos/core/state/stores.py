@@ -92,8 +92,7 @@ class MapStore(Protocol):
 
     @property
     def values(self) -> dict[Key, dict[Any, Any]]:
-        """Return the part of each map that is in memory. Code that puts an item must add it to
-        `changed`."""
+        """Return the part of each map in memory. Code that puts an item must add it to `changed`."""
         ...
 
     @property
@@ -107,8 +106,7 @@ class MapStore(Protocol):
         ...
 
     def fetch(self, key: Key, item: Any) -> Any:
-        """Return the value of an item that is not in the known part of the map, or ABSENT, and add it
-        there."""
+        """Return the value of an item that memory does not have, or ABSENT, and add it there."""
         ...
 
     def read(self, key: Key, nothing: dict[Any, Any], /) -> dict[Any, Any]:

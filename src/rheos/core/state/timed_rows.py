@@ -149,8 +149,7 @@ class TimedRows:
             self._put_together(at)
 
     def _alike(self) -> int | None:
-        """Return the index of the first segment to be merged with all later ones; None if no merge is
-        due."""
+        """Return the index of the first segment to be merged with all later ones, or None."""
         level, at, rows = self._segments[-1].level, len(self._segments), 0
         while at and self._segments[at - 1].level <= level:
             at -= 1
@@ -195,8 +194,7 @@ class TimedRows:
     # --- look-ups -------------------------------------------------------------------------------------
 
     def find(self, slots: Slots, low: Numbers, high: Numbers) -> Matches:
-        """Return, for each look-up, the rows of its slot whose times are from `low` to `high`, both
-        included."""
+        """Return, for each look-up, the rows of its slot with times from `low` to `high`, inclusive."""
         by, runs = self._runs_of(slots)
         first = self._begins.first
         begin, end = self._begins.all()[runs - first], self._ends.all()[runs - first]
@@ -246,8 +244,7 @@ class TimedRows:
     # --- time -----------------------------------------------------------------------------------------
 
     def due(self, until_ms: int) -> Numbers:
-        """Return the rows up to that time that were not returned before, unordered. They remain
-        stored."""
+        """Return the rows up to that time that were not returned before, unordered. They remain."""
         found: list[Numbers] = []
         for segment in self._segments:
             stamps = segment.stamps
@@ -282,8 +279,7 @@ class TimedRows:
         return int(np.count_nonzero(self._stamps.all() > until_ms))
 
     def segments(self) -> Iterator[tuple[int, Batch]]:
-        """Yield all rows in the order of their numbers: batches, each with the number of its first
-        row."""
+        """Yield all rows in batches, in the order of their numbers, with each batch's first number."""
         for segment in self._segments:
             yield segment.first, segment.rows
 
@@ -310,8 +306,7 @@ def _done(segment: _Segment) -> npt.NDArray[np.bool_]:
 
 
 _FEW_RUNS = 16
-"""Maximum number of runs by time for which merging them is faster than sorting by slot and time
-together."""
+"""Maximum number of runs by time for which merging is faster than sorting by slot and time."""
 
 
 def _order(slots: Slots, stamps: Numbers) -> Numbers:
@@ -334,8 +329,8 @@ def _order(slots: Slots, stamps: Numbers) -> Numbers:
 
 
 def _search(stamps: Numbers, begin: Numbers, end: Numbers, wanted: Numbers) -> Numbers:
-    """Return, for each run from `begin` to `end`, the position of its first time that is at or after
-    the wanted one."""
+    """Return, for each run from `begin` to `end`, the position of its first time not before
+    `wanted`."""
     low, high = begin.copy(), end.copy()
     open_ = np.flatnonzero(low < high)
     while len(open_):

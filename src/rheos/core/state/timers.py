@@ -43,8 +43,7 @@ _DELETED_IN_HEAP = 1024
 Timer = tuple[int, Key]
 
 _Frozen: TypeAlias = tuple[bytes, int, list[Timer], list[Timer]]
-"""One kind of timers: its mark, the watermark up to which they have fired, timers to write, timers to
-delete."""
+"""One kind of timers: mark, watermark up to which they have fired, timers to write and to delete."""
 
 
 def stored_value(timestamp_ms: int, fired_ms: int) -> bytes:
@@ -66,9 +65,8 @@ class TimerQueue(ABC):
     preceded it. The heap is empty if there are no timers."""
 
     fired_ms = MIN_TIMESTAMP_MS
-    """Watermark that timers have fired up to. A timer that is registered later, at or before this
-    watermark, waits until the watermark advances. For timers in processing time, it is always the least
-    timestamp."""
+    """Watermark that timers have fired up to. A timer that is registered later, at or before it, waits
+    until the watermark advances. For timers in processing time, it is always the least timestamp."""
 
     def fired(self, until_ms: int) -> None:
         """Note that all timers up to this watermark have fired."""

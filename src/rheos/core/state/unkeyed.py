@@ -192,8 +192,7 @@ class _OperatorList(UnkeyedState):
 def _encoded_later(
     codec: ValueCodec, values: Sequence[Any], keys: Sequence[Any]
 ) -> Callable[[], list[bytes]]:
-    """Return a function that returns the encoded values. Values that may be changed in place are
-    encoded now."""
+    """Return a function that returns the encoded values. Mutable values are encoded now."""
     if codec.immutable:
         return lambda: codec.encode(values, keys)
     now = codec.encode(values, keys)
@@ -204,8 +203,7 @@ def _encoded_later(
 
 
 class UnkeyedStates:
-    """All unkeyed state that one function declares, for one subtask. Binds the handles to the
-    function."""
+    """All unkeyed state of one function in one subtask. Binds the handles to the function."""
 
     def __init__(self, function: object) -> None:
         """Create the state. Raise SchemaError if a declared type cannot be stored."""

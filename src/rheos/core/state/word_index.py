@@ -162,8 +162,7 @@ class _ByHash:
         return mixed.view(np.int64)
 
     def _probe(self, words: Words, places: npt.NDArray[np.int64]) -> Slots:
-        """Return the slots of words, searching onwards from places with other words; EMPTY for unknown
-        words."""
+        """Return the slots of words, probing from these places on; EMPTY for unknown words."""
         slots = np.empty(len(words), dtype=np.int32)
         searching = np.arange(len(words))
         while len(searching):
@@ -174,8 +173,7 @@ class _ByHash:
         return slots
 
     def insert(self, words: Words, start: int, end: int) -> None:
-        """Insert the words of the slots from `start` to before `end`. `words` are those of all
-        slots."""
+        """Insert the words of the slots in [`start`, `end`). `words` are those of all slots."""
         self._words = words
         slots = np.arange(start, end, dtype=np.int32)
         places = self._first_places(words[start:end])

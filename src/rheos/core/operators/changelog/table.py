@@ -292,8 +292,7 @@ class TableOperator(RunningStateOperator):
         ).cast(agg.result_type(batch.schema))
 
     def _result(self, name: str, agg: Agg, made: Mapping[str, pa.Array], batch: Batch) -> pa.Array:
-        """Return the result of an aggregate after each row. Raise SumTooLarge if its type cannot hold a
-        sum."""
+        """Return an aggregate after each row. Raise SumTooLarge if its type cannot hold a sum."""
         if not self._plan.is_signed(agg):
             return made[name]
         if agg.column is None:

@@ -175,8 +175,7 @@ class TopNOperator(_TopN):
         return np.flatnonzero(pc.fill_null(enters, True).to_numpy(zero_copy_only=False))
 
     def _rank(self, top: Sequence[Any], row: Any) -> int:
-        """Return the number of rows of the key that rank before this row; `n` if it is not among the
-        first."""
+        """Return the number of rows of the key that rank before this row, at most `n`."""
         if row[self._by] is None:
             return self._spec.n
         place, smallest, value = self._place, self._spec.smallest, self._place(row)
@@ -243,8 +242,8 @@ class _Entries:
         self.origins += [origin] * len(before)
 
     def columns(self) -> tuple[pa.Array, pa.Array, pa.Array, Numbers]:
-        """Return for each change: the number of its row, the rank, the kind of change, and the row that
-        caused it."""
+        """Return for each change: the number of its row, the rank, its kind, and the row that caused
+        it."""
         was, now = np.array(self._was, np.int64), np.array(self._now, np.int64)
         of_update = was != _NONE
         picks, ops = np.stack([was, now], 1), np.empty((len(was), 2), np.int64)

@@ -195,8 +195,7 @@ class IntervalJoinOperator(Operator):
         return columns.batch((rows[port], rows[1 - port]), output, stamps, reached)
 
     def _by_themselves(self, port: int, batch: Batch) -> Iterator[Out]:
-        """Emit rows that arrive after the last time of a partner. Their own time is later than
-        that time."""
+        """Emit rows that arrive after the last time of a partner, which is before their own time."""
         sides = (batch, None) if port == LEFT else (None, batch)
         stamps: Numbers = batch.column(TS).to_numpy()
         output = self.ctx.outputs[MAIN]

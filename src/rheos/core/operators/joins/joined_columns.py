@@ -77,6 +77,5 @@ class JoinedColumns:
 
 
 def kept(how: str) -> tuple[bool, bool]:
-    """Return whether the join also emits left rows without a partner, and whether it emits such right
-    rows."""
+    """Return whether the join also emits left rows without a partner, and likewise for right rows."""
     return how in ("left", "full"), how in ("right", "full")

@@ -87,8 +87,7 @@ class JoinSide(MarkedRows):
             matched[at] = True
 
     def alone(self, watermark_ms: int) -> Numbers:
-        """Return the rows that have no partner, and cannot find one after the watermark. Each row is
-        returned once."""
+        """Return, once, each row that has no partner and cannot find one after the watermark."""
         if not self.keeps:
             return np.zeros(0, np.int64)
         due = self.rows.due(watermark_ms - self.reach_ms)

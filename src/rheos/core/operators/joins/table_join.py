@@ -233,8 +233,7 @@ class TableJoinOperator(Operator):
             yield from self._given(port, events, first, stop)
 
     def _changed(self, port: int, batch: Batch, slots: Slots, alone: Mask) -> _Events:
-        """Apply a batch to the side, and return the changes. `alone` marks rows for which the other
-        side has no row."""
+        """Apply a batch to the side, and return the changes. `alone` marks rows without a partner."""
         side, given = self._sides[port], self._spec.inputs[port]
         rows = batch.select(side.columns.names)
         stamps = hidden_column(batch, TS)

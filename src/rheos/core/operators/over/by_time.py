@@ -145,8 +145,7 @@ class OverByTime(KeyedProcessFunction):
     """Emits each row with the results of its frame."""
 
     remembered = ValueState(object)
-    """State of type `Remembered`. It is declared as `object`, and so pickled, as older versions stored
-    it."""
+    """State of type `Remembered`, declared as `object` and so pickled, as older versions stored it."""
 
     def __init__(self, columns: OverColumns, frame: FrameSpec, schema: pa.Schema) -> None:
         """Create the function. `schema` has the columns of the rows."""
@@ -221,8 +220,7 @@ class OverByTime(KeyedProcessFunction):
         *,
         ended: bool = False,
     ) -> Iterator[dict[str, Any]]:
-        """Add the rows at the end of `waiting` to the frames, and emit the rows whose frames are
-        complete."""
+        """Add the last rows of `waiting` to the frames, and emit rows whose frames are complete."""
         try:
             results = frames.add(self._entries(fresh), ended=ended)
         except FrameTooLarge as error:

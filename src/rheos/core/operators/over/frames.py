@@ -50,7 +50,7 @@ class FrameTooLarge(SumTooLarge):
     """A sum or a mean over the frame of a row that its type cannot hold."""
 
     def __init__(self, row: int, function: int, error: SumTooLarge) -> None:
-        """Create the error. `row` is its index among the rows passed last, `function` that among the
+        """Create the error. `row` is an index into the rows passed last, `function` into the
         functions."""
         super().__init__(row, what=error.what, limit=error.limit)
         self.function = function
@@ -109,8 +109,7 @@ class MovingFrames:
 
     @property
     def rows(self) -> int:
-        """Return the number of rows that later frames may include, plus the rows whose frames are not
-        complete."""
+        """Return the number of rows that later frames may include or that have incomplete frames."""
         return self._first + len(self._rows) - self._needed()
 
     def add(self, rows: Sequence[FrameRow], *, ended: bool = False) -> list[tuple[Any, ...]]:

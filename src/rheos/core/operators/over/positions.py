@@ -1,4 +1,4 @@
-"""Functions of OVER that are not aggregates: they use the positions of rows in a frame, or their
+"""Functions of OVER that are not aggregates: they use the positions of rows in a frame, or the
 order."""
 
 from __future__ import annotations
@@ -48,8 +48,7 @@ class PositionFrame(FrameState):
     """The first or the last value in a frame."""
 
     def __init__(self, place: int, rows: int) -> None:
-        """Create an empty frame. `place` is 0 or -1. The result of a frame with fewer than `rows` rows
-        is null."""
+        """Create an empty frame. `place` is 0 or -1. With fewer than `rows` rows the result is null."""
         self._place, self._rows = place, rows
         self._values: deque[Any] = deque()
 

@@ -76,8 +76,7 @@ class EarlierRows(dict[str, list[Any]]):
 
 
 class ConditionFunctions:
-    """Calls the functions of conditions, and converts rows to records for them. The matcher calls
-    `holds`."""
+    """Calls the functions of conditions, and converts rows to records. The matcher calls `holds`."""
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton, kept: MatchedRows) -> None:
         self._ctx = ctx
@@ -93,8 +92,7 @@ class ConditionFunctions:
         self._rows, self._first = rows, first
 
     def end(self) -> None:
-        """Note that `kept` now has all rows that matches have taken, so the batch is no longer
-        needed."""
+        """Release the batch: `kept` has all rows that matches have taken."""
         self._rows = None
         self._records = {}
 

@@ -1,5 +1,5 @@
-"""The rows that matches have taken, as columns. A row is found by its number, and kept while a match
-needs it."""
+"""Rows that matches have taken, as columns. They are found by number, and kept while matches need
+them."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from rheos.core.state.numbered_rows import Numbers, taken
 
 
 class MatchedRows:
-    """Numbered rows of one operator. Numbers are ascending over all calls of `add`, possibly with
-    gaps."""
+    """Numbered rows of one operator. Numbers ascend over all calls of `add`, possibly with gaps."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema

@@ -174,8 +174,8 @@ class Matcher:
         partials: list[Partial],
         found: list[WholeMatch],
     ) -> bool:
-        """Advance the partial matches of a preferring pattern by a row. Return whether the key had
-        partial matches."""
+        """Advance the partial matches of a preferring pattern by a row. Return whether there were
+        any."""
         whole_of = None
         reached: set[tuple[int, int]] = set()
         for partial in alive.partials:

@@ -24,8 +24,7 @@ TIMED_OUT = "timed_out"
 
 
 class MatchRows:
-    """Rows of one operator's matches. The columns of steps follow those of the key, in the order of the
-    pattern."""
+    """Rows of one operator's matches. The columns of steps follow the key, in the pattern's order."""
 
     def __init__(self, ctx: OperatorContext, automaton: Automaton) -> None:
         self._ctx = ctx

@@ -172,8 +172,8 @@ class PatternOperator(Operator):
         self._tidy()
 
     def _matched(self, rows: Batch, touched: set[int]) -> list[MatchOutcome]:
-        """Process rows in order, and return the outcomes. Add to `touched` the slots whose matches have
-        changed."""
+        """Process rows in order, and return the outcomes. Add slots with changed matches to
+        `touched`."""
         slots = self._keys.lookup_or_add([rows.column(key) for key in self.ctx.ports[0].keys])
         self._make_room()
         asked = rows

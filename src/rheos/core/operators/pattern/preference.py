@@ -56,8 +56,8 @@ class _Orders:
         self.begins = self._sequence(parts, 0, (_END,))
 
     def _sequence(self, parts: Sequence[Part], first: int, then: Next) -> Next:
-        """Compute the order of the parts; the first has the position `first`. `then` are the positions
-        that may follow them."""
+        """Compute the order of the parts from the position `first` on. `then` are positions that may
+        follow."""
         firsts = accumulate(map(_positions, parts), initial=first)
         for part, place in [*zip(parts, firsts, strict=False)][::-1]:
             then = self._repeated(part, place, then)

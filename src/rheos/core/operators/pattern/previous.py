@@ -32,8 +32,7 @@ def with_previous(
     alive: Mapping[int, LiveMatches],
     kept: MatchedRows,
 ) -> Batch:
-    """Return the rows, which are in order, with these columns added. `slots` are the slots of their
-    keys."""
+    """Return the rows, which are in order, with these columns added. `slots` belong to their keys."""
     columns = list(dict.fromkeys(each.column for each in previous))
     most = max(each.back for each in previous)
     order = np.argsort(slots, kind="stable")

@@ -107,8 +107,8 @@ def restored(
     automaton: Automaton,
     first_event: int,
 ) -> tuple[Mapping[int, LiveMatches], int]:
-    """Return the live matches by slot, and the number of the next row. Add the keys to `keys`, and the
-    rows to `kept`."""
+    """Return the live matches by slot, and the next row number. Add keys to `keys`, and rows to
+    `kept`."""
     whole = [table.combine_chunks() for table in tables]
     latest: dict[int, tuple[int, int]] = {}
     columns = len(keys.columns())

@@ -93,14 +93,12 @@ class AggregateTable(ABC):
         """Return the state of input rows; `by` names the pane columns of `rows`."""
 
     def combined(self, rows: pl.DataFrame, by: Sequence[str]) -> pl.DataFrame:
-        """Return the state of input rows, as `partial` does, reduced as far as merging could reduce
-        it."""
+        """Return the state of input rows like `partial`, reduced as far as merging could reduce it."""
         return self.partial(rows, by)
 
     @abstractmethod
     def merge(self, frames: Sequence[pl.DataFrame], by: Sequence[str]) -> pl.DataFrame:
-        """Merge several frames into one, with one row per key and `by` if the kind of state allows
-        it."""
+        """Merge frames into one, with one row per key and `by` if the kind of state allows it."""
 
     @abstractmethod
     def finish(self, frame: pl.DataFrame) -> pl.DataFrame:
@@ -268,8 +266,7 @@ class TotalsTable(AggregateTable):
         return frame.with_columns(pl.lit(1, pl.Int64).alias(_lacks_column(name)) for name in lacking)
 
     def lacks(self, needs: Sequence[str]) -> pl.Expr | None:
-        """Return which results of `finish` belong to panes that lack any of these parts; None if no
-        pane does."""
+        """Return which results of `finish` belong to panes that lack any of these parts, or None."""
         marks = [pl.col(_lacks_column(name)) > 0 for name in needs if name in self._lacks]
         return pl.any_horizontal(marks) if marks else None
 
@@ -322,8 +319,7 @@ class TotalsTable(AggregateTable):
         return self._merged(frames, by, [*self._merges])
 
     def reduce_of(self, name: str) -> np.ufunc | None:
-        """Return the reduction of a numeric column, by its name; None if NumPy has no such
-        reduction."""
+        """Return the reduction of a numeric column, by its name; None if NumPy has none."""
         return np.add if name.startswith(_EXACT) else self._reduces.get(name)
 
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:

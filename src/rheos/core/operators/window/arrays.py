@@ -1,5 +1,4 @@
-"""Columns of window state as arrays of numbers: which columns qualify, and the neutral elements of
-merging."""
+"""Columns of window state as arrays: which columns qualify, and the neutral elements of merging."""
 
 from __future__ import annotations
 

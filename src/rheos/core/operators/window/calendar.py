@@ -82,8 +82,7 @@ class CalendarSteps:
     offset_ms: int
 
     def starts(self, numbers: Ints) -> Ints:
-        """Return the instants at which steps begin. A step that the zone skips begins with the next
-        one."""
+        """Return the instants at which steps begin. A skipped step begins with the next one."""
         if self.length.months:
             months = (numbers * self.length.months).astype("datetime64[M]")
             local = months.astype("datetime64[ms]").astype(np.int64)
@@ -121,8 +120,7 @@ class CalendarWindows(FixedWindows):
     width: int
     """Number of steps in a window, if windows do not grow."""
     _newest: list[Ints] = field(default_factory=list, compare=False, repr=False)
-    """The step, and its bounds, of the newest batch that was in one step. The next batch usually is in
-    it, too."""
+    """Step and bounds of the newest batch that was in one step, as the next batch usually is, too."""
 
     @classmethod
     def of(cls, cut: Cut) -> CalendarWindows:
@@ -150,9 +148,9 @@ class CalendarWindows(FixedWindows):
         return np.minimum(last, self._first_from(self.steps.starts(last)))
 
     def _first_from(self, instants: Ints) -> Ints:
-        """Return the number of the first step that starts at an instant or later. A window is
-        identified by its end. So if several steps start at one instant, the first of them is the end of
-        a window."""
+        """Return the number of the first step that starts at an instant or later. Windows are
+        identified by their end. So if several steps start at one instant, the first is the end of a
+        window."""
         return self.steps.numbers(instants - 1) + 1
 
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
@@ -181,8 +179,7 @@ class CalendarWindows(FixedWindows):
         return Assigned((slices, valids), taken, late, purged=int((late & ~by_itself).sum()))
 
     def _steps_of(self, ts: Ints) -> Sequence[Ints]:
-        """Return the steps that contain these times, with the bounds of each; a single one if all times
-        share a step."""
+        """Return the steps of these times with their bounds; a single one if all share a step."""
         low, high = int(ts.min()), int(ts.max())
         if self._newest and self._newest[1][0] <= low and high < self._newest[2][0]:
             return self._newest

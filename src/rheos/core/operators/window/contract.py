@@ -77,8 +77,7 @@ class Windows(ABC):
     @property
     @abstractmethod
     def cut(self) -> Cut:
-        """Return the parameters of the windows. State of windows with other parameters cannot be
-        restored."""
+        """Return the parameters of the windows. Stored state of other parameters is not restored."""
 
     @abstractmethod
     def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
@@ -108,8 +107,7 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
-        """Return for each pane its first window end after `above`, and the number of ends up to
-        `upto`."""
+        """Return for each pane its first window end after `above`, and the number of ends to `upto`."""
 
     @abstractmethod
     def ends(self, first: Ints, count: Ints) -> tuple[Ints, Ints]:
@@ -117,8 +115,8 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def last_end(self, slices: Ints) -> Ints:
-        """Return the end of the last window that a pane of this slice belongs to. For later slices it
-        is the same or later."""
+        """Return the end of the last window that contains the slice. It never falls with later
+        slices."""
 
     @abstractmethod
     def start_of(self, end: IntOrInts) -> IntOrInts:
@@ -137,8 +135,8 @@ class FixedWindows(Windows):
 
 
 class MergingWindows(Windows):
-    """Kind of windows that grow with the rows of a key. `merging` defines panes, and when two of them
-    form one window."""
+    """Kind of windows that grow with a key's rows. `merging` defines panes, and which form one
+    window."""
 
     __slots__ = ()
 

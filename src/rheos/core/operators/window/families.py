@@ -45,8 +45,7 @@ class Family(ABC):
 
     @abstractmethod
     def arranged(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Return the rows of one batch, arranged by window if the rows have panes of their own, before
-        they are combined."""
+        """Return the rows of one batch, arranged by window if they have panes of their own."""
 
     def spans(self, rows: pl.DataFrame) -> list[pl.Expr]:
         """Return the pane of all rows of a key, if the rows of each key in this batch certainly share

@@ -32,8 +32,8 @@ class FixedPanes(PaneStore):
         return super()._merged(segments)
 
     def panes(self) -> tuple[Ints, Ints, Ints]:
-        """Return slice, first valid window end and row count of all panes; some occur more than
-        once."""
+        """Return slice, first valid window end and row count of all panes, possibly with
+        repetitions."""
         segments = self._segments
         if not segments:
             nothing = np.zeros(0, dtype=np.int64)
@@ -45,8 +45,7 @@ class FixedPanes(PaneStore):
         )
 
     def parts(self, first_end: int, last_end: int) -> int:
-        """Return the number of parts, as ranges of places, in which the rows of these windows must be
-        gathered."""
+        """Return in how many parts, by ranges of places, the rows of these windows must be gathered."""
         if all(isinstance(segment.rows, pl.DataFrame) for segment in self):
             return 1
         size_bytes = gathered = 0
@@ -59,8 +58,7 @@ class FixedPanes(PaneStore):
 
     def gather(self, first_end: int, last_end: int, places: range | None = None) -> list[pl.DataFrame]:
         """Return the rows of the windows that end from `first_end` to `last_end`, once for each window.
-        Column END replaces the columns of the pane. If `places` is passed, return only rows with keys
-        in these places."""
+        Column END replaces the columns of the pane. If `places` is passed, return only keys there."""
         frames = []
         for segment in self._segments:
             ends, counts = self._windows.due(segment.firsts, segment.seconds, first_end - 1, last_end)

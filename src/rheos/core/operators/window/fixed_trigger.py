@@ -1,5 +1,4 @@
-"""Firing of fixed windows. Windows that fire together are gathered at once, as far as memory
-permits."""
+"""Firing of fixed windows. Windows that fire together are gathered at once, if memory permits."""
 
 from __future__ import annotations
 

@@ -89,8 +89,7 @@ def _plain(column: pa.Array) -> pa.Array:
 
 
 def batches_of(frame: pl.DataFrame, schema: pa.Schema, batch_rows: int) -> Iterator[Batch]:
-    """Yield the frame as batches of `schema` with at most `batch_rows` rows. The frame may have the
-    columns in any order."""
+    """Yield the frame as batches of `schema` with at most `batch_rows` rows, with columns reordered."""
     columns = [arrow_column(frame[name]) for name in schema.names]
     yield from pa.table(columns, schema.names).cast(schema).to_batches(max_chunksize=batch_rows)
 

@@ -68,8 +68,7 @@ class WindowGrid(FixedWindows):
         return behind * self.slide + (self.offset + self.size)
 
     def last_end(self, slice_start: IntOrInts) -> IntOrInts:
-        """Return the end of the last window that contains the slice; before `first_end` if no window
-        does."""
+        """Return the end of the last window that contains the slice, else a time before `first_end`."""
         return (slice_start - self.offset) // self.slide * self.slide + (self.offset + self.size)
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:

@@ -107,8 +107,8 @@ def _codes(frame: pl.DataFrame, keys: Sequence[str]) -> Ints:
 
 
 def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
-    """Return small numbers in the order of the times, and an upper bound on them. Combined with a row
-    number, each fits int64."""
+    """Return small numbers in the order of the times, and a bound on them. Combined with a row number,
+    each fits int64."""
     low, high = int(opened.min()), int(ends.max())
     if (high - low + 1) * (len(opened) + 1) < 2**62:
         return opened - low, ends - low, high - low + 1
@@ -117,8 +117,7 @@ def _small(opened: Ints, ends: Ints) -> tuple[Ints, Ints, int]:
 
 
 def _sorted(frame: pl.DataFrame, keys: Sequence[str]) -> tuple[Ints, Ints]:
-    """Return an order in which rows of one window are adjacent, and the positions at which windows
-    begin."""
+    """Return an order in which rows of a window are adjacent, and where windows begin in it."""
     if not frame.height:
         nothing = np.zeros(0, dtype=np.int64)
         return nothing, nothing

@@ -34,8 +34,7 @@ _SHARE = 4
 
 
 class MergingPanes(PaneStore):
-    """Rows by key and pane. If `joins` is set, panes of a key that form one window are merged where
-    they meet."""
+    """Rows by key and pane. If `joins` is set, panes of a key that form one window are merged."""
 
     def __init__(
         self,
@@ -47,8 +46,7 @@ class MergingPanes(PaneStore):
         joins: bool = True,
         reduce_of: ReduceOf | None = None,
     ) -> None:
-        """Create an empty store. If `reduce_of` is passed, it selects the state columns that may be
-        kept as arrays."""
+        """Create an empty store. `reduce_of` selects the state columns that may be kept as arrays."""
         super().__init__(pane, merge, keys, memory)
         self._joins = joins
         self._newest = None if reduce_of is None else NewestPanes(keys, reduce_of)
@@ -97,8 +95,7 @@ class MergingPanes(PaneStore):
     def _of_newest(
         self, slots: Callable[[NewestPanes], Slots], places: range | None
     ) -> list[pl.DataFrame]:
-        """Return the newest panes that `slots` selects, for the keys in these places: at most one
-        frame."""
+        """Return a frame, if any, with the newest panes that `slots` selects, for keys in `places`."""
         if self._newest is None or not self._newest.rows:
             return []
         named = slots(self._newest)
@@ -140,8 +137,7 @@ class MergingPanes(PaneStore):
     def of_keys(
         self, keys: pl.DataFrame, places: range | None, upto: int | None = None
     ) -> pl.DataFrame:
-        """Return the rows of these keys. If `upto` is passed, only those of panes that end at or before
-        it."""
+        """Return the rows of these keys, or only those of panes that end at or before `upto`."""
         frames = self._of_newest(lambda panes: panes.of_keys(keys, upto), places)
         for segment in self:
             stop = len(segment.firsts) if upto is None else _bounds(segment, upto, upto)[0]

@@ -106,7 +106,7 @@ class MergingFiring(Firing):
 
 
 class MergingTrigger(FiringRule):
-    """Trigger of the merging windows of a subtask. `index` has a row for every key and pane of the
+    """Trigger of the merging windows of a subtask. `index` has a row per key and pane of the
     `stores`."""
 
     def __init__(

@@ -221,8 +221,7 @@ class WindowAggregateOperator(WindowOperator):
                 self._add(store, frame.select(*self._keys, *pane, *table.required))
 
     def _stored_of_others(self, restored: Restored) -> set[str]:
-        """Return the values stored in addition to the totals, by the names under which aggregates need
-        them."""
+        """Return the values stored in addition to the totals, by the names that aggregates use."""
         found: set[str] = set()
         for table in self._others:
             if table.name in self._progress.states:
@@ -234,9 +233,8 @@ class WindowAggregateOperator(WindowOperator):
     def _completed(
         self, panes: pl.DataFrame, others: Container[str], nothing: pl.DataFrame
     ) -> pl.DataFrame:
-        """Return restored panes of the totals, with the state of aggregates that are new since they
-        were written. The new state is that of no rows. It is marked if the user wants null for such
-        panes."""
+        """Return restored panes of the totals, with the state of aggregates that are new since. The new
+        state is that of no rows. It is marked if the user wants null for such panes."""
         stored = self._totals.stored_of(panes.columns)
         needed = dict.fromkeys(need for needs in self._needs.values() for need in needs)
         lacking = [need for need in needed if need not in stored and need not in others]

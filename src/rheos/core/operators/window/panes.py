@@ -27,8 +27,7 @@ from rheos.core.state.parts import DeltaChain
 from rheos.core.state.spill import SpillFolder
 
 WORTH_A_DELTA = 2
-"""Maximum ratio of a full part to a delta at which the full part is written instead, which ends the
-chain."""
+"""Maximum ratio of a full part to a delta at which the full part is written, to end the chain."""
 
 _LEAST_ROWS = 1 << 10
 """Minimum number of rows in a piece of state that exceeds memory."""
@@ -66,8 +65,7 @@ class MemoryBudget:
         return max(self.size_bytes // 8 * rows // max(size_bytes, 1), _LEAST_ROWS)
 
     def parts(self, size_bytes: int, rows: int) -> int:
-        """Return the number of parts in which rows of that size on disk are read, one after the
-        other."""
+        """Return the number of parts in which rows of that size are read from disk."""
         return min(-(-size_bytes * 8 // max(self.size_bytes, 1)), rows)
 
 
@@ -106,8 +104,7 @@ class PanePart:
         return self.memory.most_rows(self.segments) < sum(segment.height for segment in self.segments)
 
     def pieces(self) -> Iterator[list[pl.DataFrame]]:
-        """Yield the rows in pieces that fit into memory. All rows of a key and pane are in one
-        piece."""
+        """Yield the rows in pieces that fit into memory, without dividing a key and pane."""
         most_rows = self.memory.most_rows(self.segments)
         return pieces(self.segments, self.keys, most_rows, self.memory.places)
 
@@ -146,8 +143,7 @@ class PaneStore:
         self._compact(self._fresh)
 
     def takes_rows(self, rows: int) -> bool:
-        """Return whether rows are best added one by one, because combining those of a key first would
-        cost more than it saves."""
+        """Return whether rows are best added as they are, because combining them would cost more."""
         return False
 
     def _compact(self, segments: list[Segment]) -> None:
@@ -218,8 +214,8 @@ class PaneStore:
     # --- snapshots --------------------------------------------------------------------------------
 
     def next_part(self) -> PanePart | None:
-        """Return the next snapshot's part; None if the store is empty. Later rows belong to the next
-        snapshot."""
+        """Return the next snapshot's part; None if the store is empty. Later rows are not part of
+        it."""
         if self._taken is not None:
             self._chain.taken(self._taken.mode, self._taken.rows)
             self._taken = None

@@ -60,7 +60,7 @@ class Partials:
         return [name for name in self.schema.names if name not in (self._key.name, *self._pane)]
 
     def made(self, rows: pl.DataFrame, assigned: Assigned) -> Batch:
-        """Return the partials of rows, which are in the form of `frames.frame_of`, with columns of
+        """Return the partials of rows, which are in the form of `frames.frame_of` with these
         `inputs`."""
         by = self._pane if self._pane[0] in rows.columns else ()
         table = self._tables.totals
@@ -96,8 +96,7 @@ class Partials:
 
 
 def listed(partials: pl.DataFrame, index: Sequence[str], name: str) -> pl.DataFrame:
-    """Return the content of a list of partials, as rows of the state `name`; `index` are key and
-    pane."""
+    """Return a list of partials as rows of the state `name`; `index` are key and pane."""
     lists = partials.select(*index, pl.col(_LIST + name).alias(_LIST))
     return lists.filter(pl.col(_LIST).list.len() > 0).explode(_LIST).unnest(_LIST)
 

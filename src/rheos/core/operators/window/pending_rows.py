@@ -26,8 +26,8 @@ _FEW_RUNS = 4
 
 
 class PendingRows:
-    """Buffered rows of one subtask whose windows have not fired. At most `most_rows` are buffered, or
-    fewer if they are long."""
+    """Buffered rows of one subtask whose windows have not fired: at most `most_rows`, or fewer long
+    ones."""
 
     def __init__(self, state_bytes: int, most_rows: int = MOST_ROWS) -> None:
         self._most_rows = min(most_rows, state_bytes // _BYTES)
@@ -60,8 +60,8 @@ class PendingRows:
         return self.first_end is not None and self.first_end <= end
 
     def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
-        """Return all rows as they were added, grouped by pane; or those of windows that end by `upto`,
-        and rows among them."""
+        """Return all rows as they were added, by pane; or those of windows that end by `upto`, at
+        least."""
         of_panes, mixed = self._of_panes, self._mixed
         self.clear()
         if upto is not None:

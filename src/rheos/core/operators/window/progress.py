@@ -49,8 +49,8 @@ class WindowProgress:
         self._purged: Ints = np.zeros(0, dtype=np.int64)
 
     def table(self, states: Sequence[str]) -> pa.Table:
-        """Return the progress as a table to store. `states` are the names of the states that together
-        hold a complete pane."""
+        """Return the progress as a table to store. `states` names the states that hold complete
+        panes."""
         groups = self._ctx.key_groups
         fired = np.full(len(groups), self.watermark)
         for group, through in self.lagging.groups.items():

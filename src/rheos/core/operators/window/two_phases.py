@@ -55,13 +55,11 @@ if TYPE_CHECKING:
     from rheos.core.operators.window.spec import WindowSpec
 
 _MOST_PARTIALS = 1 << 10
-"""Maximum number of partials buffered for merging. Each is a frame of its own, for a whole batch of
-rows."""
+"""Maximum number of partials buffered for merging. Each stands for a whole batch of rows."""
 
 
 def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:
-    """Return the partials of fixed windows over rows of `schema`, whose column `key` has a single
-    value."""
+    """Return the partials of fixed windows over rows of `schema`. Column `key` has a single value."""
     kind = windows_of(windows.window)
     assert isinstance(kind, FixedWindows)
     return Partials(key, windows.aggregates, schema, kind)
@@ -89,8 +87,7 @@ class WindowCombineSpec(SplitSpec):
 
 @dataclass(frozen=True)
 class MergedWindowSpec(SplitSpec):
-    """The second phase: merges partials into results of windows. Its state equals that of windows over
-    the rows themselves."""
+    """The second phase: merges partials into results. Its state is that of windows over the rows."""
 
     kind: ClassVar[str] = "window"
 

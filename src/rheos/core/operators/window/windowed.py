@@ -68,8 +68,7 @@ class WindowOperator(Operator):
     _waiting: PendingRows | None = None
     """Buffered rows that are added to state together; None if rows are added on arrival."""
     _held_ms = 0
-    """Delay in ms of the first firing after a window's end. In batch: the allowed lateness
-    (`fire_once`)."""
+    """Delay in ms of the first firing after a window's end; the allowed lateness if `fire_once`."""
 
     def __init__(self, ctx: OperatorContext, spec: WindowSpec) -> None:
         super().__init__(ctx)
@@ -169,8 +168,7 @@ class WindowOperator(Operator):
         yield from self._fire_all(self._family.trigger.again(touched, fired_through))
 
     def _absorb_waiting(self, upto: int | None = None) -> None:
-        """Add the buffered rows to state; if `upto` is passed, only those of windows that end at or
-        before it."""
+        """Add the buffered rows to state, or only those of windows that end at or before `upto`."""
         if self._waiting is not None and self._waiting.first_end is not None:
             for rows, assigned in self._waiting.take(upto):
                 self._absorb(rows, assigned)
@@ -280,8 +278,7 @@ class WindowOperator(Operator):
             store.force_full()
 
     def unordered_state(self) -> list[SnapshotPart]:
-        """Return the whole state like a savepoint, but unsorted within a key group, for a caller that
-        passes it on at once."""
+        """Return the whole state like a savepoint, but unsorted within key groups, to be passed on."""
         self._absorb_waiting()
         return self._parts({store: store.whole() for store in self._stores()}, in_order=False)
 
@@ -363,8 +360,7 @@ class WindowOperator(Operator):
         kinds: Mapping[str, pl.DataType],
         nullable: Container[str],
     ) -> Iterator[pl.Expr]:
-        """Yield expressions for the columns that were written in another form: narrower, or missing
-        although permitted."""
+        """Yield casts of columns that were written in a narrower form, and nulls for missing ones."""
         for column, kind in kinds.items():
             if column in frame.columns:
                 if frame[column].dtype != kind:

@@ -25,8 +25,7 @@ _CYCLE_MS = 146_097 * _DAY_S * 1000
 _FIRST_YEAR = 3
 _LAST_YEAR = 2400
 _FEW_YEARS = 50
-"""Maximum span in years for which every year is looked up. For longer spans, only the years that occur
-are."""
+"""Maximum span in years for which every year is looked up, and not only those that occur."""
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 
@@ -38,8 +37,7 @@ def zone_clock(zone: str) -> ZoneClock:
 
 
 class ZoneClock:
-    """Converts between instants, in ms since the epoch, and local times, in ms of a clock without
-    zone."""
+    """Converts between instants, in ms since the epoch, and local times, in ms without a zone."""
 
     def __init__(self, zone: str) -> None:
         self._zone = ZoneInfo(zone)

@@ -1,5 +1,4 @@
-"""One declared value of all keys: an array by slot, and masks of the values that are set and that have
-changed."""
+"""One declared value of all keys: an array by slot, and masks of set and of changed slots."""
 
 from __future__ import annotations
 

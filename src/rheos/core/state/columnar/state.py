@@ -81,8 +81,7 @@ class ColumnarState(ABC):
 
     @abstractmethod
     def _entered(self, rows: int, first: int, size: int) -> None:
-        """Prepare for calls with this number of rows or timers, and new slots from `first` to before
-        `size`."""
+        """Prepare for calls with this number of rows or timers, and new slots in [`first`, `size`)."""
 
     @abstractmethod
     def leave(self) -> None:

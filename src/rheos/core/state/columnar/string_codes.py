@@ -1,5 +1,4 @@
-"""Strings as numbers: each distinct string of an operator has a code, by which it is stored and
-compared."""
+"""Strings as numbers: each distinct string of an operator is stored and compared by its code."""
 
 from __future__ import annotations
 
@@ -19,8 +18,7 @@ _FEW = 1 << 16
 
 
 class StringCodes:
-    """Codes from 0 on, in the order in which strings arrived. Two strings are equal if their codes
-    are."""
+    """Codes from 0 on, in the order of arrival. Two strings are equal if their codes are."""
 
     def __init__(self) -> None:
         self._codes: dict[str, int] = {}
@@ -78,8 +76,7 @@ class StringCodes:
         return len(self._texts) > self._enough
 
     def keep(self, used: Sequence[Codes]) -> list[Codes]:
-        """Release all strings except the fixed ones and those in use, and return the new codes of
-        these."""
+        """Release all strings except fixed and used ones, and return the new codes of `used`."""
         there = [np.unique(codes[codes >= self._fixed]) for codes in used]
         left = np.unique(np.concatenate(there)) if there else np.empty(0, np.int32)
         new = np.full(len(self._texts) + 1, NO_TEXT, np.int32)  # The last one is the null's.

@@ -1,5 +1,4 @@
-"""The registry of the kinds of declared state, and properties of declarations that depend on the
-kind."""
+"""The registry of the kinds of declared state, and what depends on a declaration's kind."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ def handle_of(declared: StateDeclaration, backend: KeyedStateBackend) -> Any:
 
 
 def stored_types(declared: StateDeclaration) -> tuple[Any, ...]:
-    """Return the types that a declaration stores: the type of its values or, for a map, of its keys and
+    """Return the types that a declaration stores: of its values or, for a map, of its keys and
     values."""
     return kind_of(declared).types(declared)
 

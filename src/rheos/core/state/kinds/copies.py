@@ -1,4 +1,4 @@
-"""Deep copies of one value, made many times. Most kinds of values are copied much faster than by
+"""Deep copies of one value, made many times. Most values are copied much faster than by
 `copy.deepcopy`."""
 
 from __future__ import annotations
@@ -23,8 +23,7 @@ def copier(value: Any) -> Callable[[], Any]:
 
 
 def _fast(value: Any, seen: set[int]) -> Callable[[], Any] | None:
-    """Return a fast copier; None if only `copy.deepcopy` is exact. `seen` are the ids of the parts so
-    far."""
+    """Return a fast copier; None if only `copy.deepcopy` is exact. `seen` has the ids of parts."""
     cls = value.__class__
     if cls in _ATOMS:
         return lambda: value

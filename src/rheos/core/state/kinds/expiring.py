@@ -110,8 +110,7 @@ class ExpiringListHandle:
         self._store.replace(self._scope.key, [])
 
     def _living(self, *, used: bool) -> list[Any]:
-        """Return the pairs that have not expired. If `used`, the caller may change their values in
-        place."""
+        """Return the pairs that have not expired. If `used`, the caller may change their values."""
         key, store, expiry = self._scope.key, self._store, self._expiry
         found = store.read(key, _NO_ITEMS)
         if not found:

@@ -73,8 +73,7 @@ class InMemoryValueHandle(ValueHandle):
 
 
 class MutableValueHandle(ValueHandle):
-    """The handle of a value that may be changed in place. The default is copied, and a read marks the
-    value as changed."""
+    """The handle of a mutable value. The default is copied, and a read marks the value as changed."""
 
     __slots__ = ("_copy",)
 
@@ -99,8 +98,8 @@ class MutableValueHandle(ValueHandle):
 def value_handle(
     declared: Any, stores: KeyedStateBackend, expiry: Expiry | None, default: Any = None
 ) -> ValueHandle | ExpiringValueHandle:
-    """Return the handle of one value per key, of the declared type. Raise SchemaError if the type
-    cannot be stored."""
+    """Return the handle of a value per key, of the declared type. Raise SchemaError if it is
+    invalid."""
     store = stores.values(declared.name, declared.type, expiry)
     if expiry is not None:
         return ExpiringValueHandle(store, stores.scope, expiry, default)

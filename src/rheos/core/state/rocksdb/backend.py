@@ -220,8 +220,7 @@ class RocksDbBackend(KeyedStateBackend):
 
 
 class _View:
-    """An immutable view of the database, in a folder of hard links. The folder is deleted with the
-    view's last reader."""
+    """An immutable view of the database, in a folder of hard links that its last reader deletes."""
 
     def __init__(self, folder: str, groups: range) -> None:
         self._folder = folder
@@ -231,8 +230,7 @@ class _View:
     def tables(
         self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a state. They are read from a separate database, concurrently with other
-        readers, in any thread."""
+        """Yield the rows of a state, from a separate database; concurrently, in any thread."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
             yield from rows.tables(database, id, form, self._groups, living)

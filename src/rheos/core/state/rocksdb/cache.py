@@ -23,8 +23,8 @@ from rheos.core.state.stamps import stamp_of
 E = TypeVar("E")
 
 ENTRY_BYTES = 200
-"""Approximate memory in bytes of an entry in addition to its contents: the key, and its places in dicts
-and sets."""
+"""Approximate memory in bytes of an entry besides its contents: the key, and places in dicts and
+sets."""
 _ITEM_BYTES = 60
 """Approximate memory in bytes of an item in addition to its contents."""
 _PAIR_BYTES = 100
@@ -104,14 +104,12 @@ class CachedTable(ABC, Generic[E]):
     # --- expiry -----------------------------------------------------------------------------------
 
     def entries(self) -> int:
-        """Return the number of entries of all states in the database, because it does not count those
-        of one."""
+        """Return the number of entries of all states, because the database does not count each."""
         return self.database.entries()
 
     def sweep(self) -> Iterator[None]:
-        """Remove expired entries; see `expiry.ExpiringStore`. Stored entries are examined without
-        loading them into the cache, so no used entry is evicted. Entries since the last flush are left
-        to the next sweep."""
+        """Remove expired entries; see `expiry.ExpiringStore`. Stored entries are not loaded into the
+        cache, so no used entry is evicted. Entries since the last flush are left to the next sweep."""
         stop = range_start(int.from_bytes(self.prefix, "big") + 1)
         place = self.prefix
         assert self.expiry is not None

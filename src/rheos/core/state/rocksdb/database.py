@@ -32,8 +32,7 @@ _MAX_MANIFEST_BYTES = MIB
 
 
 class Database:
-    """A database whose keys and values are bytes. Every failure is a StateError that names the
-    folder."""
+    """A database whose keys and values are bytes. A failure is a StateError that names the folder."""
 
     def __init__(self, folder: str, memory_bytes: int = 8 * MIB, *, read_only: bool = False) -> None:
         try:

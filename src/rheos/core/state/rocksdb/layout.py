@@ -71,8 +71,7 @@ def split(form: EntryForm, rest: bytes) -> tuple[bytes, bytes]:
 
 
 def _flipped(time: bytes) -> bytes:
-    """Return the time with its sign flipped, which converts signed to unsigned in the same order, and
-    back."""
+    """Return the time with its sign bit flipped, which keeps the order, signed or unsigned."""
     return bytes((time[0] ^ 0x80,)) + time[1:]
 
 

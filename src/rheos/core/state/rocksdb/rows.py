@@ -88,8 +88,7 @@ def load(
     restored: Iterable[pa.Table],
     see: Callable[[bytes], None] | None = None,
 ) -> None:
-    """Load restored tables, which are in the order in which they apply. `see` is called with each
-    namespace."""
+    """Load restored tables, in the order in which they apply. `see` is called with each namespace."""
     prefix = range_start(id)[:2]
     for table in restored:
         for rows in table.to_batches(_BATCH_ROWS):

@@ -25,8 +25,7 @@ _NOTHING = (-(1 << 70), b"")
 
 
 class DiskTimerQueue(TimerQueue):
-    """The timers of one kind. `flush_all` writes the changes of all states, because the queue reads its
-    own changes back."""
+    """The timers of one kind. `flush_all` writes the changes of all states before the queue reads."""
 
     def __init__(
         self,
@@ -179,8 +178,7 @@ class DiskTimerQueue(TimerQueue):
         self._changes.clear()
 
     def settle(self) -> None:
-        """Reduce the timers in memory to their limit. Called between calls of user code, without
-        pending changes."""
+        """Reduce the timers in memory to their limit. Called between calls, without pending changes."""
         if len(self.heap) <= 2 * self._most:
             return
         live = sorted({timer for timer in self.heap if (timer[0], timer[2]) in self._live})

@@ -255,8 +255,7 @@ class RocksListTable(_ItemsTable[ListEntry]):
         entry.segments, entry.stored, entry.rewritten = [], 0, False
 
     def remove_gone(self, places: Sequence[bytes], gone_ms: int, batch: Batch) -> None:
-        """Remove segments whose elements have all expired. A segment with living elements remains until
-        its list is read."""
+        """Remove expired segments. A segment with living elements remains until its list is read."""
         for place in places:
             key = self._places.key_of(split(self.form, place[4:])[0])
             entry = self.young.get(key)

@@ -198,8 +198,7 @@ class UserAssigning(Assigning):
 
 
 def _bounds(given: Any) -> list[Bounds]:
-    """Check the result of an assigner, and return its bounds. Raise UserFunctionError if it is
-    invalid."""
+    """Return the bounds that an assigner returned. Raise UserFunctionError if they are invalid."""
     if isinstance(given, TimeWindow):
         given = [given]
     if not isinstance(given, Iterable):

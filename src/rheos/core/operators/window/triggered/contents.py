@@ -25,8 +25,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self) -> list[Element]:
-        """Return the elements that a result is computed from; the list may be empty. An accumulator is
-        one element."""
+        """Return the elements for a result, possibly none. An accumulator is one element."""
 
     @abstractmethod
     def replace(self, elements: Sequence[Element]) -> None:

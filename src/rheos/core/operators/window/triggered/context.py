@@ -77,8 +77,7 @@ class WindowScope:
         return key, (stored[-2], stored[-1])
 
     def under(self, window: Bounds) -> None:
-        """Select the state of the current key and this window. Users' functions still see their own
-        window."""
+        """Select the state of the current key and this window. Users' functions see no change."""
         self._scope.key = self.stored(self.key, window)
 
     def merging(self, merged: Sequence[Bounds], call: Callable[[], object]) -> None:

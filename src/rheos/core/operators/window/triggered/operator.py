@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 
 
 class TriggeredWindowOperator(KeyedStateOperator):
-    """Operator with state by key and window: a key of its backend is the stream's key followed by the
-    bounds of the window."""
+    """Operator whose backend's keys are the stream's key followed by the bounds of the window."""
 
     def __init__(self, ctx: OperatorContext, spec: TriggeredWindowSpec) -> None:
         super().__init__(ctx)
@@ -236,8 +235,8 @@ class TriggeredWindowOperator(KeyedStateOperator):
 
 
 class InOrder(TriggeredWindowOperator):
-    """The operator in the batch runtime: rows are buffered until all rows of a key have arrived, and
-    processed by event time."""
+    """The operator in the batch runtime: a key's rows are buffered until all have arrived, then
+    sorted."""
 
     def __init__(self, ctx: OperatorContext, spec: TriggeredWindowSpec) -> None:
         super().__init__(ctx, spec)

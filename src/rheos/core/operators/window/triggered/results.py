@@ -1,5 +1,5 @@
-"""Results of firing windows: a function's records, or aggregates, computed in columns for many firings
-at a time."""
+"""Results of firing windows: a function's records, or aggregates in columns for many firings at
+once."""
 
 from __future__ import annotations
 
