@@ -1,4 +1,4 @@
 """Tools for running and stored jobs: control, dashboard, savepoints, lineage, debugging, forks.
 
-Lower packages do not import them.
+Nothing below imports them.
 """

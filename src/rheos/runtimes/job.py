@@ -115,13 +115,11 @@ class JobConfig:
     scaling: ScalingBounds | None = None
     """Bounds within which the parallelism follows the load; None: it stays as it is."""
     min_parallelism: int | None = None
-    """Minimum parallelism with which the job continues after a loss of slots; None: it waits for
-    them."""
+    """Minimum parallelism with which the job continues after losing slots; None: it waits for them."""
     alerts: AlertConfig | None = None
     """Destination of changes of the job's health; None: none are sent."""
     until_now: bool = False
-    """Whether the job stops, with a checkpoint, once it has read the input that existed at its
-    start."""
+    """Whether the job stops, with a checkpoint, once it has read the input that exists at its start."""
     standby: bool = False
     """Whether this driver waits while another one runs the job, and takes over when that one is
     gone."""

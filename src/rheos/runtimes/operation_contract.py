@@ -120,8 +120,7 @@ class DrivenJob(Protocol):
 
     @abstractmethod
     def savepoint_place(self, directory: str | None) -> str:
-        """Return the folder below which to write a savepoint. Raise RheosError if it is not
-        writable."""
+        """Return the folder below which a savepoint goes. Raise RheosError if it cannot be written."""
 
     @abstractmethod
     def wait_until_over(self) -> None:

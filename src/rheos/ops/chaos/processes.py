@@ -85,8 +85,7 @@ def describe(process: psutil.Process) -> str:
 
 
 def _alive(process: psutil.Process) -> bool:
-    """Return whether the process lives. False if another process has received its number since, or if
-    it is a zombie."""
+    """Return whether the process lives: it is not a zombie, and its number was not reused."""
     with ended_meanwhile():
         return bool(process.is_running()) and process.status() != psutil.STATUS_ZOMBIE
     return False

@@ -49,8 +49,8 @@ class Shown(Protocol):
 
 
 class LiveDisplay:
-    """The live display of a job in a notebook. Only the newest one is updated; older ones stay as they
-    are."""
+    """The live display of a job in a notebook. Only the newest is updated; older ones stay
+    unchanged."""
 
     def __init__(self, bundle: Callable[[], dict[str, str]], ended: Callable[[float], bool]) -> None:
         """Begin without a display. `bundle` returns the content to display, by MIME type. `ended` waits
@@ -102,8 +102,7 @@ class ControlledRuntime:
         listener: Callable[[JobStatus], None] | None = None,
     ) -> JobHandle:
         """Start the job. Raise ConfigurationError also if another driver runs it. With
-        `config.standby`, wait until that driver is gone. If the job ends first, the result has ended.
-        """
+        `config.standby`, wait until that driver is gone, or return a handle of the ended job."""
         program = started_program(plan.context.parameters.over)
         config = replace(config, driver=str(this_process()))
         with ExitStack() as undo:

@@ -129,8 +129,8 @@ class HeldNote:
             pause(LOOK_EVERY_MS / 1000)
 
     def _still_held(self, pause: Callable[[float], object]) -> bool:
-        """Return whether this driver still holds the job. Other standbys may have taken it at the same
-        moment; the last writer has it."""
+        """Return whether this driver still has the job. If several standbys took it, the last one has
+        it."""
         pause(_SETTLE_MS / 1000)
         present = self._read()
         self.held = present is not None and present.owner == self._note.owner

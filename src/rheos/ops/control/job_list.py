@@ -210,8 +210,7 @@ def _stored_state(view: LogView) -> str:
 
 
 def stored_checkpoints(wanted: str, directory: str) -> list[CheckpointInfo]:
-    """Return the kept checkpoints of a job. Raise ConfigurationError if the directory has no such job,
-    CheckpointError if its log cannot be read."""
+    """Return the kept checkpoints. Raise ConfigurationError without such a job, CheckpointError."""
     _, _, view = stored_job(wanted, directory)
     return [checkpoint_info(kept.entry) for kept in view.completed]
 

@@ -81,8 +81,7 @@ def _place(process: ProcessId) -> tuple[str, str, str]:
 
 
 def _started_s(process: psutil.Process) -> float:
-    """Return the start in seconds. On Linux it is relative to the boot, because there the time since
-    the epoch changes with the clock."""
+    """Return the start in seconds; on Linux since the boot, as there the epoch moves with the clock."""
     return float(process.create_time() - (psutil.boot_time() if psutil.LINUX else 0.0))
 
 

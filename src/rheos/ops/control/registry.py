@@ -1,5 +1,4 @@
-"""The jobs of this user on this machine: running ones, and those that have ended here with their
-outcome."""
+"""The jobs of this user on this machine: running ones, and ended ones with their outcome."""
 
 from __future__ import annotations
 

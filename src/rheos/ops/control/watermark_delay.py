@@ -20,8 +20,8 @@ from rheos.runtimes.health.moment import SplitStanding, open_splits
 
 @dataclass(frozen=True)
 class Delayed:
-    """An edge whose receiver has a lower watermark than its sender, because the watermark waits in the
-    queue after rows."""
+    """An edge whose receiver has a lower watermark than its sender: the watermark waits behind queued
+    rows."""
 
     sender: str
     receiver: str

@@ -205,8 +205,8 @@ class Dashboard:
             ) from error
 
     def _let_in(self, request: Request, needed: Role) -> Holder:
-        """Return the holder of the request's token, before anything else is read. Raise DeniedError if
-        the token is unknown or lacks the role."""
+        """Return the token's holder, before reading anything else. Raise DeniedError if it lacks the
+        role."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         holder = self._access.holder(token) if scheme.lower() == "bearer" else None
         if holder is None:

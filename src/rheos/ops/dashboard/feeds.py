@@ -59,8 +59,8 @@ class Feeds:
         self._feeds: dict[str, SharedFeed] = {}
 
     def listen(self, name: str, ask: Callable[[], bytes]) -> AsyncIterator[bytes]:
-        """Return the values of a feed. Raise ConfigurationError if too many listen. The first
-        listener's `ask` is used."""
+        """Return the values of a feed, by its first listener's `ask`. Raise ConfigurationError if too
+        many listen."""
         if sum(feed.listeners for feed in self._feeds.values()) >= MAX_LISTENERS:
             raise ConfigurationError(
                 f"{MAX_LISTENERS} pages are already listening", hint="close pages that you do not need"

@@ -59,8 +59,7 @@ class RestRequest:
 
 @dataclass(frozen=True)
 class Operation:
-    """A REST operation. `run` is called in a separate thread, may take minutes, and raises
-    RheosError."""
+    """A REST operation. `run` is called in its own thread, may take minutes, and raises RheosError."""
 
     name: str
     path: str

@@ -81,8 +81,7 @@ def surroundings(folder: str | None, environment: Mapping[str, str]) -> bytes:
 
 
 def _read(count: int) -> bytes:
-    """Read exactly `count` bytes: the rest of the input is the replay's. Raise ValueError at its
-    end."""
+    """Read exactly `count` bytes; the rest is the replay's. Raise ValueError if there are fewer."""
     data = b""
     while len(data) < count:
         part = os.read(0, count - len(data))

@@ -116,8 +116,7 @@ class ReplayProcesses:
     """The processes of replays. Safe for threads. `close` ends the running ones."""
 
     def __init__(self, memory_bytes: int | None = None) -> None:
-        """Begin without processes. `memory_bytes` is the limit of one replay; None:
-        `default_memory_bytes`."""
+        """Begin without processes. `memory_bytes` limits one replay; None: `default_memory_bytes`."""
         self._memory_bytes = default_memory_bytes() if memory_bytes is None else memory_bytes
         self._lock = threading.Lock()
         self._at_work: dict[str, subprocess.Popen[bytes] | None] = {}

@@ -298,8 +298,8 @@ def event_log(served: Served, wanted: Sequence[str]) -> list[ShownEvent]:
 
 
 def _stored_events(job: JobId, directory: str | None) -> list[JobEvent]:
-    """Return the stored events. Return none if the directory cannot be read from here: an address is
-    kept without its credentials."""
+    """Return the stored events; none if the directory lacks credentials, or cannot be read from
+    here."""
     if directory is None or "***@" in directory:
         return []
     try:

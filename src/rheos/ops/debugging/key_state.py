@@ -97,8 +97,8 @@ def _changes(state: str, before: StateRows, after: StateRows) -> Iterator[StateC
 
 
 def _without_same(rows: Sequence[Row], others: Sequence[Row]) -> list[Row]:
-    """Return the rows without those that are the same objects on the other side. From one step to the
-    next, most are."""
+    """Return the rows that are not the same objects as on the other side. Most are, between two
+    steps."""
     same = set(map(id, others))
     return [row for row in rows if id(row) not in same]
 

@@ -2,8 +2,7 @@
 
 No record shows the order in which a job has read its splits. A job that keeps up reads rows as they are
 written, in all splits at once, so the tapes are played like that. A split that had not begun is played
-as one that is discovered when its first row arrives. Until then it follows the others, and does not
-hold the watermark back.
+as one that is discovered at its first row. Until then it does not hold the watermark back.
 """
 
 from __future__ import annotations

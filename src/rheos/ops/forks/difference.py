@@ -69,8 +69,8 @@ class OutputDifference:
 
 
 def difference(sink: str, key: Sequence[str], old: pa.Table, new: pa.Table) -> OutputDifference:
-    """Return the difference. `key` names columns of both. Floats are equal if all of their bits are, or
-    if both are NaN."""
+    """Return the difference. `key` names columns of both. Floats are equal if all bits are, or as
+    NaN."""
     columns = [name for name in old.column_names if name in new.column_names]
     cast = tuple(name for name in columns if not _comparable(old, new, name))
     sides = [
@@ -114,8 +114,8 @@ def _as_text(table: pa.Table, columns: Sequence[str]) -> pa.Table:
 
 
 def _held_together(left: pl.DataFrame, key: list[str], columns: list[str]) -> pl.DataFrame:
-    """Return the rows that are not in both, in the order in which they were emitted. Rows with equal
-    keys are paired."""
+    """Return the rows that are not in both, in the order of emission, those with equal keys in
+    pairs."""
     by = [*(key or columns), _SAME]
     turn = pl.int_range(pl.len()).over([*(key or columns), _SIDE])
     paired = left.with_columns(turn.alias(_SAME))

@@ -57,9 +57,9 @@ class Positions:
         return Positions(checkpoint, {row["split"]: _reached(row) for row in rows})
 
     def of(self, split: Split, begin: bytes | None) -> SplitPosition | None:
-        """Return the position up to which a split is read that begins at `begin`; None if nothing is
-        read. If the checkpoint does not contain the split, it was read to its end if it had begun.
-        Otherwise it had not been discovered."""
+        """Return the position up to which a split is read from `begin`; None if nothing is read. A
+        split that is missing in the checkpoint is read to its end if it had begun; otherwise it was not
+        discovered."""
         if split.id in self.splits:
             return self.splits[split.id]
         return None if begin is None else SplitPosition(None, MIN_TIMESTAMP_MS)

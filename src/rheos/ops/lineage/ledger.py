@@ -149,14 +149,14 @@ class Ledger:
     # --- links ------------------------------------------------------------------------------------
 
     def link(self, to: Sequence[int]) -> int:
-        """Return one link for all of these rows and links, whose cost does not depend on their
+        """Return one link for all of these rows and links, at a cost that does not depend on their
         number."""
         self._links.append(to)
         return -1 - len(self._links)
 
     def linked(self, link: int) -> tuple[list[int], bool]:
-        """Return the rows to which a link leads, in order, and whether it leads to stored state,
-        too."""
+        """Return the rows to which a link leads, in order, and whether it also leads to stored
+        state."""
         seen, rows, todo = set[int](), set[int](), [link]
         while todo:
             one = todo.pop()

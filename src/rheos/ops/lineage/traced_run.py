@@ -64,9 +64,8 @@ class TracedTree(UntimedTree):
         one_by_one: Sequence[bool],
         details: Sequence[Details],
     ) -> None:
-        """Make the tree. `one_by_one` is whether each operator receives rows one by one, because a
-        batch would hide the origin of its rows. `details` returns what is known of the rows that each
-        emits."""
+        """Make the tree. `one_by_one`: whether each operator receives rows one by one, as a batch would
+        hide the origin of its rows. `details` returns what is known of the rows that each emits."""
         super().__init__(chain, make, outputs, wait_for=wait_for)
         self._ledger = ledger
         self._first_place = first_place

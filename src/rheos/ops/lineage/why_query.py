@@ -206,8 +206,7 @@ def _answer(
     length_ms: int | None,
     most: int,
 ) -> tuple[WhyResult | None, int]:
-    """Return the answer, or None if the sink receives no such row from there on; and the number of rows
-    that it receives."""
+    """Return the answer, or None if no row matches; and the number of rows that the sink receives."""
     input = CheckpointInput(checkpoint, plan, length_ms)
     restored = {} if checkpoint is None else state_of(checkpoint)
     with scratch_folder(None) as folder:

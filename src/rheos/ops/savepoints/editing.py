@@ -140,8 +140,7 @@ class SavepointEdit:
 
 
 def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId:
-    """Return an operator's id. Raise ConfigurationError if there is no such operator, or an earlier
-    change drops it."""
+    """Return an operator's id. Raise ConfigurationError if it does not exist, or is already dropped."""
     id = base.catalogue.operator(asked)
     if any(isinstance(change, Drop) and change.operator == id for change in changes):
         raise ConfigurationError(
@@ -153,8 +152,8 @@ def operator_of(base: Base, changes: Iterable[Change], asked: str) -> OperatorId
 def put(
     base: Base, changes: Iterable[Change], operator: str, state: str, rows: DataFrame, *, whole: bool
 ) -> Put:
-    """Return the change that writes the rows into a state. Raise SchemaError, with the columns, if they
-    do not match the state."""
+    """Return the change that writes the rows. Raise SchemaError, with the columns, if they do not
+    match."""
     id = operator_of(base, changes, operator)
     base.catalogue.shape(id, state)
     try:

@@ -56,8 +56,8 @@ class KeyColumns:
         return KeyCodec(self.stored, names)
 
     def batch(self, table: pa.Table | pa.RecordBatch, names: Sequence[str]) -> pa.RecordBatch:
-        """Return key columns of a DataFrame, in the types by which keys are hashed. Raise InputError if
-        a value does not fit."""
+        """Return key columns of a DataFrame, in the types by which keys are hashed. Raise
+        InputError."""
         arrays = []
         for name in names:
             column = table.column(name)

@@ -26,8 +26,7 @@ class _Refused(Exception):  # noqa: N818 - it never leaves this file
 
 
 def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
-    """Return the row. Raise UnrestorableError if the pickle is damaged, or names a type that plain rows
-    do not contain."""
+    """Return the row. Raise UnrestorableError for a damaged pickle, or one with other types."""
     try:
         # The user has allowed the savepoint to run code.
         return pickle.loads(data) if trusted else _RowUnpickler(io.BytesIO(data)).load()

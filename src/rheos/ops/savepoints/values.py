@@ -57,8 +57,7 @@ class Values:
             ) from error
 
     def encode(self, column: pa.Array, keys: Sequence[Any], name: str = "value") -> list[bytes]:
-        """Return the encoded values. Raise InputError, with the key, if one has not the declared
-        type."""
+        """Return the encoded values. Raise InputError, with the key, for a value of another type."""
         encode, stored = self._encode, self._form.stored
         encoded = []
         # Maps become dicts, unless Python cannot hash their keys.

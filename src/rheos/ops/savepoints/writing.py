@@ -65,8 +65,7 @@ def _check_empty(store: Store, path: str) -> None:
 
 
 def _discard(store: Store, token: str) -> None:
-    """Delete the files that were written under the token. If nobody else writes there, also delete
-    incomplete ones."""
+    """Delete the files written under the token, and incomplete ones if nobody else writes there."""
     with contextlib.suppress(OSError):
         there = store.list("")
         ours = [file for file in there if f"-{token}-" in file]

@@ -184,8 +184,7 @@ class KafkaBroker(JavaServer):
         }
 
     def _make_certificate(self, folder: Path) -> None:
-        """Make the key and the certificate. They are in a folder that only its user can enter; the
-        password protects nothing."""
+        """Make the key, in a folder that only its user can enter. The password protects nothing."""
         keytool = [*self.java(may_archive=False), "-m", "java.base/sun.security.tools.keytool.Main"]
         store = ["-keystore", str(folder / _KEYSTORE), "-storepass", _KEYSTORE_PASSWORD, "-alias", "it"]
         made = ["-genkeypair", "-keyalg", "EC", "-dname", "CN=Kafka for tests", "-validity", "3650"]

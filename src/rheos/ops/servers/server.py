@@ -179,8 +179,7 @@ class Server(ABC):
         return Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
 
     def _started(self, command: Sequence[str]) -> str | None:
-        """Start the keeper. Return None once the server is ready. If the server ends before, or takes
-        too long, return its output."""
+        """Start the keeper. Return None once the server is ready, or its output if it ends or hangs."""
         before = self.log.stat().st_size if self.log.exists() else 0
         removed = "" if self._given_data is not None else str(self._folder)
         kept = [str(self.log), removed, str(int(self.ends_by)), self.runs_as() or "", *command]

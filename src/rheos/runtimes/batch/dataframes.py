@@ -239,8 +239,8 @@ class Translation:
         return shared
 
     def _is_dealt(self, edge: int) -> bool:
-        """Return whether the program distributes the edge's rows. Edges are found by their ids, because
-        a part of a plan contains only some of them."""
+        """Return whether the program distributes the edge's rows. A part of a plan has only some
+        edges."""
         return any(e.id == edge and e.exchange is Exchange.CUSTOM for e in self.plan.edges)
 
     def _exits(self, chain: Chain) -> list[Edge]:

@@ -1,11 +1,9 @@
 """The check whether Spark may read Parquet files instead of our own reader.
 
-It reads only the footers, before any row is read. Spark may read files if reading cannot fail and loses
-nothing. Then no result of a program, not even an error, depends on the reader. So the checks are:
-
-- The types of all files are the declared ones or widen to them.
-- No column that is declared free of nulls contains any, not even one that Spark will not read.
-- Nothing is stored in a way that Spark reads differently.
+Only the footers are read, before any row. Spark may read files if reading cannot fail and loses
+nothing, so that no result of a program, not even an error, depends on the reader. So the types of all
+files must be the declared ones or widen to them. Columns declared free of nulls, even those that Spark
+will not read, must contain none. And nothing may be stored in a way that Spark reads differently.
 """
 
 from __future__ import annotations
@@ -145,8 +143,8 @@ class _Footer:
         return kind
 
     def _check_calendar(self, name: str) -> None:
-        """Raise Unfit if the file has times in the calendar of old Spark versions, in which days before
-        1582 are counted differently."""
+        """Raise Unfit if times are in the calendar of old Spark versions, whose days before 1582
+        differ."""
         if has_old_times(self._metadata.metadata):
             raise Unfit(f"has times in Spark's old calendar in column {name!r}")
 

@@ -1,5 +1,4 @@
-"""The execution of a chain over one Spark partition: the operators of the other runtimes, fed from
-Spark's rows.
+"""The execution of a chain over one Spark partition: operators as in other runtimes, fed by Spark.
 
 All rows arrive, the watermark advances to the end, and the operators' results (staged rows, counts)
 travel to the driver as notes. This module runs on the workers. Of Spark, it knows only its task number.

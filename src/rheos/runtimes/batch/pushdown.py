@@ -89,8 +89,7 @@ class _Filters:
 
 
 def superset(expr: pl.Expr, columns: Columns) -> Column | None:
-    """Return a Spark column that is true for every row for which the Polars predicate is true; None if
-    it may be any row."""
+    """Return a Spark column that is true wherever the Polars predicate is; None for all rows."""
     tree = tree_of(expr)
     return None if tree is None else _Translation(columns).true_of(tree, negated=False)
 

@@ -30,8 +30,8 @@ from rheos.runtimes.batch.layout import FIRST_RESULT_PORT
 from rheos.runtimes.batch.notes import Handed
 
 _SHARE_OF_HEAP = 8
-"""Divisor: the part of the heap that collected rows may take. Spark's driver holds them several times:
-as its tasks sent them, decoded, and pickled."""
+"""Divisor: share of the heap for collected rows. Spark's driver holds them sent, decoded and
+pickled."""
 
 _LEAST_BYTES = 16 * MIB
 

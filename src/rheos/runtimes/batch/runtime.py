@@ -119,8 +119,7 @@ class _OperatorCounts:
 
 
 class BatchJob(WithoutCheckpoints):
-    """The JobHandle of a batch job. A thread of its own lets Spark run the plan. Sinks commit at the
-    end."""
+    """The JobHandle of a batch job. Its own thread lets Spark run the plan. Sinks commit at the end."""
 
     def __init__(
         self,

@@ -81,8 +81,8 @@ class SortedRuns:
         return last if len(last) == _MERGED_AT_ONCE and last[0][0] == last[-1][0] else []
 
     def merged(self) -> Iterator[pa.RecordBatch]:
-        """Yield all rows in order, in batches, and remove the runs. Raise StateError on a disk
-        error."""
+        """Yield all rows in order, in batches, and remove the runs. Raise StateError if the disk
+        fails."""
         runs, self._runs = self._runs, []
         yield from self._merged(runs)
 

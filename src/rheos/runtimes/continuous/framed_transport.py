@@ -147,8 +147,8 @@ class FramedTransport(ABC):
         return elements
 
     def _decode(self, parts: Sequence[Part]) -> tuple[ChannelId, Element] | None:
-        """Return a frame's element. Return None if an unauthenticated peer sent it (EX3), or if its
-        attempt is over."""
+        """Return a frame's element; None for an unauthenticated peer (EX3), or an attempt that is
+        over."""
         if not parts or not is_of(self._token, parts[0][: wire.TOKEN_BYTES]):
             return None
         header = wire.decode_header(bytes(parts[0][: wire.HEADER_BYTES + 1]))

@@ -458,8 +458,8 @@ def _listening(path: str, backlog: int) -> socket.socket:
 
 
 def _is_of_this_user(made: socket.socket) -> bool:
-    """Return whether the peer runs as this user. True if the system cannot tell: the folder keeps
-    others out as well."""
+    """Return whether the peer runs as this user, if the system can tell. The folder excludes others,
+    too."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

@@ -69,8 +69,7 @@ class SlotJob:
 
 
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
-    """Run the body of the task. Yield nothing: rows leave through sinks, reports by control
-    messages."""
+    """Run the body of the task. Yield nothing: rows leave by sinks, reports by control messages."""
     slot = _unpacked(payload)
     context = BarrierTaskContext.get()
     subtask = context.partitionId()
@@ -138,9 +137,8 @@ def _transport(
 
 
 def io_threads(plan: PhysicalPlan) -> int:
-    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink may block
-    one for long, and adds one. So a sink whose target is unavailable delays no snapshots or other
-    sinks."""
+    """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one,
+    which it may block for long: a sink without its target delays no snapshots or other sinks."""
     return _IO_THREADS + sum(
         planned.is_asynchronous or isinstance(planned.spec, SinkSpec) for planned in plan.operators()
     )

@@ -161,8 +161,8 @@ class ZmqTransport(FramedTransport):
 
 
 class Waker:
-    """A function that wakes the main loop from any thread. Its lock exists because a socket serves one
-    thread at a time."""
+    """A function that wakes the main loop from any thread. It locks: sockets serve one thread at a
+    time."""
 
     def __init__(self, context: zmq.Context[zmq.Socket[bytes]]) -> None:
         self.woken: zmq.Socket[bytes] = context.socket(zmq.PULL)

@@ -18,8 +18,7 @@ LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnde
 
 
 class Launcher(Protocol):
-    """An executor of the subtasks of one attempt at a time, which also carries messages. Only the
-    master calls it.
+    """An executor of the subtasks of one attempt at a time, and of its messages. For the master only.
 
     Every launched attempt ends with exactly one AttemptEnded: after a stop, a failure, or the end of
     all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs.

@@ -1,5 +1,4 @@
-"""Requests for profiles of subtasks, from any thread. The master sends them and receives the
-answers."""
+"""Requests for profiles of subtasks, from any thread. The master sends them and receives answers."""
 
 from __future__ import annotations
 

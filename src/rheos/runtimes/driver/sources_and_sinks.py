@@ -278,8 +278,7 @@ def publish_listed(plan: PhysicalPlan, log: str, listed: Iterable[CommittableHan
         log: the identity of the job's log.
         listed: the committables that a checkpoint lists.
 
-    Raises:
-        RheosError: with the place of the first sink that could not commit.
+    Raise RheosError, with the place of the first sink that could not commit.
     """
     payloads = _by_operator(listed)
     unavailable: RheosError | None = None
@@ -299,10 +298,7 @@ def publish(
     plan: PhysicalPlan, job: JobId, log: str, attempt: Attempt, checkpoint: CheckpointCompleted | None
 ) -> None:
     """Commit the checkpoint's committables, and abort other output that earlier attempts have staged.
-
-    Raises:
-        RheosError: with the sink's place.
-    """
+    Raise RheosError, with the sink's place."""
     # Sinks may share a target: so all of them commit before any aborts stale output.
     publish_listed(plan, log, checkpoint.committables if checkpoint else [])
     abort_stale(plan, job, attempt, checkpoint)
@@ -311,11 +307,8 @@ def publish(
 def abort_stale(
     plan: PhysicalPlan, job: JobId, attempt: Attempt, checkpoint: CheckpointCompleted | None
 ) -> None:
-    """Abort what attempts before `attempt` staged, except what the checkpoint lists.
-
-    Raises:
-        RheosError: with the sink's place.
-    """
+    """Abort what attempts before `attempt` staged, except what the checkpoint lists. Raise RheosError,
+    with the sink's place."""
     payloads = _by_operator(checkpoint.committables if checkpoint else [])
     for planned, committer in _committers(plan):
         with _located(planned), _publishing():

@@ -33,8 +33,7 @@ _REQUESTS: Mapping[After, str] = {
 
 
 def call_wait(now_ms: int) -> tuple[JobWait, ...]:
-    """Return this process's call to a server that has waited longest; empty if none has waited for
-    long.
+    """Return this process's call to a server that has waited longest, if it has waited for long.
 
     Args:
         now_ms: the wall-clock time.

@@ -49,8 +49,8 @@ _CALL_CHARS = 300
 
 
 class ProcessMetrics:
-    """The readings of a process, counted since this object was made. One exists per process, and each
-    report calls it."""
+    """The readings of a process since this object was made. One exists per process; each report calls
+    it."""
 
     def __init__(self) -> None:
         self._process = psutil.Process()

@@ -19,8 +19,7 @@ class StackSampler:
     """A sampler of one thread's stack. It calls `done` from the sampling thread, with the result."""
 
     def __init__(self, thread_id: int, within: CodeType | None = None) -> None:
-        """Sample the thread. With `within`, keep only that function's frames and those that it
-        calls."""
+        """Sample the thread. With `within`, keep only frames of that function and of those it calls."""
         self._thread_id = thread_id
         self._within = within
         self._over = threading.Event()

@@ -48,8 +48,8 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
 
 
 def there_is(directory: str) -> bool:
-    """Return whether the folder exists, without making it. True for a URL, which only opening can
-    check."""
+    """Return whether the folder exists, without making it. True for a URL, as only opening checks
+    it."""
     scheme, separator, rest = directory.partition("://")
     if separator and scheme not in ("file", "local"):
         return True

@@ -31,8 +31,7 @@ class SimClock:
 
 
 class ProcessClock:
-    """A Clock as one process reads it: its wall clock is skewed, its monotonic clock began
-    elsewhere."""
+    """A Clock as one process reads it, with a skewed wall clock and its own start of monotonic time."""
 
     def __init__(self, clock: SimClock, skew_ms: int, origin_us: int) -> None:
         self._clock = clock

@@ -48,7 +48,7 @@ class SimDriver:
         return None if due is None else max(due, self._busy_until_us)
 
     def slots(self) -> list[Slot]:
-        """Return all slots that it has launched and that still run, even if it has lost track of
-        them."""
+        """Return all slots that it has launched and that still run, including those it does not know
+        of."""
         zombies = [slot for slot in self.launcher.zombies if slot not in self.launcher.slots]
         return [slot for slot in (*self.launcher.slots, *zombies) if slot.alive]

@@ -72,8 +72,8 @@ class SimIo:
         return bool(due) or any(turned)
 
     def perish(self, goes_through: Callable[[], bool]) -> None:
-        """End the process's I/O. `goes_through` draws which of the pending work takes effect. Nobody
-        receives the results."""
+        """End the process's I/O. `goes_through` draws which pending work takes effect, without a
+        result."""
         abandoned, self._pending = self._pending, []
         self._loops.clear()
         for completion in abandoned:

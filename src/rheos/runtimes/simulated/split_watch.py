@@ -86,8 +86,7 @@ def split_rows(
 
 
 def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
-    """Return a violation of CP26, or None: a split that a checkpoint has begun, although one of an
-    earlier phase is not finished."""
+    """Return a violation of CP26, or None: a begun split, and an unfinished one of an earlier phase."""
     for begun in rows:
         for other in rows:
             before = other["phase"] < begun["phase"] and not other["finished"]

@@ -18,9 +18,9 @@ _TEMPORARY = ".tmp-"
 
 class MemoryStore:
     """A store of files in a dict. `on_access` is called before and after each operation, and within
-    those that write. It raises an OSError to make the operation fail. If it raises "after", the
-    operation has taken effect. If it raises "within", half of the file is left under a temporary name,
-    which `list` omits."""
+    those that write. An OSError that it raises makes the operation fail. Raised "after", the operation
+    has taken effect. Raised "within", it leaves half of the file under a temporary name, which `list`
+    omits."""
 
     def __init__(self, on_access: Callable[[Moment, Operation, str], None] | None = None) -> None:
         self.files: dict[str, bytes] = {}

@@ -82,7 +82,7 @@ class _Jvm:
         threading.Thread(target=self._pass_on, name="rheos-jvm-stderr", daemon=True).start()
 
     def _pass_on(self) -> None:
-        """Forward the JVM's output once it is taken over: log lines to the job's log, others
+        """Forward the JVM's output once it is taken over: its log to the job's log, the rest
         unchanged."""
         assert self.process.stderr is not None
         sorted_lines = JvmLines()

@@ -64,8 +64,7 @@ def local_environment() -> dict[str, str]:
 
 
 def workers_run_this_python() -> bool:
-    """Return whether no other Python is configured. Many users configure this one, as Spark's
-    documentation does."""
+    """Return whether no other Python is configured. Many configure this one, as Spark's docs do."""
     return os.environ.get("PYSPARK_PYTHON", sys.executable) == sys.executable
 
 
@@ -97,8 +96,7 @@ def require_java() -> str:
 
 
 def find_java(of: str) -> tuple[str, str]:
-    """Return the path of the Java on which `of` runs, and its description of its version. Raise
-    ConfigurationError if it is missing or too old."""
+    """Return the path of the Java for `of`, and its `-version`. Raise ConfigurationError."""
     home = os.environ.get("JAVA_HOME")
     java = os.path.join(home, "bin", "java") if home else shutil.which("java")
     if java is None or shutil.which(java) is None:
@@ -133,8 +131,7 @@ def memory_settings(environment: Mapping[str, str] = os.environ) -> dict[str, st
 
 
 def heap_bytes(machine_bytes: int) -> int:
-    """Return the heap size: a quarter of the machine. The Python workers, which do the work, need
-    more."""
+    """Return the heap size: a quarter of the machine. The rest is for the Python workers."""
     return max(_GIB, min(machine_bytes // 4, 8 * _GIB))
 
 

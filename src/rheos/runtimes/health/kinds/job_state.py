@@ -1,5 +1,4 @@
-"""Findings about the job itself: it failed, does not run, restarts, or its driver or a subtask
-hangs."""
+"""Findings about the job: it failed, does not run, restarts, or its driver or a subtask hangs."""
 
 from __future__ import annotations
 
