@@ -41,9 +41,9 @@ class CallBatch:
     def __init__(self, rows: Sequence[Any]) -> None:
         self.rows = rows
         self.results: list[Any] = [MISSING] * len(rows)
-        """By place. Written in the loop's thread, and read in any."""
+        """Results by row. Written in the loop's thread, and read in any thread."""
         self.next = 0
-        """The first row that no call was begun for."""
+        """Index of the first row whose call has not started."""
         self.left = len(rows)
         self.done: asyncio.Future[None] | None = None
         self.failed = False
@@ -94,12 +94,12 @@ class AsyncCalls:
         self._retry = retry
         self._on_timeout = on_timeout
         self._queue: deque[CallBatch] = deque()
-        """Batches with rows that no call was begun for."""
+        """Batches with rows whose calls have not started."""
         self._workers = 0
         self._started: dict[_Worker, None] = {}
         """Workers that wait for an answer, oldest call first."""
         self._stuck: set[asyncio.Task[None]] = set()
-        """Abandoned, and not ended yet."""
+        """Abandoned tasks that have not ended."""
         self._sweep: asyncio.TimerHandle | None = None
         self._closing = False
         self.failure: RheosError | None = None

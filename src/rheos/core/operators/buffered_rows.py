@@ -101,7 +101,7 @@ class BufferedRows:
         self._held = _Runs()
         self._chain = DeltaChain()
         self._delivered = GroupProgress(groups, max_parallelism)
-        """Up to where rows were delivered before the restart."""
+        """Watermark of each key group up to which rows were delivered before the restart."""
         self._arrived: _Runs | None = None
         """Buffered rows that arrived since the last snapshot; None if the next is a full one."""
 

@@ -55,7 +55,7 @@ class ContextWithoutKey:
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self.call = 0
-        """The number of the current call in its delivery."""
+        """Number of the current call in its delivery."""
         self.timestamp: int | None = None
 
     @property
@@ -186,9 +186,9 @@ class Calls:
     def _begin(self, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden = NOTHING_HIDDEN) -> None:
         self._keys, self._rows, self._hidden = keys, rows, hidden
         self._has_event_time = True
-        """Whether the timestamps of calls are of event time: those of timers by the clock are not."""
+        """Whether the timestamps of calls are event times; those of processing-time timers are not."""
         self._fired: list[tuple[int, Any]] = []
-        """The timers of the delivery. Their calls are numbered after those of all rows."""
+        """Timers of the delivery. Their calls are numbered after those of all rows."""
 
     def side_output(self, tag: str, record: Any, call: int) -> None:
         pending = self._sides.get(tag)

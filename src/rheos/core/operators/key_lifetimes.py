@@ -31,10 +31,10 @@ class KeyLifetimes:
         self.slots: Ints = rows.scatter(slots)
         """Slot in which each row is counted."""
         self.further: Ints = np.arange(size, size + int(number[-1]))
-        """The slots of the lives that are not the first."""
+        """Slots of the lives after the first."""
         self.left_in: Ints = last[moved]
-        """Slots of later lives whose keys still exist when the batch ends, """
+        """Slots of later lives whose keys still exist at the end of the batch."""
         self.left_to: Ints = rows.slots[moved]
-        """and the slots of these keys."""
+        """Slots of these keys."""
         self.gone: Ints = rows.slots[gone]
-        """The keys that are gone when it ends."""
+        """Slots of the keys that no longer exist at the end of the batch."""

@@ -62,7 +62,7 @@ class FunctionContext(KeyScope):
         super().__init__(ctx.clock)
         self._core = core
         self.call = 0
-        """The number of the current call in its delivery."""
+        """Number of the current call in its delivery."""
         self.timestamp: int | None = None
 
     @property

@@ -62,7 +62,7 @@ class KnownRows:
         self._max_keys = max_keys
         self._keep_us = keep_us
         self._by_key: OrderedDict[Key, FoundBlock] = OrderedDict()
-        """The oldest first: a key's place is that of the block which has it now."""
+        """Blocks by key, the oldest first; each key with the block of its latest look-up."""
 
     def get(self, key: Key) -> FoundBlock | None:
         """Return the block that holds the key's rows, or None. Call `forget` first."""
@@ -101,7 +101,7 @@ class LookupCalls:
     ) -> None:
         """Create the calls. `schema` is that of the rows that the lookup returns."""
         self._client = [client]
-        """A list, so that whoever pops the client closes it."""
+        """A list of one, so that the code that pops the client closes it."""
         self._schema = schema
         self._known = known
         self._back_off = BackOff(retry_for_us)
@@ -110,10 +110,10 @@ class LookupCalls:
         self._count = count
         self._waiting: deque[Call] = deque()
         self._wanted: dict[Key, Call] = {}
-        """The keys of the calls that wait."""
+        """Keys of the calls that wait."""
         self._under_way: Call | None = None
         self._completion: Completion[Found] | None = None
-        """None while it waits for its next try."""
+        """Result of the call in progress; None while the call waits for its retry."""
         self._began_us = 0
         self._again_us = 0
         self._closed = False

@@ -115,7 +115,7 @@ class RowsByTime:
             groups, most = ctx.key_groups, ctx.max_parallelism
             self._held.append(BufferedRows(schema, port.keys, groups, most, _states(number)))
         self.passed_ms = MIN_TIMESTAMP_MS
-        """The watermark up to which rows were taken."""
+        """Watermark up to which rows were taken."""
 
     def in_time(self, port: int, batch: Batch) -> Generator[Out, None, Batch]:
         """Return the rows in time, and emit the late ones. Raise InputError if a key is null."""

@@ -27,7 +27,7 @@ class MemoryValues(MemoryRunningState):
         of = self._of
         self._owners = KeyIndex([of.schema.field(key).type for key in of.keys])
         self._owner = SlotArray(np.int32, 0)
-        """By slot: whose value it is."""
+        """For each slot, the slot of the key to which its value belongs."""
         self._owned = 0
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:

@@ -120,8 +120,8 @@ class RuntimeContext:
     def __init__(self, ctx: OperatorContext) -> None:
         self._ctx = ctx
         self.watermark: int = MIN_TIMESTAMP_MS
-        """How far event time has come, in ms since the epoch, as far as this subtask has heard: it
-        depends on how rows come, and differs from run to run."""
+        """Event-time progress of this subtask, in ms since the epoch. It depends on the arrival of
+        rows, and differs from run to run."""
 
     @property
     def subtask(self) -> int:

@@ -171,27 +171,27 @@ class SourceOperator(Operator):
         self._waiting: deque[SplitState] = deque()
         self._open: list[SplitState] = []
         self._finished: list[dict[str, object]] = []
-        """The rows of state of the splits that are read: there may be many, and they do not change."""
+        """State rows of the finished splits. There may be many, and they do not change."""
         self._open_phase = 0
-        """Splits of higher phases wait."""
+        """Highest open phase. Splits of higher phases wait."""
         self._last_phase = 0
         self.until_now = spec.until_now
-        """Whether the run stops with what is there now."""
+        """Whether the job stops after the rows that the source holds now."""
         goes_on = spec.until_now and not spec.source.bounded
         self.may_find = goes_on or capabilities.discovery_ms(spec.source) is not None
-        """Whether splits may come that are not known yet, in this run or in one that follows."""
+        """Whether unknown splits may be discovered, in this run or in a later one."""
         self._known: set[str] = set()
-        """The splits of all subtasks, and those that are not to be read, by id."""
+        """Ids of the splits of all subtasks, and of those that must not be read."""
         forget_ms = capabilities.forget_ms(spec.source)
         self._forgetting = None if forget_ms is None else SourceForgetting(spec.source, forget_ms)
         self._forgotten: set[str] = set()
-        """Splits of this subtask, which are forgotten when they are read."""
+        """Ids of this subtask's splits that are forgotten as soon as they are read."""
         self._dealt = 0
-        """How many splits were dealt out to all subtasks together."""
+        """Number of splits that were assigned to all subtasks together."""
         self._turn = 0
         self._outs: list[Out] = []
         self._waiting_ms = MAX_TIMESTAMP_MS
-        """The least watermark of the splits that wait."""
+        """Least watermark of the waiting splits."""
         self._watermark = MIN_TIMESTAMP_MS
         strategy = spec.watermark
         self._bound_ms = 0 if strategy is None else strategy.bound_ms
@@ -199,13 +199,13 @@ class SourceOperator(Operator):
         max_ahead_ms = None if strategy is None else strategy.max_ahead_ms
         self._ahead = None if max_ahead_ms is None else AheadRows(max_ahead_ms)
         self._periods_us: list[int] = []
-        """How often somebody is to be asked how far event time has come."""
+        """Intervals in µs at which `poll` has to be called to update event-time progress."""
         if self._reach.period_ms is not None:
             self._periods_us.append(self._reach.period_ms * 1000)
         self._periodic_us = 0
         max_drift_ms = None if strategy is None else strategy.max_drift_ms
         self.alignment: SourceAlignment | None = None
-        """Where splits wait for slower ones."""
+        """Watermark alignment, if splits wait for slower ones."""
         if max_drift_ms is not None:
             self.alignment = SourceAlignment(
                 ctx, self._open, max_drift_ms=max_drift_ms, bound_ms=self._bound_ms

@@ -33,7 +33,8 @@ class ClientNotices:
         self._running: Completion[None] | None = None
         self._submitted: Mapping[str, bytes] | None = None
         self._taken: Mapping[str, bytes] | None = None
-        """What the client has last taken: of what was submitted, nothing may have begun."""
+        """Positions that the client has received last. A submitted notification may not have
+        started."""
 
     def snapshot(self, checkpoint: CheckpointId, positions: Mapping[str, bytes]) -> None:
         """Store the positions by split id, to report them if the checkpoint completes."""

@@ -30,14 +30,16 @@ class SourceForgetting:
         self._source = source
         self._forget_ms = forget_ms
         self._made_ms: dict[str, int] = {}
-        """Of the known splits that say it."""
+        """Creation times of the known splits that declare one."""
         self._newest_ms = _NEVER
         self._gone: set[str] = set()
-        """Known, and not in the source any more."""
+        """Ids of known splits that are no longer in the source."""
         self._present: set[str] | None = set()
-        """What this attempt has heard of; None once it has heard of all there is."""
+        """Ids of the splits that were announced in this attempt; None once all splits were
+        announced."""
         self._doubtful: list[Split] = []
-        """Listed where the job began to run, not known, and too old: they may have gone since."""
+        """Splits listed at the start of the job that are unknown and too old. They may have gone
+        since."""
 
     def restored(self, known: Iterable[Split], listed: Sequence[Split]) -> set[str]:
         """Return the ids of the listed splits that must not be read. `known` are the splits in the

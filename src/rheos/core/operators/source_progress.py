@@ -92,7 +92,7 @@ class Pauses:
     def __init__(self) -> None:
         self._received_us: int | None = None
         self.longest_ms = 0.0
-        """The longest time between two rows."""
+        """Longest time in ms between two rows."""
 
     def received(self, now_us: int) -> None:
         """Note that rows were received now, by the monotonic clock."""

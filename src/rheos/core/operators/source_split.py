@@ -54,17 +54,17 @@ class SplitState:
         self.number = split_number(split.id)
         self.endless = endless
         self.before = before
-        """Its watermark before its first row, and while it waits."""
+        """Watermark before its first row, and while it waits."""
         self.position: bytes | None = None
         """Start position until the split is open; end position once it is finished."""
         self.max_ts = MIN_TIMESTAMP_MS
         self.advanced_us: int | None = None
-        """When that rose last, or the split was opened; None before."""
+        """Time at which `max_ts` last rose, or the split was opened; None before."""
         self.reader: SplitReader | None = None
         self.quiet_since_us: int | None = None
         self.idle = False
         self.paused_us: int | None = None
-        """Since when it is not read because it is ahead, and not counted."""
+        """Time since which it is not read because it is ahead, as far as not counted yet."""
 
     def place(self) -> tuple[int, bool]:
         """Return the sort key among waiting splits."""

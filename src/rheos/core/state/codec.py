@@ -55,7 +55,7 @@ class ValueCodec:
         own_type = self._declared_cls is Decimal and self._decimals is not None
         checked = own_type or self._declared_cls is datetime
         self.cls: Any = _Checked if checked else self._declared_cls
-        """The class of nearly all values; any other goes through `fit`."""
+        """Class of nearly all values; values of other classes go through `fit`."""
         self._exact = self.cls in _EXACT and not self.nullable
         self._encode = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode
         self._decode: Callable[[bytes], Any] = (

@@ -26,7 +26,7 @@ class Growing:
         self._values: Values = np.empty(_LEAST, kind)
         self._begin = self._end = 0
         self.first = 0
-        """The number of the first element that is there."""
+        """Number of the first existing element."""
 
     @property
     def next(self) -> int:

@@ -190,7 +190,7 @@ class MemoryListTable(StateTable):
         self.read: Callable[[Key, list[Any]], list[Any]] = self.values.get
         self.note_change: Callable[[Key], object] = self.rewritten.add
         self._written: dict[Key, list[int]] = {}
-        """The places of a key's written segments, and after them the length written."""
+        """Places of a key's written segments, followed by the number of written elements."""
 
     def keys_held(self) -> int:
         return len(self.values)

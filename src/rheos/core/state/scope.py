@@ -41,10 +41,10 @@ class KeyScope:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.limit: Callable[[KeyContents], KeyLimit] = _unlimited
-        """Makes a limit of what one key may keep."""
+        """Function that creates a limit of what one key may keep."""
         self.key: Any = NO_KEY
         self.passed_ms = MIN_TIMESTAMP_MS
-        """Event time: no call from here on is at an earlier one. It rises between calls alone."""
+        """Event time that no later call precedes. It rises only between calls."""
 
     def event_time(self) -> int:
         """Return the event time of the current call, which may precede that of the previous call."""

@@ -105,7 +105,7 @@ class MemoryTimerQueue(TimerQueue):
 
     def __init__(self, mark: bytes, encode: Callable[[Key], bytes]) -> None:
         self.mark = mark
-        """Begins the namespace of its entries."""
+        """Prefix of the namespaces of its entries."""
         self.heap = []
         self._encode = encode
         self._live: set[Timer] = set()

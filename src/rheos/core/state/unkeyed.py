@@ -60,7 +60,7 @@ class BroadcastHandle(dict[Any, Any]):
         self._item = item
         self._value = value
         self.writable = False
-        """Whether a row is at hand that reaches every subtask."""
+        """Whether the current row reaches every subtask, so that its call may write."""
 
     def _check(self) -> None:
         if not self.writable:

@@ -126,7 +126,7 @@ class _ByHash:
     def __init__(self, places: int) -> None:
         self._slots: Slots = np.full(places, EMPTY, dtype=np.int32)
         self._words: Words = np.zeros(1, dtype=np.uint64)
-        """By slot; at least one, as an empty place is looked up, too."""
+        """Words by slot; at least one element, because empty places are looked up, too."""
         self._mask = places - 1
         self._shift = np.uint64(64 - (places.bit_length() - 1))
 

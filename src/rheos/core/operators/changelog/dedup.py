@@ -120,7 +120,7 @@ class DedupOperator(RunningStateOperator):
         self._spec = spec
         self._watermark = MIN_TIMESTAMP_MS
         self._looked_at = MIN_TIMESTAMP_MS
-        """Keys that end by this time are already forgotten."""
+        """Time up to which keys that end by then are already forgotten."""
         self._forgotten = GroupProgress(ctx.key_groups, ctx.max_parallelism)
 
     def open(self, restored: Restored) -> None:

@@ -309,7 +309,7 @@ class TableJoinOperator(Operator):
         by, numbers = self._partners(other, events.slots[some])
         paired = ~padded[by]
         given = [(by[paired], _PAIRS, numbers[paired])]
-        """Return the events, the kind of the rows that they emit, and the partners, -1 for none."""
+        """For each row to emit: its event, its kind, and its partner, -1 for none."""
         if other.keeps:
             # Their first partner arrives, or their last partner is deleted.
             back = comes[by] & (before[by] == 0)

@@ -98,9 +98,9 @@ class MovingFrames:
         self._lanes = [*lanes.values()]
         self._rows: list[FrameRow] = []
         self._first = 0
-        """Number of the first of `_rows`."""
+        """Number of the first row of `_rows`."""
         self._next = 0
-        """Number of the first row whose frame was not complete yet."""
+        """Number of the first row whose frame is not complete."""
 
     @property
     def has_beginning(self) -> bool:

@@ -192,12 +192,13 @@ class _Compiler:
         self._names = list(dict.fromkeys(step.name for step in self._steps))
         self._conditions: list[Condition] = []
         self._never: list[bool] = []
-        """By condition: whether no row can fulfil it."""
+        """Whether no row can fulfil a condition, by condition."""
         self._places: list[_Place] = []
         self._until: tuple[int, ...] = ()
-        """The conditions that end the repetitions in which the compiler is."""
+        """Conditions that end the repetitions around the part that is being compiled."""
         self._links: dict[tuple[int, int, Contiguity, Guards], None] = {}
-        """From a position to another; the guards are those of the way, without those of the target."""
+        """Links from one position to another. The guards are those of the link, without the
+        target's."""
 
     def automaton(self) -> Automaton:
         whole, absent = self._sequence(self._pattern.parts)

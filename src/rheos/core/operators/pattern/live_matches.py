@@ -23,7 +23,7 @@ class MatchNode:
     def __init__(self, position: int, event: int, before: MatchNode | None) -> None:
         self.position = position
         self.event = event
-        """The number of the row. Later rows of a key have higher ones."""
+        """Number of the row. Later rows of a key have higher numbers."""
         self.before = before
 
     def chain(self) -> Iterator[MatchNode]:
@@ -89,7 +89,7 @@ class LiveMatches:
         """Complete matches that wait for partial matches with an earlier first row. They are ordered by
         first row, and within one row by the order in which they were found."""
         self.wakes = 0
-        """Bits that a row must have at least one of to change these matches."""
+        """Bits of rows that may change these matches: a row needs at least one of them."""
         self.expires_ms = NEVER_MS
         """Time at which the next of them expires."""
 

@@ -19,7 +19,7 @@ class MatchedRows:
         self.schema = schema
         self._numbers: Numbers = np.zeros(0, np.int64)
         self._parts: list[tuple[int, Batch]] = []
-        """Each with the place of its first row."""
+        """Batches, each with the position of its first row."""
 
     def __len__(self) -> int:
         return len(self._numbers)

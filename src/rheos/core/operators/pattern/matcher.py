@@ -67,7 +67,7 @@ class Matcher:
         self._alike_at_one_position = automaton.preferring and not looks_back
         assert not (automaton.preferring and after_match.skip is Skip.NO_SKIP), "one match of each row"
         self.took: list[int] = []
-        """The numbers of the rows that matches have taken, in their order. The caller empties it."""
+        """Numbers of the rows that matches have taken, in order. The caller empties the list."""
         self._skips_by = (
             automaton.names.index(after_match.step) if after_match.step is not None else None
         )

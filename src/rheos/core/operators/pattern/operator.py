@@ -133,14 +133,14 @@ class PatternOperator(Operator):
     def _forget(self) -> None:
         self._keys = KeyIndex(self._key_types)
         self._alive: dict[int, LiveMatches] = {}
-        """By slot."""
+        """Live matches by slot."""
         # Indexed by slot: the bits that a key wakes for, the next expiry of its matches, and their
         # number.
         self._wakes: Bits = np.zeros(1 << 10, np.uint64)
         self._expires: Numbers = np.full(1 << 10, NEVER_MS, np.int64)
         self._sizes: Numbers = np.zeros(1 << 10, np.int64)
         self._changed: set[int] = set()
-        """The slots that were touched since the last snapshot."""
+        """Slots whose matches have changed since the last snapshot."""
         self._kept = MatchedRows(self._schema)
         self._functions = ConditionFunctions(self.ctx, self._automaton, self._kept)
         self._matcher = Matcher(

@@ -156,7 +156,7 @@ class _Reader:
         self._automaton = automaton
         self._nodes: list[MatchNode] = []
         self._roots: list[int] = []
-        """By node, the first row of its chain, by its place."""
+        """For each node, the index of the first row of its chain."""
         self._first_event = first_event
         self._stamps = stamps
         for stored_node in stored_nodes:

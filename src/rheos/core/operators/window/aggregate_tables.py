@@ -150,15 +150,15 @@ class TotalsTable(AggregateTable):
         self._lacks: list[str] = []
         """Columns that some restored panes lack, by the names of `needs`."""
         self._integers: list[str] = []
-        """The columns whose sums are kept as integers."""
+        """Columns whose sums are kept as integers."""
         self._exact: list[str] = []
-        """The columns whose sums are kept in limbs; by their own names for these, those of squares."""
+        """Columns whose sums are kept in limbs. Sums of squares have names of their own."""
         self._deviations: dict[str, Deviations] = {}
         self._decimals: dict[str, DecimalSum] = {}
-        """The sums and means of decimals, by their names in results."""
+        """Sums and means of decimals, by their names in results."""
         columns: dict[str, Column] = {}
         self._needs: dict[str, list[str]] = {}
-        """The columns that each aggregate is made of."""
+        """Columns that each aggregate requires."""
         for name, state in reduced.items():
             of_state = [column for part in state.parts for column in self._columns_of(part)]
             self._needs[name] = [column.name for column in of_state]
@@ -462,7 +462,7 @@ class GatheredTable(AggregateTable):
         self.keeps_rows = not first.distinct
         self._least = first.least
         self._worth_rows = _WORTH_ROWS
-        """From how many rows on those that need not be kept are looked for."""
+        """Number of rows from which rows that need not be kept are searched for."""
         self._value = first.value.alias(VALUE)
         self._results: list[pl.Expr] = []
         self._all = list(gathered)
@@ -571,7 +571,7 @@ class KeptTable(AggregateTable):
         self._most = next(iter(kept.values())).most
         self.keeps_rows = self._most is None
         self._worth_rows = _WORTH_ROWS
-        """From how many rows on those that need not be kept are looked for."""
+        """Number of rows from which rows that need not be kept are searched for."""
         self.name = kept_name(self._most)
         self._columns = sorted({column for state in kept.values() for column in state.columns})
         self._needs = {
@@ -690,16 +690,16 @@ class Tables:
         self.of_nothing: dict[str, Any] = {
             name: state.of_nothing for states in gathered.values() for name, state in states.items()
         }
-        """The results of aggregates in windows that have no row in their table."""
+        """Results of aggregates in windows without a row in their table."""
         self.needs = {
             name: needs
             for table in (self.totals, *self.others)
             for name, needs in table.needs().items()
         }
-        """By aggregate, the names of what must be stored for its result."""
+        """By aggregate, the names of the stored parts that its result requires."""
         used = dict.fromkeys(column for agg in aggregates.values() for column in agg.columns)
         self.inputs = {input_name(column): column for column in used}
-        """The columns of the input that state is made of, by their names in frames."""
+        """Input columns from which state is computed, by their names in frames."""
 
 
 def _limbs(column: str, values: pl.Series) -> list[pl.Series]:

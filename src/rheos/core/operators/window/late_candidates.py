@@ -56,7 +56,7 @@ class LateCandidates:
         self._rows = StoredRows(port)
         self._schema = pa.schema([*self._rows.schema, (TS, pa.int64()), (WM, pa.int64())])
         self.kinds = {**self._rows.kinds, _WM: pl.Int64()}
-        """The columns of the state, without those of the pane."""
+        """Columns of the state, without those of the pane."""
         self.nullable = self._rows.nullable
         self.store = MergingPanes(windows.pane, self._merge, self._keys, memory, joins=False)
         self.layout = PaneLayout(STATE, self.store, self._written, (TIME, _WM))

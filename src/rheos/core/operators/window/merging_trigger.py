@@ -116,9 +116,9 @@ class MergingTrigger(FiringRule):
         self._index = index
         self._stores = stores
         self._just_found: tuple[int, LookedUp] | None = None
-        """The windows of all keys with panes that end up to here, where they were just looked up."""
+        """Result of the last look-up of the windows of all keys with panes that end up to a time."""
         self._passed = EVER
-        """Up to where windows have fired."""
+        """Time up to which windows have fired."""
 
     def passed(self, above: int, upto: int, only: pl.DataFrame | None = None) -> Iterator[Firing]:
         self._just_found = None

@@ -64,7 +64,7 @@ class NewestPanes:
         """For each block, a lower bound of the ends of its panes."""
         self.rows = 0
         self._largest = 0
-        """Upper bound of all sums."""
+        """Upper bound of the absolute values of all sums."""
 
     @property
     def is_large(self) -> bool:

@@ -121,14 +121,14 @@ class PaneStore:
         self, pane: Sequence[str], merge: Merge, keys: Sequence[str], memory: MemoryBudget
     ) -> None:
         self.pane = pane
-        """The columns that name a pane; rows are sorted by the first two."""
+        """Columns that identify a pane; rows are sorted by the first two."""
         self._merge = merge
         self._keys = keys
         self._memory = memory
         self._fresh: list[Segment] = []
         self._settled: list[Segment] = []
         self._unmerged = False
-        """Whether segments have settled that are not yet merged with the others."""
+        """Whether settled segments exist that are not merged with the others yet."""
         self._chain = DeltaChain()
         self._taken: PartSize | None = None
 

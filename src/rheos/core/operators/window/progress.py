@@ -42,10 +42,10 @@ class WindowProgress:
         self._windows = windows
         self._lateness_ms = lateness_ms
         self.watermark = MIN_TIMESTAMP_MS
-        """Windows that end before it have fired, but for those of lagging groups."""
+        """Windows that end before it have fired, except those of lagging groups."""
         self.lagging = Lagging()
         self.states: set[str] = set()
-        """The names of the states that were restored."""
+        """Names of the states that were restored."""
         self._purged: Ints = np.zeros(0, dtype=np.int64)
 
     def table(self, states: Sequence[str]) -> pa.Table:
@@ -133,7 +133,7 @@ class Lagging:
 
     def __init__(self, groups: dict[int, int] | None = None) -> None:
         self.groups = groups or {}
-        """Through which watermark each of them has fired."""
+        """Watermark up to which each group has fired."""
         self._keys: dict[int, list[pl.DataFrame]] = {}
 
     def note(self, table: pl.DataFrame, keys: list[str]) -> None:

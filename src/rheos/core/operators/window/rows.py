@@ -26,7 +26,7 @@ class StoredRows:
         self.columns: Mapping[str, str] = {inside: name for name, inside in self._inside.items()} | {
             TIME: TS
         }
-        """Their names in frames, and in the input."""
+        """Names of columns in the input, by their names in frames."""
         self.values = [name for name in self._inside.values() if not name.startswith(KEY)]
         """Columns of frames that are neither keys nor the time."""
         self.nullable = {self._inside[field.name] for field in self.schema if field.nullable}

@@ -42,7 +42,7 @@ class ZoneClock:
     def __init__(self, zone: str) -> None:
         self._zone = ZoneInfo(zone)
         self._changes: dict[int, list[tuple[int, int]]] = {}
-        """By year: instants and the UTC offset from there on, both in ms."""
+        """By year: instants, each with the UTC offset from then on, both in ms."""
         self._known = _Changes.of([])
 
     def local(self, instants: Ints) -> Ints:

@@ -92,7 +92,7 @@ class StateColumn:
         if default is None:
             default = declared.type()
         self.default = texts.code(default) if declared.type is str else default
-        """As it is in the array."""
+        """The default, in the form of the array."""
         self.values: npt.NDArray[Any] = np.full(_SMALLEST, self.default, DTYPES[declared.type])
         self.present: Flags = np.zeros(_SMALLEST, np.bool_)
         self.changed: Flags = np.zeros(_SMALLEST, np.bool_)

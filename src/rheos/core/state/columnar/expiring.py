@@ -29,7 +29,7 @@ class ExpiringColumn(StateColumn):
         super().__init__(declared, texts, expiry)
         self._expiry = expiry
         self.stamps = np.zeros(len(self.values), np.int64)
-        """The times of the last updates, in ms, where something is set."""
+        """Times of the last updates, in ms, of the slots with a value."""
 
     def grow(self, size: int) -> None:
         super().grow(size)

@@ -62,11 +62,11 @@ class CachedTable(ABC, Generic[E]):
         self._beside = _ITEM_BYTES + (0 if expiry is None else _PAIR_BYTES)
         self.young: dict[Key, E] = {}
         self.old: dict[Key, E] = {}
-        """All of it is written."""
+        """The old generation. All of it is written."""
         self.dirty: set[Key] = set()
-        """Of the young ones, those that have changed since they were written."""
+        """Keys of the young generation that have changed since they were written."""
         self.added = 0
-        """How many items have come into the young ones since they are the young ones."""
+        """Number of items that were added to the young generation."""
         self._places = places
         self._bytes = 32
         self._items = 1

@@ -29,7 +29,7 @@ class FileSets:
     def __init__(self, folder: str, writer: str) -> None:
         self._folder = folder
         self._writer = writer
-        """Begins the names of new files: the attempt and the subtask."""
+        """Prefix of the names of new files: the attempt and the subtask."""
         self._names: dict[str, str] = {}
         """Names of restored files in snapshots, by their names in the database."""
         self._taken = 0

@@ -45,7 +45,7 @@ class DiskTimerQueue(TimerQueue):
         self._live: set[Timer] = set()
         """Timers up to the horizon. Other timers in the heap are deleted ones."""
         self._horizon = _EVERYTHING
-        """The time and encoded key up to which all timers are in memory."""
+        """Time and encoded key up to which all timers are in memory."""
         self._changes: dict[Timer, bool] = {}
         """Changes to be written: whether each timer exists."""
 

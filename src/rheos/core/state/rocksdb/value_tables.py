@@ -130,13 +130,13 @@ class ListEntry(list[Any]):
     def __init__(self) -> None:
         self.whole = False
         self.stored = 0
-        """How many of the elements are stored."""
+        """Number of stored elements."""
         self.segments: list[bytes] | None = None
-        """Where they are stored; None where that was not read."""
+        """Database keys of the stored segments; None if they were not read."""
         self.rewritten = False
-        """Whatever is stored is to be replaced by the elements."""
+        """Whether the elements replace all stored ones."""
         self.counted = 0
-        """How many of the elements the table has counted as being in memory."""
+        """Number of elements that the table has counted as being in memory."""
 
 
 class RocksListTable(_ItemsTable[ListEntry]):
@@ -156,10 +156,10 @@ class RocksListTable(_ItemsTable[ListEntry]):
         self.element: ValueCodec = ValueCodec(name, declared)
         super().__init__(name, self.element, places, expiry)
         self.codec = list_codec(name, declared, expires=expiry is not None)
-        """Of lists."""
+        """Codec of lists."""
         self._place = place
         self.appended: set[Key] = set()
-        """Since the last look (`_settle`)."""
+        """Keys whose lists were appended to since the last `_settle`."""
 
     def enter(self, key: Key) -> ListEntry:
         entry = self.old.get(key)
@@ -275,11 +275,11 @@ class MapEntry(dict[Any, Any]):
 
     def __init__(self) -> None:
         self.whole = False
-        """Whether what is not in it is nowhere."""
+        """Whether all items of the map are in memory."""
         self.changed: set[Any] = set()
-        """What is to be written, or deleted, of what was changed before the table's last look."""
+        """Changed items to be written or deleted, as of the last `_settle`."""
         self.cleared = False
-        """Whatever is stored is to be deleted, before what has changed is written."""
+        """Whether everything stored is to be deleted before changes are written."""
 
 
 class RocksMapTable(_ItemsTable[MapEntry]):
@@ -292,11 +292,11 @@ class RocksMapTable(_ItemsTable[MapEntry]):
         self, name: str, key: Any, value: Any, places: Places, expiry: Expiry | None = None
     ) -> None:
         self.item: ValueCodec = ValueCodec(name, key)
-        """Of the keys inside the map."""
+        """Codec of the keys inside the map."""
         self.value: ValueCodec = value_codec(name, value, expires=expiry is not None)
         super().__init__(name, self.value, places, expiry)
         self.changed: defaultdict[Key, set[Any]] = defaultdict(set)
-        """Since the last look (`_settle`)."""
+        """Changed items by key, since the last `_settle`."""
 
     def enter(self, key: Key) -> MapEntry:
         entry = self.old.get(key)

@@ -166,7 +166,7 @@ class UserAssigning(Assigning):
         self.merges = assigner.merges  # type: ignore[misc]
         self._by_event_time = assigner.time == "event_time"
         self.at = 0
-        """The row that was asked of last."""
+        """Index of the row for which the assigner was called last."""
 
     def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
         assert ts is not None

@@ -44,7 +44,7 @@ class WindowScope:
         self.watermark_ms = MIN_TIMESTAMP_MS
         """Current event time."""
         self.reached_ms: int = MIN_TIMESTAMP_MS
-        """The watermark of the current call."""
+        """Watermark of the current call."""
         self.given_ms: int = MIN_TIMESTAMP_MS
         """Event time of the stream before the output of the current call."""
 

@@ -41,7 +41,7 @@ class WindowLogic:
     def __init__(self, scope: WindowScope, parts: Parts) -> None:
         self.scope = scope
         self._users: Any = scope
-        """The same, as users' objects know it."""
+        """The same object, untyped for users' functions."""
         self._parts = parts
         self._trigger, self._contents = parts.trigger, parts.contents
 

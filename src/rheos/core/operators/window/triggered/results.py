@@ -61,7 +61,7 @@ class WindowResults(ABC):
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
         self._fired: list[Fired] = []
-        """The windows that the pending rows are of, one for each row."""
+        """Windows of the pending rows, one for each row."""
 
     @abstractmethod
     def add(self, fired: Fired, elements: Sequence[Element]) -> Iterator[Out]:
