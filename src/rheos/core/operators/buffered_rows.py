@@ -106,8 +106,8 @@ class BufferedRows:
         """Buffered rows that arrived since the last snapshot; None if the next is a full one."""
 
     def passed(self, rows: Batch, watermark_ms: int) -> npt.NDArray[np.bool_]:
-        """Return which rows are too late to be delivered in order after all rows up to `watermark_ms`,
-        or after those delivered before the restart for their key group."""
+        """Return which rows are too late to be delivered in order: all rows up to `watermark_ms`, or
+        more before the restart, were delivered for their key group."""
         return self._delivered.passed(rows, self._keys, watermark_ms)
 
     def add(self, rows: Batch) -> None:

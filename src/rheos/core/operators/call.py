@@ -1,7 +1,7 @@
-"""`call`: a column more, which a Python function makes of others: of the values of each row, or of
-whole columns.
+"""`call`: adds a column that a Python function computes from others, per row or for whole columns.
 
-A function of values is not called where one that it takes as present is null: the result is null then.
+A function of single values is not called for a row in which one of its arguments is null, unless the
+function accepts null there. The result is then null.
 
 ```python
 def dollars(cents: int) -> float:

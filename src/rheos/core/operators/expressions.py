@@ -62,7 +62,7 @@ class ExpressionSpec(RowSpec):
 
     @property
     def takes_changes(self) -> bool:
-        return True  # The methods that write it check more.
+        return True  # The methods of streams check more.
 
     def keeping(self, column: str) -> Spec | None:
         return self

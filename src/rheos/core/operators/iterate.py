@@ -2,7 +2,7 @@
 
 It keeps no state: feedback rows are at its input, and belong to checkpoints as rows in flight
 (docs/protocols/iterations.md). If iterations are counted, it adds a column with the number of a row's
-iteration, increments it for each feedback row, and drops rows beyond the limit.
+iteration. It increments the number for each feedback row, and drops rows beyond the limit.
 
 ```python
 def halve(numbers):

@@ -81,7 +81,7 @@ Takes = Sequence[tuple[str, type | None]]
 
 
 class KeyedCore(Calls, ProcessCore):
-    """Calls one function for one subtask. Its keyed ports are the first, and have keys of one type."""
+    """Calls one function for one subtask. Keyed ports precede others; their keys have the same type."""
 
     def __init__(
         self, ctx: OperatorContext, function: Any, side_outputs: Iterable[str], takes: Takes

@@ -184,7 +184,7 @@ class Hidden(NamedTuple):
     """The hidden columns of rows; None for a column that the stream does not have."""
 
     stamps: Stamps | None = None
-    """Event times."""
+    """Event times of the rows."""
     marks: Stamps | None = None
     """Watermarks of the splits of the rows, which outputs inherit."""
     reached: Stamps | None = None

@@ -1,9 +1,9 @@
 """The state of running aggregates on the local disk, with recently used keys in memory.
 
 Memory holds two generations of keys, each a `RunningState`. A key that the newer generation lacks is
-moved from the older one, or else read from the database, for all such keys of a batch at once. When the
-newer generation is full, its changes are written to the database and it becomes the older. So only keys
-that were not used for a whole generation are evicted, without keeping keys sorted by use.
+moved from the older one, or else read from the database. All such keys of a batch are read at once.
+When the newer generation is full, its changes are written to the database and it becomes the older. So
+only keys that were not used for a whole generation are evicted, without keeping keys sorted by use.
 
 In the database each key has an entry with the packed parts of its cells: see
 `state.rocksdb.packed_entries`.

@@ -54,7 +54,7 @@ class RowsWithValues:
         the best one, except the given values.
 
         Each value exists for spans of the key's rows. The result after a row is the best value whose
-        span includes that row, or the best of the stored values that are not in the batch.
+        span includes that row. Stored values that are not in the batch count, too.
         """
         rows, keys = self.batch, len(before)
         key = np.repeat(np.arange(keys), rows.lengths)

@@ -49,7 +49,7 @@ a table is small compared with the state."""
 
 @dataclass(frozen=True)
 class KeptAggregates:
-    """What a running state keeps: its keys and its aggregates."""
+    """Keys and aggregates of a running state, and the columns that they need."""
 
     schema: pa.Schema
     """Schema with the key columns and the columns that the aggregates read."""
@@ -71,7 +71,7 @@ class KeptAggregates:
 
 @dataclass(frozen=True, slots=True)
 class FrozenRows:
-    """A copy of the rows of some keys, which no longer changes."""
+    """An immutable copy of the rows of some keys."""
 
     of: KeptAggregates
     rows: int

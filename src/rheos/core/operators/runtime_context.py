@@ -105,7 +105,9 @@ A = TypeVar("A", bound=Accumulator)
 
 
 class RuntimeContext:
-    """Where a function runs, and what it may use. `open` receives it and may keep it.
+    """Context of a running function: its place in the job, parameters, metrics and files.
+
+    `open` receives it and may keep it.
 
     ```python
     class Score(rh.RichFunction):

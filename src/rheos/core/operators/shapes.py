@@ -17,7 +17,7 @@ States = dict[str, StateShape]
 
 
 class OperatorPlan(Protocol):
-    """What this module needs of a planned operator."""
+    """Part of a planned operator that this module uses."""
 
     @property
     def id(self) -> OperatorId: ...

@@ -39,7 +39,7 @@ def signed(values: pa.Array, signs: Ints) -> pa.Array:
 
 
 def _negatable(units: Units) -> bool:
-    """Whether the numbers and their negatives fit 64 bits."""
+    """Return whether the numbers and their negatives fit 64 bits."""
     return units.beyond is None and (not len(units) or int(units.low.min()) > -(1 << 63))
 
 

@@ -84,7 +84,7 @@ class ValueCodec:
 
     def fit(self, value: Any) -> Any:
         """Return the value in the declared class, as it would be restored. Values similar to a Python
-        type become that type (see `plain_values`), an int becomes a float if that is declared, and a
+        type become that type (see `plain_values`). An int becomes a float if that is declared. A
         datetime with a zone is converted to UTC. Raise StateAccessError if the value does not fit.
         Values nested inside are checked when they are encoded."""
         cls = self._declared_cls
@@ -119,7 +119,7 @@ class ValueCodec:
         return Decimal(value) if isinstance(value, int) else value
 
     def encode(self, values: Sequence[Any], keys: Sequence[Key]) -> list[bytes]:
-        """Return the values as bytes. Raise StateAccessError, with the key, for another type."""
+        """Return the values as bytes. Raise StateAccessError, with the key, if a type is wrong."""
         if self.pickled:
             return [pickle.dumps(value) for value in values]
         if self._decimals is not None:

@@ -1,4 +1,4 @@
-"""Keyed state as Python objects in dicts, with dirty tracking: a snapshot costs what has changed."""
+"""Keyed state as Python objects in dicts. Because changes are tracked, a snapshot costs only these."""
 
 from __future__ import annotations
 

@@ -120,8 +120,8 @@ class _Plan:
 
     @cached_property
     def summed(self) -> dict[str, tuple[str, bool]]:
-        """Signed sums by name: the column, and whether its values are summed rather than counted. The
-        name shows whether only distinct values count."""
+        """Return the signed sums by name: the column, and whether its values are summed rather than
+        counted. The name shows whether only distinct values count."""
         found: dict[str, tuple[str, bool]] = {}
         for agg in self.spec.aggregates.values():
             if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):

@@ -1,10 +1,10 @@
 """`interval_join`: pairs of rows of two streams that have the same key and are close in time.
 
-A row of the left side at *t* and a row of the right side form a pair if the right row's time is between
-`t + lower` and `t + upper`, both included. The join emits a pair as soon as both rows have arrived. Its
-time is the later of the two. For an outer side (`how`), the join also emits each row without a partner,
-with nulls. It does so when the watermark has passed the last time that a partner may have. That time
-becomes the row's time, unless its own is later. So the row is never late.
+A left row at time *t* and a right row form a pair if the right row's time is between `t + lower` and `t
++ upper`, both included. The join emits a pair as soon as both rows have arrived. Its time is the later
+of the two. For an outer side (`how`), the join also emits each row without a partner, with nulls. It
+does so when the watermark has passed the last time that a partner may have. That time becomes the row's
+time, unless its own is later. So the row is never late.
 
            lower = -2, upper = 5
     left            t=10

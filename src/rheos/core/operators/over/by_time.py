@@ -75,7 +75,7 @@ class OverColumns:
     functions: tuple[OverFunction, ...]
     results: tuple[str, ...]
     frames: tuple[FrameSpec, ...] = ()
-    """Frame of each function, if frames reach forward."""
+    """Frame of each function, if frames include following rows."""
     written: tuple[str, ...] = ()
     """Calls of the functions as the user wrote them; errors name them."""
 

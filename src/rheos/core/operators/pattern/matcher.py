@@ -11,10 +11,10 @@ may still be completed and rule the other out. Of matches with the same first ro
 comes first. Of those found at the same row, the one that took earlier rows comes first: (1, 2, 4) comes
 before (1, 3, 4), and that before (1, 4).
 
-If the pattern is *preferring*, the partial matches with the same first row are in the order of
-preference, and each row advances all of them. When one is complete, the matcher drops the less
-preferred ones, and any match of that first row found before. The complete match waits for the more
-preferred ones, which may still be completed too.
+If the pattern is *preferring*, partial matches with the same first row are in the order of preference.
+Each row advances all of them. When one is complete, the matcher drops the less preferred ones, and any
+match of that first row found before. The complete match waits for the more preferred ones, which may
+still be completed too.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ match has taken."""
 
 
 class MatchOutcome(NamedTuple):
-    """Outcome of a match."""
+    """A match that was completed or has timed out, and when that became certain."""
 
     node: MatchNode
     at_ms: int

@@ -462,7 +462,7 @@ class GatheredTable(AggregateTable):
         self.keeps_rows = not first.distinct
         self._least = first.least
         self._worth_rows = _WORTH_ROWS
-        """Number of rows from which rows that need not be kept are searched for."""
+        """Number of rows from which a frame is reduced to the rows that must be kept."""
         self._value = first.value.alias(VALUE)
         self._results: list[pl.Expr] = []
         self._all = list(gathered)
@@ -571,7 +571,7 @@ class KeptTable(AggregateTable):
         self._most = next(iter(kept.values())).most
         self.keeps_rows = self._most is None
         self._worth_rows = _WORTH_ROWS
-        """Number of rows from which rows that need not be kept are searched for."""
+        """Number of rows from which a frame is reduced to the rows that must be kept."""
         self.name = kept_name(self._most)
         self._columns = sorted({column for state in kept.values() for column in state.columns})
         self._needs = {

@@ -115,8 +115,7 @@ class FixedWindows(Windows):
 
     @abstractmethod
     def last_end(self, slices: Ints) -> Ints:
-        """Return the end of the last window that contains the slice. It never falls with later
-        slices."""
+        """Return the end of the last window that contains the slice. It never falls over slices."""
 
     @abstractmethod
     def start_of(self, end: IntOrInts) -> IntOrInts:

@@ -35,7 +35,7 @@ class Family(ABC):
 
     @abstractmethod
     def store(self, merge: Merge, reduce_of: ReduceOf | None) -> PaneStore:
-        """Create another store of panes. The first is the index: it has a row for every key and pane.
+        """Create a store of panes. The first one is the index: it has a row for every key and pane.
         `reduce_of` selects the columns that may be stored as arrays; None selects none."""
 
     @property

@@ -168,7 +168,7 @@ class MergingPanes(PaneStore):
         return TakenRows(taken, ended, self._keys)
 
     def drop(self, upto: int) -> None:
-        """Drop the same rows. Call this only while no key has two panes."""
+        """Drop the rows that `take` would return. Call this only while no key has two panes."""
         assert self.one_of_each_key
         self._drop_newest(upto)
 

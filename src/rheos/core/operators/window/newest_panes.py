@@ -101,7 +101,7 @@ class NewestPanes:
 
     def exchange(self, frame: pl.DataFrame) -> list[pl.DataFrame]:
         """Add rows of different keys. If a row's pane is newer than that of its key, it replaces that
-        pane. Return the frames that belong into segments."""
+        pane. Return the frames to be added to segments."""
         given = self._arrays(frame, 1)
         if given is None:
             return [frame]
@@ -159,7 +159,7 @@ class NewestPanes:
         return there, there & (given[OPEN_FROM] <= ends) & (given[OPEN_TO] >= opened)
 
     def _begin(self, slots: AnySlots, ends: Ints) -> None:
-        """Make room for panes that end at or after this time."""
+        """Start empty panes at these slots, which will end at or after `ends`."""
         numbers = np.arange(len(slots))
         self._marks[slots] = numbers
         self.rows += int(np.count_nonzero(self._marks[slots] == numbers))

@@ -52,7 +52,7 @@ class MemoryBudget:
             return
         segments = [(each.memory_bytes, (store, each)) for store in stores for each in store]
         others = held - sum(size_bytes for size_bytes, _ in segments)
-        # Half of the limit is freed, so that this does not happen often.
+        # Spill until half of the limit is free, so that this does not happen often.
         for store, segment in to_spill(segments, self.size_bytes // 2 - others):
             store.spill(segment, self.folder)
 

@@ -60,8 +60,8 @@ class PendingRows:
         return self.first_end is not None and self.first_end <= end
 
     def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
-        """Return all rows as they were added, by pane; or those of windows that end by `upto`, at
-        least."""
+        """Yield all rows as they were added, by pane. If `upto` is passed, yield at least those of
+        windows that end by then."""
         of_panes, mixed = self._of_panes, self._mixed
         self.clear()
         if upto is not None:

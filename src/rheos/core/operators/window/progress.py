@@ -144,6 +144,6 @@ class Lagging:
                 self._keys.setdefault(through, []).append(found)
 
     def by_watermark(self) -> Iterator[tuple[int, pl.DataFrame]]:
-        """Return the keys that have fired through each watermark, the lowest one first."""
+        """Yield the keys that have fired through each watermark, the lowest one first."""
         for through in sorted(self._keys):
             yield through, pl.concat(self._keys[through]).unique()

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def window_states(spec: WindowSpec, port: PortType) -> dict[str, StateShape]:
-    """Return the state of windows: aggregates, or the rows for a function."""
+    """Return the shapes of the state of windows: aggregates, or the rows for a function."""
     cut: Cut = {**spec.window.cut, "lateness": spec.lateness_ms}
     fields = [
         FieldShape(

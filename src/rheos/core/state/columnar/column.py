@@ -76,7 +76,7 @@ def check_column(
 class StateColumn:
     """The values of a declaration. Slots without a value have the default in the array.
 
-    Reads and writes happen in calls at event times, one for each slot. `ExpiringColumn` uses them.
+    Methods that read or write receive the event time of each slot's call. `ExpiringColumn` uses it.
     """
 
     def __init__(

@@ -230,7 +230,7 @@ class _View:
     def tables(
         self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a state, from a separate database; concurrently, in any thread."""
+        """Yield the rows of a state. Threads may call it concurrently: it opens its own database."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
             yield from rows.tables(database, id, form, self._groups, living)

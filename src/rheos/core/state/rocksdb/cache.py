@@ -104,7 +104,7 @@ class CachedTable(ABC, Generic[E]):
     # --- expiry -----------------------------------------------------------------------------------
 
     def entries(self) -> int:
-        """Return the number of entries of all states, because the database does not count each."""
+        """Return the approximate number of entries of all states: no count per state exists."""
         return self.database.entries()
 
     def sweep(self) -> Iterator[None]:
@@ -132,8 +132,8 @@ class CachedTable(ABC, Generic[E]):
     # --- generations ------------------------------------------------------------------------------
 
     def rotate(self, most_items: int) -> None:
-        """Make the young generation the old one. No change may be pending after the flush. An entry
-        with more than `most_items` items is dropped, however often it is used."""
+        """Make the young generation the old one, right after a flush. An entry with more than
+        `most_items` items is dropped, however often it is used."""
         self.old = self.young.copy()
         self.young.clear()
         self.added = 0

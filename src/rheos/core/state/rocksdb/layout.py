@@ -71,7 +71,7 @@ def split(form: EntryForm, rest: bytes) -> tuple[bytes, bytes]:
 
 
 def _flipped(time: bytes) -> bytes:
-    """Return the time with its sign bit flipped, which keeps the order, signed or unsigned."""
+    """Return the time with its sign bit flipped: its bytes then sort like signed numbers."""
     return bytes((time[0] ^ 0x80,)) + time[1:]
 
 
