@@ -1,1 +1,2 @@
-"""The metrics of a job: what is measured, how readings are put together, and its health and events."""
+"""The metrics of a job: their declarations, how readings are merged, and the job's health and
+events."""

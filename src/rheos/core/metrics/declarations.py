@@ -1,7 +1,7 @@
 """Every metric of a job, declared once: its name, unit, kind, scope, and how readings are merged.
 
-A name ends with its unit, if it has one. A new metric is a declaration here and the place that reads
-it; exports, history, the command and the page of metrics follow from the declaration.
+A name ends with its unit, if it has one. A new metric is a declaration here and the code that reads its
+value. Exports, history, the command and the page of metrics follow from the declaration.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from enum import Enum
 
 class Kind(Enum):
     COUNTER = "counter"
-    """Only grows, within an attempt."""
+    """Value that only grows within an attempt."""
     GAUGE = "gauge"
-    """A current value."""
+    """Current value."""
     HISTOGRAM = "histogram"
-    """Numbers and their distribution; it only grows within an attempt."""
+    """Distribution of numbers; it only grows within an attempt."""
 
 
 class Unit(Enum):
@@ -31,7 +31,7 @@ class Unit(Enum):
 
 
 class Scope(Enum):
-    """The subject of a reading: the labels that identify it."""
+    """Subject of a reading, which determines the labels that identify it."""
 
     JOB = ()
     CAUSE = ("cause",)
@@ -56,7 +56,7 @@ class Scope(Enum):
 
     @property
     def of_subtask(self) -> bool:
-        """Whether each subtask has its own readings."""
+        """Return whether each subtask has its own readings."""
         return self.labels[-1:] == ("subtask",)
 
 
@@ -78,15 +78,16 @@ class Metric:
     scope: Scope
     meaning: str
     flink: str
-    """Flink's name for it or for the closest metric; empty if Flink has none."""
+    """Name of the same or the closest metric in Flink; empty if Flink has none."""
     across: Merge
-    """Over subtasks."""
+    """Rule that merges readings of several subtasks."""
     over: Merge
-    """Over time, of gauges. Of counters and histograms it is the growth that is merged."""
+    """Rule that merges gauges over time. For counters and histograms, their growth is merged
+    instead."""
 
 
 METRICS: dict[str, Metric] = {}
-"""By name, in the order of their page."""
+"""All metrics by name, in the order of their page."""
 
 
 def _counter(name: str, unit: Unit, scope: Scope, meaning: str, flink: str = "") -> Metric:
@@ -599,7 +600,8 @@ LATENCY = _histogram(
     "latency",
 )
 
-# --- what operators and the program count ------------------------------------------------------------
+# --- counted by operators and by the program
+# -------------------------------------------------------------
 
 COUNTER = _counter(
     "counter",

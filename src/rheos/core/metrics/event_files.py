@@ -1,9 +1,9 @@
-"""The event log of a job as files next to its log: a later driver, and a command, read them.
+"""The event log of a job as files next to its log, for later drivers and for commands.
 
     <job>/events/0001700000000000-1f2e3d4c.json      up to 100 events of one driver, from that time on
 
-Each is sealed, written whole, and written again when its events change. A driver writes files of its
-own. Nothing else of the job depends on them.
+Each file is sealed and written whole, and is rewritten when its events change. Each driver writes its
+own files. Nothing else in the job depends on them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _NAME = re.compile(r"[0-9]{16}-[0-9a-zA-Z-]{1,64}\.json")
 class EventFile(msgspec.Struct, frozen=True):
     job: str
     events: list[JobEvent]
-    """The oldest first."""
+    """Events of the file, oldest first."""
 
 
 _decoder = msgspec.json.Decoder(EventFile)
@@ -53,14 +53,14 @@ def decode_events(path: str, data: bytes, job: str) -> list[JobEvent]:
     """Return the events of a file.
 
     Raises:
-        UnrestorableError: the file is damaged, or another job's.
+        UnrestorableError: the file is damaged, or belongs to another job.
     """
     return decode_file(_sealed(path), data, _decoder, job, MAX_BYTES).events
 
 
 def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
-    """Return the newest events of all drivers, up to `MAX_EVENTS`, the oldest first. Files that cannot
-    be read are skipped.
+    """Return the newest events of all drivers, up to `MAX_EVENTS`, oldest first. Skip files that cannot
+    be read.
 
     Raises:
         OSError: the folder cannot be listed.
@@ -77,7 +77,7 @@ def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
 
 
 def stale_files(paths: Iterable[str]) -> list[str]:
-    """Return the files beyond the bound, and those alone."""
+    """Return the files beyond the maximum number, oldest first."""
     own = _own(paths)
     return own[: max(len(own) - MAX_FILES, 0)]
 

@@ -1,8 +1,8 @@
 """The event log of a job, for people: what happened, when, for how long, and what followed. Pure.
 
 An event is one sentence with a time: "worker 1 lost (killed by signal 9), restarted in 4 s". While its
-outcome is open it is *ongoing*; then it gets an end. Events that repeat, such as the restarts of a job
-that fails again and again, are one event that counts. The log keeps the newest events.
+outcome is open, it is *ongoing*; then it gets an end. Repeated events, such as the restarts of a job
+that fails again and again, become one event with a count. The log keeps the newest events.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ older ones, which are dropped."""
 REPEATED_WITHIN_MS = 600_000
 """Time within which an event that repeats the newest one is counted with it."""
 MAX_TEXT = 300
-"""Characters of the sentence of an event."""
+"""Maximum length of the sentence of an event."""
 MAX_DETAIL = 4000
-"""Characters of what explains an event, such as a whole error."""
+"""Maximum length of the explanation of an event, such as a whole error."""
 
 
 class EventKind(Enum):
     """The subject of an event."""
 
     STARTED = "started"
-    """A driver starts the job, or resumes it."""
+    """A driver started or resumed the job."""
     TAKEOVER = "takeover"
-    """A driver resumes the job of one that was lost."""
+    """A standby driver resumed the job of a lost driver."""
     UPGRADE = "upgrade"
-    """The job continues with a changed program, or from a savepoint."""
+    """The job continued with a changed program, or from a savepoint."""
     RESTART = "restart"
     """An attempt failed, and another one follows."""
     CHECKPOINT = "checkpoint"
@@ -56,10 +56,10 @@ class EventLevel(Enum):
 
 
 class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One event, as it is stored."""
+    """One event in the form in which it is stored."""
 
     id: str
-    """Unique within the job; stays the same when the event gets its end."""
+    """Id that is unique within the job, and does not change when the event gets its end."""
     at_ms: int
     """Wall-clock time, ms since the epoch."""
     kind: EventKind
@@ -70,23 +70,23 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     until_ms: int | None = None
     """Time of the outcome, or of the last repetition."""
     outcome: str = ""
-    """The outcome. `{span}` is replaced by the time from beginning to end."""
+    """Outcome. `{span}` is replaced by the time from beginning to end."""
     detail: str = ""
     """Explanation of the event: the whole error, with its hint."""
     times: int = 1
     """Number of consecutive occurrences."""
     attempt: int | None = None
     driver: str = ""
-    """The process whose driver wrote it, and its host."""
+    """Process and host of the driver that wrote the event."""
     operator: str | None = None
-    """Name of the operator that it is about."""
+    """Name of the operator that the event is about."""
     subtask: int | None = None
 
     def text(self, now_ms: int) -> str:
         """Return the event as one sentence."""
         span = duration_text(self.duration_ms(now_ms) or 0)
         if self.times > 1:
-            # The time is that of all of them, and no outcome took as long.
+            # The time is that of all repetitions; no single outcome took that long.
             outcome = self.outcome.replace(" in {span}", "").replace(" after {span}", "")
             parts = [self.what, f"{self.times:,} times within {span}", outcome]
         elif self.ongoing:
@@ -96,7 +96,7 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return ", ".join(part for part in parts if part)
 
     def duration_ms(self, now_ms: int) -> int | None:
-        """Return the time from the beginning to the end, or to now if it is still going on; None for an
+        """Return the time from the beginning to the end, or until now for an ongoing event; None for an
         event without a duration."""
         if self.ongoing:
             return max(now_ms - self.at_ms, 0)
@@ -104,17 +104,17 @@ class JobEvent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """One event as REST, the command and the page show it."""
+    """One event in the form in which REST, the command and the page show it."""
 
     id: str
-    """Unique within the job; stays the same while the event changes."""
+    """Id that is unique within the job, and does not change while the event does."""
     at: str
-    """ISO 8601 in UTC."""
+    """Time of the event, ISO 8601 in UTC."""
     until: str | None
-    """Time of the outcome, or of the last repetition; null while the event is ongoing, and for one that
-    takes no time."""
+    """Time of the outcome, or of the last repetition; null for an ongoing event and for one without a
+    duration."""
     duration_ms: int | None
-    """From beginning to end, or to now while the event is ongoing."""
+    """Time from beginning to end, or until now for an ongoing event."""
     ongoing: bool
     kind: EventKind
     level: EventLevel
@@ -130,7 +130,7 @@ class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, event: JobEvent, now_ms: int) -> ShownEvent:
-        """Return an event as it is shown at a time by the wall clock."""
+        """Return an event in the form to show at the wall-clock time `now_ms`."""
         return cls(
             id=event.id,
             at=iso_time(event.at_ms),
@@ -156,13 +156,13 @@ def iso_time(ms: int) -> str:
 
 
 class OngoingCondition(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that holds for a while, such as a server that does not answer."""
+    """A condition that holds for a while, such as a server that does not answer."""
 
     what: str
     kind: EventKind = EventKind.HEALTH
     level: EventLevel = EventLevel.WARNING
     since_ms: int | None = None
-    """Time since when it holds, if that is before it was noticed."""
+    """Time when it began, if that is before it was noticed."""
     over: str = "over after {span}"
     """Outcome of its event once it no longer holds."""
     detail: str = ""
@@ -171,39 +171,40 @@ class OngoingCondition(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventLog:
-    """The events of one job: of this driver, and of those before it. Bounded by `MAX_EVENTS`."""
+    """The events of one job, of this driver and of earlier ones. Bounded by `MAX_EVENTS`."""
 
     def __init__(self, driver: str, prefix: str) -> None:
-        """`prefix` begins the ids of this driver's events; no other driver of the job has it."""
+        """Create the log. `prefix` begins the ids of this driver's events; it is unique among the
+        drivers of the job."""
         self._driver = driver
         self._prefix = prefix
         self._events: list[JobEvent] = []
-        """Events of this driver, the oldest first."""
+        """Events of this driver, oldest first."""
         self._earlier: list[JobEvent] = []
         self._sames: dict[str, str] = {}
-        """By the id of an event: what events of the same kind have in common."""
+        """Value of `same` that repetitions share, by event id."""
         self._conditions: dict[str, tuple[str, OngoingCondition]] = {}
-        """Conditions that hold and the ids of their events, by subject."""
+        """Conditions that hold, with the ids of their events, by subject."""
         self._made = 0
         self.dropped = 0
-        """Number of events that the bound has dropped."""
+        """Number of events dropped because of the maximum number."""
         self.version = 0
-        """Grows with each change."""
+        """Number that grows with each change."""
 
     def newest_first(self) -> list[JobEvent]:
-        """Return all events that are kept. Safe to call from any thread."""
+        """Return all events in the log. Safe to call from any thread."""
         # A condition may be noticed some time after it began.
         own = sorted(self._events, key=lambda event: event.at_ms)
         return [*self._earlier, *own][-MAX_EVENTS:][::-1]
 
     @property
     def own(self) -> list[JobEvent]:
-        """Events of this driver, the oldest first."""
+        """Return the events of this driver, oldest first."""
         return list(self._events)
 
     def precede(self, earlier: Iterable[JobEvent]) -> None:
-        """Put the events of earlier drivers before those of this one. What was ongoing there has no end
-        that anybody saw."""
+        """Put the events of earlier drivers before those of this one. Ongoing events among them get no
+        known end."""
         closed = [msgspec.structs.replace(event, ongoing=False) for event in earlier]
         self._earlier = closed[-MAX_EVENTS:]
         self.version += 1
@@ -227,14 +228,14 @@ class EventLog:
         """Add an event, and return its id.
 
         Args:
-            at_ms: the time by the wall clock.
-            kind: what it is about.
-            what: what happened, in one sentence.
-            level: how grave it is.
-            same: what repetitions have in common. If the newest event has the same, it counts this one
-                instead, and shows what the newest repetition says.
-            ongoing: whether `end` follows.
-            detail: what explains it.
+            at_ms: wall-clock time.
+            kind: subject of the event.
+            what: description of the event in one sentence.
+            level: severity of the event.
+            same: value that repetitions share. If the newest event has the same value, it is counted up
+                instead, and shows the sentence of the newest repetition.
+            ongoing: whether a call of `end` follows.
+            detail: explanation.
             attempt: the attempt in which it happened.
             operator: name of the operator that it is about.
             subtask: the subtask that it is about.
@@ -270,13 +271,13 @@ class EventLog:
         return made.id
 
     def end(self, id: str, at_ms: int, outcome: str, *, level: EventLevel | None = None) -> None:
-        """Give an ongoing event its end. An event that was dropped, or has its end, stays as it is.
+        """End an ongoing event. An event that was dropped, or has already ended, does not change.
 
         Args:
-            id: what `add` returned.
-            at_ms: the time by the wall clock.
-            outcome: what followed, such as "restarted in {span}".
-            level: how grave the event turned out to be, if not as it began.
+            id: result of `add`.
+            at_ms: wall-clock time.
+            outcome: outcome of the event, such as "restarted in {span}".
+            level: final severity of the event, if it differs from the initial one.
         """
         place = self._place(id)
         if place is None or not self._events[place].ongoing:
@@ -292,8 +293,8 @@ class EventLog:
         self.version += 1
 
     def amend(self, id: str, what: str, detail: str, operator: str | None) -> None:
-        """Replace what an event says, as its real cause became known. An event that was dropped stays
-        as it was."""
+        """Replace the description of an event after its real cause became known. If the event was
+        dropped, do nothing."""
         place = self._place(id)
         if place is None:
             return
@@ -312,13 +313,13 @@ class EventLog:
         return next((place for place in places if self._events[place].id == id), None)
 
     def conditions(self, at_ms: int, holding: Mapping[str, OngoingCondition]) -> None:
-        """Compare the conditions that hold now with those that held before: a new one begins an event,
-        and one that no longer holds ends its event.
+        """Compare the conditions that hold now with those that held before. A new condition begins an
+        event; a condition that no longer holds ends its event.
 
         Args:
-            at_ms: the time by the wall clock.
-            holding: the conditions by their subjects. A subject stays the same as long as its condition
-                holds, whatever the sentence says meanwhile.
+            at_ms: wall-clock time.
+            holding: conditions by subject. A subject must not change as long as its condition holds,
+                even if the sentence does.
         """
         for subject in [each for each in self._conditions if each not in holding]:
             id, condition = self._conditions.pop(subject)

@@ -1,8 +1,8 @@
-"""The health of a job: one state, and the findings that it comes from. `rheos.runtimes.health` computes
+"""The health of a job: one state, and the findings that lead to it. `rheos.runtimes.health` computes
 it.
 
-Each finding has a problem, its start and a remedy. The state of the job is that of its most severe
-finding.
+Each finding has a problem, its start and a remedy. The most severe finding determines the state of the
+job.
 """
 
 from __future__ import annotations
@@ -18,22 +18,23 @@ class HealthState(Enum):
     """The state of a job's health, from good to bad."""
 
     HEALTHY = "healthy"
-    """Nothing to do. Findings that are notes may remain."""
+    """Nothing needs to be done. Findings that are notes may remain."""
     DEGRADED = "degraded"
     """The job publishes output, but slower, later or with less safety than it should."""
     STUCK = "stuck"
-    """Some output does not advance: a server is away, or a watermark or a checkpoint is held up."""
+    """Some output does not advance: a server does not answer, or a watermark or a checkpoint is held
+    up."""
     FAILING = "failing"
     """The job does not run: it has failed, or it restarts again and again."""
 
     @property
     def rank(self) -> int:
-        """Position from good to bad; the value of the metric `health`."""
+        """Return the position from good to bad, which is the value of the metric `health`."""
         return list(HealthState).index(self)
 
 
 class FindingKind(Enum):
-    """Something that may be wrong with a job. A function in `runtimes.health.kinds` detects it."""
+    """A possible problem of a job. A function in `runtimes.health.kinds` detects it."""
 
     FAILED = "failed"
     NOT_RUNNING = "not_running"
@@ -55,7 +56,8 @@ class FindingKind(Enum):
 
 
 class Severity(Enum):
-    """Severity of a finding, from light to severe: the state of a job without a more severe finding."""
+    """Severity of a finding, from light to severe. It determines the state of a job without a more
+    severe finding."""
 
     NOTE = "note"
     """Worth knowing; the job remains healthy."""
@@ -65,24 +67,24 @@ class Severity(Enum):
 
     @property
     def state(self) -> HealthState:
-        """State of a job whose gravest finding has this severity."""
+        """Return the state of a job whose most severe finding has this severity."""
         return list(HealthState)[list(Severity).index(self)]
 
 
 class JobFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that is wrong with a job."""
+    """One problem of a job."""
 
     kind: FindingKind
     severity: Severity
     what: str
-    """A sentence with the numbers that it comes from."""
+    """Description in one sentence, with the numbers on which it is based."""
     what_to_do: str
     since_ms: int
-    """Time since when it holds, in ms since the epoch."""
+    """Time when it began, in ms since the epoch."""
     since: str
     """The same as ISO 8601 in UTC."""
     for_ms: int
-    """Time for which it has held when the health was computed."""
+    """Time for which it had held when the health was computed."""
     operator: str | None = None
     """Id of the operator that it is about."""
     subtask: int | None = None
@@ -95,18 +97,18 @@ class JobHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     state: HealthState
     since_ms: int
-    """Time since when the job is in this state, in ms since the epoch."""
+    """Time when this state began, in ms since the epoch."""
     since: str
     """The same as ISO 8601 in UTC."""
     for_ms: int
     at_ms: int
     """Time when the health was computed."""
     findings: list[JobFinding] = []
-    """The gravest first; of equal ones, the one that holds longest."""
+    """Findings, the most severe first; of equal ones, the longest first."""
 
     @property
     def headline(self) -> str:
-        """The state, and the gravest finding that changes it, in one line."""
+        """Return the state, and the most severe finding that changes it, on one line."""
         if not self.findings or self.findings[0].severity is Severity.NOTE:
             return self.state.value
         more = sum(each.severity is not Severity.NOTE for each in self.findings) - 1
@@ -125,7 +127,7 @@ def simple_health(
 ) -> JobHealth:
     """Return a health with one finding, or with none if `severity` is None.
 
-    This is for a job that cannot be asked: it has failed, or its driver does not answer.
+    For a job that cannot answer: it has failed, or its driver does not respond.
     """
     since_ms = at_ms if since_ms is None else since_ms
     since, for_ms = iso_time(since_ms), max(at_ms - since_ms, 0)

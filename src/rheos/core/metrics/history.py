@@ -1,9 +1,9 @@
-"""Past metrics of a job: fine for an hour, coarse for a week, in rings of bounded size. Pure.
+"""Past metrics of a job: fine for an hour, coarse for a week, in ring buffers of bounded size. Pure.
 
-A *moment* has one number for each *series*: a metric at one place, over all subtasks. For a counter, it
-is the growth per second since the previous moment; for a histogram, the quantiles of the numbers that
-were added since. A coarse moment merges the fine ones of its period, each series as its metric
-declares.
+A *moment* has one number for each *series*: a metric with its labels, over all subtasks. For a counter,
+the number is the growth per second since the previous moment. For a histogram, there are quantiles of
+the numbers added since. A coarse moment merges the fine moments of its period; the declaration of each
+metric defines how.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 
 MAX_SERIES = 1000
-"""In a moment. What is declared last is left out first: the counters of programs."""
+"""Maximum number of series in a moment. The metrics declared last are dropped first: the programs' own
+counters."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _SEPARATOR = "\t"
 
@@ -30,7 +31,7 @@ _SEPARATOR = "\t"
 @dataclass(frozen=True)
 class HistoryConfig:
     fine_ms: int = 10_000
-    """From one moment to the next."""
+    """Time between two moments."""
 
     @property
     def coarse_ms(self) -> int:
@@ -42,12 +43,12 @@ class HistoryConfig:
 
     @property
     def fine_moments(self) -> int:
-        """An hour of them, at 10 s."""
+        """Return the number of fine moments to keep: one hour at an interval of 10 s."""
         return 360
 
     @property
     def coarse_moments(self) -> int:
-        """Number of coarse moments to keep: one week at an interval of 10 minutes."""
+        """Return the number of coarse moments to keep: one week at an interval of 10 minutes."""
         return 1008
 
 
@@ -68,13 +69,14 @@ class MetricsMoment(NamedTuple):
 
 
 def series_of(reading: Reading, quantile: str = "") -> str:
-    """The name of a series: the metric, the labels, and of a histogram the quantile, by tabs."""
+    """Return the name of a series: the metric, the labels, and for a histogram the quantile, separated
+    by tabs."""
     labels = [label.replace(_SEPARATOR, " ") for label in reading.at]
     return _SEPARATOR.join([reading.metric, *labels, *([quantile] if quantile else [])])
 
 
 class MomentMaker:
-    """Makes moments of metrics, each from what has changed since the one before."""
+    """Creates moments of metrics, each from the changes since the previous one."""
 
     def __init__(self) -> None:
         self._before: dict[tuple[str, tuple[str, ...]], Reading] = {}
@@ -82,8 +84,8 @@ class MomentMaker:
         self._series: tuple[str, ...] = ()
 
     def moment(self, metrics: MetricsReport, now_us: int) -> MetricsMoment:
-        """Return the moment of these metrics. `now_us` is the time by the monotonic clock: the wall
-        clock may be set between two moments."""
+        """Return the moment of these metrics. `now_us` is monotonic, because the wall clock may be set
+        between two moments."""
         elapsed_s = (now_us - self._before_us) / 1e6 if self._before else 0.0
         grown = [self._grown(r, elapsed_s) for r in metrics.readings if _is_kept(r)]
         self._before = {(r.metric, r.at): r for r in metrics.readings}
@@ -94,7 +96,7 @@ class MomentMaker:
             found |= _numbers(reading)
         moment = MetricsMoment.of(metrics.at_ms, dict(islice(found.items(), MAX_SERIES)))
         if moment.series == self._series:
-            # A thousand moments share one tuple of names.
+            # So a thousand moments share one tuple of names.
             return moment._replace(series=self._series)
         self._series = moment.series
         return moment
@@ -111,8 +113,8 @@ class MomentMaker:
 
 
 def _is_kept(reading: Reading) -> bool:
-    """Split and keys come and go, and may be many: the history has the skew of splits, and the lag of
-    the source."""
+    """Return whether the history keeps a reading. Splits and keys come and go, and there may be many.
+    For them, the history only has the skew of splits and the lag of the source."""
     return METRICS[reading.metric].scope not in (Scope.SPLIT, Scope.KEY)
 
 
@@ -126,11 +128,11 @@ def _numbers(reading: Reading) -> dict[str, float]:
     return {series_of(reading): value}
 
 
-# --- rolling up -------------------------------------------------------------------------------------
+# --- merging moments --------------------------------------------------------------------------------
 
 
 def rolled_up(moments: Sequence[MetricsMoment]) -> MetricsMoment:
-    """One moment for several, of which there is one at least; it has the time of the last."""
+    """Merge at least one moment into one, with the time of the last."""
     values: dict[str, list[float]] = {}
     for moment in moments:
         for series, value in moment.numbers().items():
@@ -149,17 +151,17 @@ def _over(series: str) -> Merge:
 
 
 class MetricsHistory:
-    """The rings. `add` is given moments in the order of time, by a clock that may jump."""
+    """The ring buffers. Moments are passed to `add` in the order of time; the clock may jump."""
 
     def __init__(self, config: HistoryConfig) -> None:
         self._config = config
         self.fine: deque[MetricsMoment] = deque(maxlen=config.fine_moments)
         self.coarse: deque[MetricsMoment] = deque(maxlen=config.coarse_moments)
         self._period: list[MetricsMoment] = []
-        """The fine moments of the coarse period that runs."""
+        """Fine moments of the current coarse period."""
 
     def add(self, moment: MetricsMoment) -> MetricsMoment | None:
-        """Take it in. Returns the coarse moment that was finished by it."""
+        """Add a moment. Return the coarse moment if this completes one."""
         finished = None
         if self._period and self._period_of(moment) != self._period_of(self._period[-1]):
             finished = rolled_up(self._period)
@@ -194,7 +196,7 @@ def columns(moments: Sequence[MetricsMoment]) -> tuple[list[str], list[list[floa
 def moments_of(
     series: Sequence[str], at_ms: Sequence[int], rows: Sequence[Sequence[float | None]]
 ) -> list[MetricsMoment]:
-    """The reverse."""
+    """Return moments for the result of `columns`."""
     names = tuple(series)
     return [
         MetricsMoment(at, names, array("d", [nan if value is None else value for value in row]))

@@ -3,8 +3,9 @@
     <job>/figures/fine-0001700000000000.json      up to 30 moments, from that time on
     <job>/figures/coarse-0001700000000000.json
 
-Each file is sealed, written whole, and rewritten as it grows. Each driver begins its own files. Files
-that are too old are deleted, but only those with such a name. Nothing else of the job depends on them.
+Each file is sealed and written whole, and is rewritten as it grows. Each driver begins its own files.
+Files that are too old are deleted, but only if they have such a name. Nothing else in the job depends
+on them.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from rheos.core.protocol.sealed import Sealed
 FORMAT = 1
 SEGMENT_MOMENTS = 30
 MAX_FILES = 256
-"""Maximum number of files of each grain. A job that restarts all the time begins many."""
+"""Maximum number of files of each grain. A job that restarts all the time creates many."""
 MAX_BYTES = 16 * 1024 * 1024
 _NAME = re.compile(r"(fine|coarse)-([0-9]{16})\.json")
 
@@ -43,7 +44,7 @@ class HistorySegment(msgspec.Struct, frozen=True):
     series: list[str]
     at_ms: list[int]
     values: list[list[float | None]]
-    """For each moment a number for each series."""
+    """One list per moment, with a number for each series."""
 
     @classmethod
     def of(
@@ -57,7 +58,7 @@ class HistorySegment(msgspec.Struct, frozen=True):
 
 
 class HistoryView(msgspec.Struct, frozen=True):
-    """The known history of a job, the oldest moment first."""
+    """The known history of a job, oldest moment first."""
 
     fine: HistorySegment
     coarse: HistorySegment
@@ -71,7 +72,7 @@ _decoder = msgspec.json.Decoder(HistorySegment)
 
 
 def history_folder(job_folder: str) -> str:
-    # Stored by earlier versions, too: the name stays.
+    # Earlier versions used this name for stored files, too, so it must not change.
     return f"{job_folder}/figures"
 
 
@@ -84,7 +85,7 @@ def encode_segment(path: str, segment: HistorySegment) -> bytes:
 
 
 def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
-    """Raise UnrestorableError, naming the file."""
+    """Decode a file. Raise UnrestorableError with the file's name."""
     sealed = _sealed(path)
     segment = decode_file(sealed, data, _decoder, job, MAX_BYTES)
     if len(segment.at_ms) != len(segment.values):
@@ -95,8 +96,8 @@ def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
 
 
 def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) -> list[MetricsMoment]:
-    """The newest moments of the grain, `most` at the most, in the order of time. Files that cannot be
-    read are passed over. Raises OSError where the folder cannot be listed."""
+    """Return the newest moments of the grain, at most `most`, in the order of time. Skip files that
+    cannot be read. Raise OSError if the folder cannot be listed."""
     moments: list[MetricsMoment] = []
     paths = [path for path in store.list(folder) if _grain(path) is grain]
     for path in reversed(paths):
@@ -110,7 +111,8 @@ def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) 
 
 
 def stale_segments(paths: Iterable[str], config: HistoryConfig, now_ms: int) -> list[str]:
-    """Return the files that will not be read: those that are too old by their names, or too many."""
+    """Return the files that will not be read: those that are too old according to their names, or too
+    many."""
     stale = []
     listed = sorted(paths)
     for grain, keep_ms in (

@@ -1,4 +1,4 @@
-"""Files next to a job's log that the job can do without: sealed, bounded, and each of one job."""
+"""Optional files next to a job's log: sealed, bounded, and each belonging to one job."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ F = TypeVar("F", bound=_OfJob)
 
 
 def sealed_file(what: str, key: str, newest: int) -> Sealed:
-    """Return how such a file is sealed: `what` it is, with its path, and its newest format."""
+    """Return the envelope of such a file. `what` names the file with its path; `newest` is its newest
+    format."""
     return Sealed(
         what=what,
         key=key,
@@ -34,7 +35,7 @@ def decode_file(
     """Return the content of a file.
 
     Raises:
-        UnrestorableError: the file is damaged, larger than `max_bytes`, or another job's.
+        UnrestorableError: the file is damaged, larger than `max_bytes`, or belongs to another job.
     """
     if len(data) > max_bytes:
         raise sealed.damaged(f"it has {len(data)} bytes, but the maximum is {max_bytes}")

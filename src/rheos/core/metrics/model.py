@@ -1,4 +1,4 @@
-"""The metrics of a job at one moment, and how readings of several subtasks become one. Pure."""
+"""The metrics of a job at one moment, and the merging of readings of several subtasks. Pure."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ Value = int | float | Accumulated
 
 
 class MetricsReport(msgspec.Struct, frozen=True):
-    """All metrics of a job at one moment, by subtask, and what their labels name."""
+    """All metrics of a job at one moment, by subtask, and the names for their labels."""
 
     job: str
     name: str
     at_ms: int
-    """By the driver's wall clock, ms since the epoch."""
+    """Time by the driver's wall clock, ms since the epoch."""
     attempt: int
     operators: dict[str, str]
-    """The names of the operators, by id, in the order of the plan."""
+    """Names of the operators by id, in the order of the plan."""
     chains: dict[str, list[str]]
-    """The operators of each chain."""
+    """Operators of each chain."""
     edges: dict[str, tuple[str, str]]
-    """The chain that sends on each edge, and the one that receives."""
+    """Sending and receiving chain of each edge."""
     readings: list[Reading]
 
     def of(self, metric: Metric) -> list[Reading]:
@@ -103,7 +103,7 @@ def _named(path: str) -> tuple[str, str]:
 
 
 def across_subtasks(readings: Iterable[Reading]) -> list[Reading]:
-    """Each metric once for each place, whatever the subtask; the others as they are."""
+    """Merge the readings of each metric over all subtasks. Readings of other metrics are unchanged."""
     groups: dict[tuple[str, tuple[str, ...]], list[Reading]] = {}
     for reading in readings:
         at = reading.at[:-1] if METRICS[reading.metric].scope.of_subtask else reading.at
@@ -121,7 +121,7 @@ def _as_one(metric: Metric, at: tuple[str, ...], group: Sequence[Reading]) -> Re
 
 
 def merged(how: Merge, values: Sequence[float]) -> float:
-    """One number for several, of which there is one at least."""
+    """Merge at least one number into one."""
     match how:
         case Merge.SUM:
             return sum(values)
@@ -138,7 +138,7 @@ def merged(how: Merge, values: Sequence[float]) -> float:
 
 
 def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
-    """For each source how far its splits are apart, over all subtasks."""
+    """Return for each source how far its splits are apart in event time, over all subtasks."""
     marks: dict[str, list[float]] = {}
     for reading in readings:
         if reading.metric == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):

@@ -1,5 +1,5 @@
-"""Checks the reports of workers before they count: they arrive by a socket, and the metrics that are
-kept for a week must stay bounded. Pure."""
+"""Checks workers' reports before they are used. Reports arrive through a socket, and the metrics that
+are stored for a week must stay bounded. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from rheos.core.protocol.control import Progress
 from rheos.core.protocol.readings import Reading
 
 MAX_READINGS = 100_000
-"""In a report, of all kinds together. Each named metric of each operator of the program is one."""
+"""Maximum number of readings of all kinds in a report. Each named metric of each operator of the
+program is one."""
 MAX_NAME = 1024
-"""Characters of a label."""
+"""Maximum length of a label."""
 MAX_BUCKETS = 4096
-"""More than a histogram can have."""
+"""Maximum number of buckets; a real histogram has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class ReportShape:
 
 
 def report_problem(report: Progress, shape: ReportShape) -> str | None:
-    """Why the report cannot be true; None where it may be."""
+    """Return why the report cannot be valid; None if it may be."""
     if not 0 <= report.subtask < shape.parallelism:
         return f"subtask {report.subtask} does not exist"
     by_operator = (report.records_in, report.records_out, report.watermark_ms)

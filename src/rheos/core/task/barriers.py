@@ -1,7 +1,8 @@
-"""The barriers that a chain has to take, and how long one may wait (EX12, EX16).
+"""The barriers that a chain has to process, and how long one may wait (EX12, EX16).
 
 A barrier waits from its arrival, or from the master's trigger if no barrier arrives, until it is
-forwarded: for the barriers of other channels, for the current element, for credit for buffered rows.
+forwarded. It may wait for the barriers of other channels, for the current element, or for credit for
+buffered rows.
 """
 
 from __future__ import annotations
@@ -22,16 +23,16 @@ class TriggeredBarriers:
         self._clock = clock
         exactly_once = config.guarantee is Guarantee.EXACTLY_ONCE
         self.patience_us = config.unaligned_after_us if exactly_once else None
-        """Time after which a waiting barrier overtakes; None: never."""
+        """Time after which a waiting barrier overtakes rows; None: never."""
         self.by_itself = True
-        """Whether the master triggers the chain's checkpoints: a source, a chain that has ended, or
-        the head of a loop whose input has ended."""
+        """Whether the master triggers the chain's checkpoints. True for a source, a chain that has
+        ended, and the head of a loop whose input has ended."""
         self.forwarding: Arrival | None = None
-        """The barrier whose snapshot is taken, while it waits for the rows before it to be sent."""
+        """Barrier whose snapshot is taken, and which waits until the rows before it are sent."""
         self._triggered: deque[Arrival] = deque()
 
     def trigger(self, barrier: Barrier) -> None:
-        """Note that the master has triggered the checkpoint."""
+        """Record that the master has triggered the checkpoint."""
         self._triggered.append(Arrival(barrier, self._clock.monotonic_us()))
 
     def abort(self, checkpoint: CheckpointId) -> None:
@@ -39,38 +40,40 @@ class TriggeredBarriers:
         self._triggered = deque(t for t in self._triggered if t.barrier.checkpoint != checkpoint)
 
     def taken(self, checkpoint: CheckpointId) -> None:
-        """Note that the chain has its snapshot: nothing waits for it or an earlier one any longer."""
+        """Record that the chain has taken its snapshot. The barriers of this checkpoint and of earlier
+        ones no longer wait."""
         while self._triggered and self._triggered[0].barrier.checkpoint <= checkpoint:
             self._triggered.popleft()
 
     @property
     def awaited(self) -> bool:
-        """Whether a checkpoint is in progress that the chain has not taken."""
+        """Return whether a checkpoint is in progress for which the chain has not taken its snapshot."""
         return bool(self._triggered)
 
     def next_triggered(self) -> Arrival | None:
-        """Return the barrier that the chain takes by itself, between two elements."""
+        """Return the triggered barrier that the chain must process next, between two elements."""
         return self._triggered[0] if self._triggered and self.by_itself else None
 
-    # --- waiting no longer ------------------------------------------------------------------------
+    # --- overtaking -------------------------------------------------------------------------------
 
     def may_overtake(self, barrier: Barrier) -> bool:
-        """Return whether the barrier may ever overtake rows."""
+        """Return whether the barrier may overtake rows at all."""
         return self.patience_us is not None and barrier.kind is BarrierKind.CHECKPOINT
 
     def is_overdue(self, arrival: Arrival) -> bool:
-        """Return whether the barrier has waited for as long as it may."""
+        """Return whether the barrier has waited for the maximum time."""
         if self.patience_us is None or not self.may_overtake(arrival.barrier):
             return False
         return self._clock.monotonic_us() - arrival.at_us >= self.patience_us
 
     def overdue(self) -> Arrival | None:
-        """Return the barrier that must overtake now. None overtakes one that is being forwarded."""
+        """Return the barrier that must overtake now. There is none while another one is being
+        forwarded."""
         waiting = None if self.forwarding is not None else self._waiting()
         return waiting if waiting is not None and self.is_overdue(waiting) else None
 
     def next_overdue_us(self) -> int | None:
-        """Return when a barrier may wait no longer, by the monotonic clock."""
+        """Return when the waiting time of a barrier ends, on the monotonic clock."""
         if self.patience_us is None:
             return None
         waiting = self.forwarding or self._waiting()
@@ -79,12 +82,12 @@ class TriggeredBarriers:
         return waiting.at_us + self.patience_us
 
     def _waiting(self) -> Arrival | None:
-        """Return the earliest barrier that the chain has to take and has not taken."""
+        """Return the earliest barrier that the chain still has to process."""
         return self._triggered[0] if self._triggered else None
 
 
 class ArrivingBarriers(TriggeredBarriers):
-    """The barriers of a chain with an input: they arrive at its gate."""
+    """The barriers of a chain with an input, which arrive at its gate."""
 
     def __init__(self, gate: InputGate, clock: Clock, config: TaskConfig) -> None:
         super().__init__(clock, config)
@@ -108,5 +111,5 @@ class ArrivingBarriers(TriggeredBarriers):
             arrived = self._gate.earliest()
             if arrived is not None or not self._gate.closed:
                 return arrived
-            # No barrier will arrive, and rows wait before the Ends: the master's trigger counts.
+            # No barrier will arrive, and rows wait before the Ends, so the master's trigger counts.
         return super()._waiting()

@@ -1,18 +1,22 @@
-"""How many rows a batch may have, so that no chain works on one for long. Pure.
+"""Chooses the maximum number of rows in a batch, so that no chain works on one for too long. Pure.
 
-What waits at a chain is counted in batches (credits), and a barrier, a timer or a row behind a batch
-waits until that is processed. So what a batch takes decides how long rows wait at full load: 16,384
-rows are 2 ms of a running sum, 30 ms of a function in Python and minutes of one that asks a server.
+What waits at a chain is counted in batches (credits). A barrier, a timer or a row behind a batch waits
+until the batch is processed. So the processing time of a batch decides how long rows wait at full load:
+16,384 rows take 2 ms for a running sum, 30 ms for a Python function, and minutes for a function that
+queries a server.
 
-At intervals it is seen what each chain of the slot has taken in, and how long it worked. The size
-begins small. It is doubled where a batch of twice the rows would take clearly less than it may, by what
-the dearest rows cost, and halved until one takes no longer. What a row costs is the least of the last
-second, since a machine pauses now and then, and without the time in which the slot only waited for its
-turn: many slots on few cores would else look slow, and smaller batches make them slower. Intervals of
-small batches say nothing: in these the price of a batch is most of what is seen.
+At intervals, the controller receives how many rows each chain of the slot has processed, and its
+working time. The size begins small. It is doubled if a batch of twice the rows would take clearly less
+than the maximum, by the cost of the dearest rows. It is halved until a batch takes no longer than the
+maximum.
+
+The cost of a row is the minimum of the last second, since a machine pauses now and then. Time in which
+the slot only waited for a processor is excluded: otherwise many slots on few cores would look slow, and
+smaller batches would make them slower. Intervals with small batches are ignored, because the fixed cost
+of a batch dominates in them.
 
 Invariants: BT1, batches have between 1 and `most_rows` rows. BT2, one step at most doubles them. BT3,
-while rows cost the same the size comes to rest.
+while the cost of rows is constant, the size converges.
 """
 
 from __future__ import annotations
@@ -24,18 +28,18 @@ from typing import NamedTuple
 _BATCH_US = 16_000
 """Maximum time that a batch may take."""
 _PIECE_US = 500
-"""A batch is cut into a piece for each subtask that reads, and each piece should be worth its price."""
+"""Minimum time that is worth the cost of a piece; a batch is cut into one piece for each reading
+subtask."""
 _GROW_BELOW = 0.8
-"""The size is doubled only if a batch of twice the rows would take less than this share of the time
-that a batch may take."""
+"""Share of the maximum time. The size is doubled only if a batch of twice the rows would take less."""
 _FIRST_ROWS = 1_024
 _INTERVALS = 20
 _SMALL = 16
-"""Batches of less than this part of the size that holds are small."""
+"""Divisor of the current size; smaller batches than the quotient count as small."""
 
 
 class Intake(NamedTuple):
-    """Rows and batches that a chain has taken in, and its working time, since its attempt began."""
+    """Rows and batches that a chain has taken, and its working time, since its attempt began."""
 
     rows: int
     batches: int
@@ -43,8 +47,8 @@ class Intake(NamedTuple):
 
 
 class BatchTime:
-    """Chooses the size of batches of one slot. `observe` is called at intervals, and returns the size
-    from then on."""
+    """Chooses the batch size of one slot. `observe` is called at intervals, and returns the size from
+    then on."""
 
     def __init__(self, chains: int, most_rows: int, parallelism: int) -> None:
         self.rows = min(_FIRST_ROWS, most_rows)
@@ -54,8 +58,8 @@ class BatchTime:
         self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
 
     def observe(self, taken: Sequence[Intake], share: float = 1.0) -> int:
-        """By chain, always in the same order. `share` is that of the time since the last call in which
-        the slot worked, and did not only wait for a core."""
+        """Return the new size. `taken` has all chains, always in the same order. `share` is the share
+        of the time since the last call in which the slot worked, instead of only waiting for a core."""
         told = False
         for costs, now, before in zip(self._row_us, taken, self._seen, strict=True):
             rows, batches = now.rows - before.rows, now.batches - before.batches

@@ -1,11 +1,12 @@
 """One subtask of a chain, run a step at a time: its current work, its marks and its snapshots.
 
-What the chain is doing is a generator (`_work`). It is resumed only while every output has room, so
-nothing is emitted that cannot be kept. It runs to its end before the chain takes the next element. If
-a barrier may wait no longer (an unaligned checkpoint), the work runs to its end at once, beyond the
-bounds of the outputs, and the snapshot is taken before the rows that wait (`_overtake`).
+The current activity of the chain is a generator (`_work`). It is resumed only while every output has
+room, so that the bounds of the outputs hold. It runs to its end before the chain takes the next
+element. An unaligned checkpoint is different: if a barrier may wait no longer, the work runs to its end
+at once, beyond the bounds of the outputs. The snapshot is then taken before the waiting rows
+(`_overtake`).
 
-`ChainRunner` is what all chains share. A chain either polls a source (`source_chain`) or takes
+`ChainRunner` is the part that all chains share. A chain either polls a source (`source_chain`) or takes
 elements from its input channels (`input_chain`).
 """
 
@@ -60,12 +61,13 @@ class ChainParts:
 
 
 class ChainRunner(ABC):
-    """Runs one subtask of a chain. The engine alone calls it, from one thread."""
+    """Runs one subtask of a chain. Only the engine calls it, from one thread."""
 
     def __init__(
         self, parts: ChainParts, barriers: TriggeredBarriers, *, elements_per_run: int
     ) -> None:
-        """`elements_per_run` elements are taken before the other chains have their turn."""
+        """Create the chain. It takes up to `elements_per_run` elements before the other chains have
+        their turn."""
         self.chain = parts.tree.chain
         self.latency = parts.latency
         self._tree = parts.tree
@@ -76,26 +78,26 @@ class ChainRunner(ABC):
         self._elements_per_run = elements_per_run
         self._set(parts.config)
         self._checks: list[Callable[[], None]] = []
-        """Called at the start of each run; raise what ends the attempt."""
+        """Checks at the start of each run; they raise errors that end the attempt."""
         self._sinks: tuple[CommittingOperator, ...] = ()
         self._work: Work | None = None
         self._restored: deque[InFlight] = deque()
-        """Rows that were in flight when the checkpoint was taken: the chain processes them first."""
+        """Rows that were in flight when the checkpoint was taken; the chain processes them first."""
         self._last_checkpoint = 0
         self.rows_taken = 0
         self.batches_taken = 0
-        """Number of batches that the chain has worked on; each is one piece of work."""
+        """Number of batches that the chain has processed; each is one unit of work."""
         self._taken: list[ChainSnapshot] = []
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.ended = False
         self._rests = False
-        """Whether the chain takes nothing more in this run, though it might find something."""
+        """Whether the chain takes no more elements in this run, even if there are some."""
         self._wake_at_us: int | None = None
-        """Time at which to look for work again although nothing has arrived, by the monotonic clock."""
+        """Time, on the monotonic clock, at which to look for work again even if nothing has arrived."""
         self._ran = Ran.STARVED
         """The result of the last run."""
 
-    # --- what the engine asks ---------------------------------------------------------------------
+    # --- calls of the engine ----------------------------------------------------------------------
 
     def open(self, restored: Mapping[OperatorId, Restored]) -> None:
         """Open the operators with their restored state. Called once, first."""
@@ -104,13 +106,13 @@ class ChainRunner(ABC):
         self._sinks = tuple(each for each in operators if isinstance(each, CommittingOperator))
 
     def restore(self, in_flight: Iterable[InFlight]) -> None:
-        """Take rows that were on their way to the chain's operators, in the order to process them in.
+        """Add rows that were in flight to the chain's operators, in the order in which to process them.
         Called before the first run."""
         self._restored.extend(in_flight)
 
     @property
     def restoring(self) -> bool:
-        """Whether rows that were in flight are still to be processed."""
+        """Return whether rows that were in flight still have to be processed."""
         return bool(self._restored) or (self._work is not None)
 
     def _set(self, config: TaskConfig) -> None:
@@ -122,11 +124,11 @@ class ChainRunner(ABC):
         self._outputs.configure(config)
 
     def watch_sojourn(self) -> None:
-        """Start to measure how long batches are in the chain, if the chain can."""
+        """Start to measure how long batches stay in the chain, if the chain supports that."""
 
     def longest_sojourn_us(self) -> int:
-        """Return the longest time from a batch's arrival until it was processed, since the last call;
-        0 if the chain does not measure it: a source, or a chain that works ahead."""
+        """Return the longest time from a batch's arrival until it was processed, since the last call.
+        Return 0 if the chain does not measure it, as sources and chains that work ahead do not."""
         return 0
 
     def oldest_us(self) -> int | None:
@@ -134,16 +136,17 @@ class ChainRunner(ABC):
         return self._outputs.oldest_us()
 
     def trigger(self, checkpoint: CheckpointId, kind: BarrierKind) -> None:
-        """Note a checkpoint of the master: a source and an ended chain take it by themselves."""
+        """Record a checkpoint that the master triggered. A source or an ended chain takes its snapshot
+        without a barrier."""
         if checkpoint > self._last_checkpoint:
             self._barriers.trigger(Barrier(checkpoint, self._attempt, kind))
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """Abort the checkpoint: an input that aligns for it reads on."""
+        """Abort the checkpoint. An input that aligns for it continues to read."""
         self._barriers.abort(checkpoint)
 
     def drain(self) -> None:
-        """End the input of a source: it reads no more."""
+        """End the input of a source, so that it reads no more."""
 
     def take_snapshots(self) -> list[ChainSnapshot]:
         """Return the snapshots taken since the last call."""
@@ -155,7 +158,7 @@ class ChainRunner(ABC):
         return self._tree.totals()
 
     def gauges(self) -> dict[str, float]:
-        """Return the gauges of the functions. Raises the RheosError of one that fails."""
+        """Return the gauges of the functions. Raise the RheosError of a function that fails."""
         try:
             return self._tree.gauges()
         except Exception as error:
@@ -163,7 +166,7 @@ class ChainRunner(ABC):
 
     @property
     def at(self) -> OperatorId:
-        """The operator that was called last."""
+        """Return the operator that was called last."""
         return self._tree.at
 
     def operator(self, id: OperatorId) -> Operator:
@@ -175,11 +178,11 @@ class ChainRunner(ABC):
         return self._outputs.edges.items()
 
     def receiving(self) -> Iterable[tuple[int, Traffic, int]]:
-        """Return the incoming edges, by id: what has arrived, and how many elements wait."""
+        """Return the incoming edges, by id, with the counts of arrived elements and of waiting ones."""
         return ()
 
     def run(self) -> Ran:
-        """Do a bounded amount of work. Raises the RheosError that ends the attempt."""
+        """Do a bounded amount of work. Raise the RheosError that ends the attempt."""
         try:
             self._ran = self._run()
         except Exception as error:
@@ -220,16 +223,16 @@ class ChainRunner(ABC):
         return True
 
     def pump(self) -> bool:
-        """Send what the buffers hold, as timeouts and credits allow. Return whether any was sent."""
+        """Send buffered rows, as far as timeouts and credits allow. Return whether any were sent."""
         return self._outputs.pump()
 
     def next_timer_ms(self) -> int | None:
-        """Return when the next timer of processing time is due."""
+        """Return when the next processing-time timer is due."""
         return None if self.ended or self._ran.blocked else self._tree.next_timer_ms()
 
     def next_us(self) -> int | None:
-        """Return when time alone lets the chain continue, by the monotonic clock: a buffer is to be
-        sent, a barrier may wait no longer, or the chain has to look for work again."""
+        """Return when the chain can continue without an arrival, on the monotonic clock: a buffer must
+        be sent, a barrier may wait no longer, or the chain must look for work again."""
         ask_us = None if self._ran.blocked else self._wake_at_us
         overdue_us = self._barriers.next_overdue_us()
         return earlier(earlier(self._outputs.next_flush_us(), overdue_us), ask_us)
@@ -287,8 +290,8 @@ class ChainRunner(ABC):
     # --- checkpoints ------------------------------------------------------------------------------
 
     def _checkpoint(self, arrival: Arrival) -> Work:
-        """Take the snapshot between two elements, and forward the barrier after the rows before it; or
-        before them, if it has waited for long enough."""
+        """Take the snapshot between two elements. Forward the barrier after the rows before it, or
+        before them if it has waited for the maximum time."""
         taken = self._take(arrival)
         self._snapshot_taken(taken)
         barriers = self._barriers
@@ -327,18 +330,19 @@ class ChainRunner(ABC):
         return taken
 
     def _snapshot_taken(self, taken: ChainSnapshot) -> None:
-        """Add what belongs to the snapshot though no barrier has overtaken it."""
+        """Complete the snapshot with rows that belong to it although no barrier has overtaken them."""
 
-    # --- barriers that overtake (EX12) ------------------------------------------------------------
+    # --- unaligned checkpoints (EX12) -------------------------------------------------------------
 
     def _overtake(self, arrival: Arrival) -> None:
-        """Take the snapshot before the rows that wait before the barrier, and store them with it."""
+        """Take the snapshot before the rows that wait ahead of the barrier, and store these rows with
+        it."""
         self._finish_work()
         barrier = arrival.barrier
         if barrier.checkpoint <= self._last_checkpoint:
             return  # The work that just ended has taken it.
         taken = self._take(arrival)
-        # They have reached their subtask: so they precede rows that are still to arrive.
+        # They have reached their subtask, so they come before rows that are still to arrive.
         restored = [replace(rows, sent=True) for rows in self._restored]
         if not self.ended:
             self._record(taken)
@@ -350,14 +354,15 @@ class ChainRunner(ABC):
         """Store the rows that the barrier overtakes at the chain's input. A source has no input."""
 
     def _finish_work(self) -> None:
-        """Run the current work to its end: its rows may exceed the outputs' bounds."""
+        """Run the current work to its end. Its rows may exceed the bounds of the outputs."""
         self._outputs.overdraw(True)
         while (work := self._work) is not None:
             self._suspends(work)
         self._outputs.overdraw(False)
 
     def close_functions(self) -> None:
-        """Close the functions of a chain that has ended. Raises the RheosError of one that fails."""
+        """Close the functions of a chain that has ended. Raise the RheosError of a function that
+        fails."""
         self._tree.close_functions()
 
     def close(self) -> None:

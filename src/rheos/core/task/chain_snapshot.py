@@ -17,15 +17,15 @@ from rheos.core.task.inputs import Recording
 
 @dataclass(slots=True)
 class ChainSnapshot:
-    """One chain's share of a checkpoint. The engine has it from the moment the snapshot is taken; it is
-    complete when the barrier is sent on and all rows that it has overtaken are known."""
+    """One chain's share of a checkpoint. The engine receives it when the snapshot is taken. It is
+    complete when the barrier has been forwarded and all rows that the barrier overtook are known."""
 
     chain: ChainId
     checkpoint: CheckpointId
     kind: BarrierKind
     snapshots: Sequence[tuple[OperatorId, Snapshot]]
     savepoint: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]
-    """The whole state, if the checkpoint is a savepoint."""
+    """Whole state, if the checkpoint is a savepoint."""
     totals: Totals
     """Totals of the operators at the barrier."""
     sync_us: int
@@ -33,16 +33,16 @@ class ChainSnapshot:
     since_us: int
     """Time of arrival of the first barrier."""
     aligned_us: int
-    """Time at which the snapshot was taken."""
+    """Time when the snapshot was taken."""
     forwarded: bool = False
-    """Whether the barrier is sent on."""
+    """Whether the barrier has been forwarded."""
     overtaken: Sequence[InFlight] = ()
-    """Rows of the chain's outputs that the barrier has overtaken, and restored ones that had not been
+    """Rows in the chain's outputs that the barrier has overtaken, and restored rows that had not been
     processed."""
     recording: Recording | None = None
-    """Rows at the chain's input that it has overtaken."""
+    """Recording of the rows at the chain's input that the barrier has overtaken."""
     ports: Sequence[InFlight] = ()
-    """Receivers of the recorded rows, by port; without rows."""
+    """Receivers of the recorded rows, by port; without the rows."""
 
     @property
     def complete(self) -> bool:
@@ -50,13 +50,14 @@ class ChainSnapshot:
 
     @property
     def has_deltas(self) -> bool:
-        """Whether it holds only what has changed since the chain's snapshot before."""
+        """Return whether it contains only the changes since the chain's previous snapshot."""
         return any(
             part.mode is PartMode.DELTA for _, snapshot in self.snapshots for part in snapshot.parts
         )
 
     def in_flight(self) -> list[InFlight]:
-        """Once complete: all rows that the barrier has overtaken, those of a channel in their order."""
+        """Return all rows that the barrier has overtaken, those of each channel in order. Only valid
+        once complete."""
         found = list(self.overtaken)
         if self.recording is not None:
             by_port: list[list[pa.RecordBatch]] = [[] for _ in self.ports]

@@ -1,9 +1,9 @@
-"""A subtask's share of the checkpoints under way: gathered from its chains, written, acknowledged.
+"""A subtask's share of the checkpoints in progress: gathered from its chains, written, acknowledged.
 
-Several may be in flight. Each chain takes them in rising order, and what a chain gives for one may
-hold only what has changed since the one before. So where a checkpoint is given up after some chains
-have taken it, those after it that build on it are declined as well, and the operators are
-informed that their next snapshot must be whole (EX11).
+Several may be in progress. Each chain takes them in ascending order, and its snapshot may contain only
+the changes since the previous one. So if a checkpoint is abandoned after some chains have taken it,
+later checkpoints that build on it are declined, too. The operators are notified that their next
+snapshot must be complete (EX11).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from rheos.core.task.in_flight import in_flight_parts
 
 @dataclass(slots=True)
 class _Writing:
-    """A checkpoint whose parts are on their way."""
+    """A checkpoint whose parts are being written."""
 
     pending: PendingSnapshot
     gathered: list[ChainSnapshot]
@@ -39,11 +39,12 @@ class _Writing:
     began_us: int
     savepoint: PendingSavepoint | None = None
     holds: bool = False
-    """It is a savepoint: what the snapshots hold is let go when all is written."""
+    """Whether it is a savepoint. The resources of its snapshots are released after everything is
+    written."""
     in_flight: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]] = ()
     """Rows that circulated in loops; savepoints contain them, too."""
     waits_for_message: bool = False
-    """It is a savepoint, and the message that says where to has not come yet."""
+    """Whether it is a savepoint whose message with the folder has not arrived yet."""
 
     @property
     def done(self) -> bool:
@@ -53,7 +54,7 @@ class _Writing:
 
 
 class SubtaskCheckpoints:
-    """One per subtask. The engine reports events to it, and polls it each step."""
+    """The checkpoints of one subtask. The engine reports events to it, and polls it in each step."""
 
     def __init__(
         self,
@@ -82,16 +83,16 @@ class SubtaskCheckpoints:
         self._clock = clock
         self._report = report
         self._directories: dict[CheckpointId, str] = {}
-        """Folders of the savepoints that are triggered and have not begun."""
+        """Folders of the savepoints that are triggered but not begun."""
         self._gathering: dict[CheckpointId, list[ChainSnapshot]] = {}
         self._spoiled: dict[CheckpointId, CheckpointId] = {}
-        """Checkpoints that build on one that was given up."""
+        """Checkpoints that build on an abandoned one, with that one."""
         self._writing: dict[CheckpointId, _Writing] = {}
 
-    # --- what the engine reports ------------------------------------------------------------------
+    # --- reports of the engine --------------------------------------------------------------------
 
     def triggered(self, message: control.TriggerCheckpoint) -> None:
-        """The barriers may have been quicker than the message."""
+        """Record a trigger of the master. The barriers may have arrived before this message."""
         if message.savepoint is None:
             return
         self._directories[message.checkpoint] = message.savepoint
@@ -100,7 +101,7 @@ class SubtaskCheckpoints:
             self._begin_savepoint(message.checkpoint, writing)
 
     def aborted(self, checkpoint: CheckpointId) -> None:
-        """The master has given the checkpoint up."""
+        """Abandon a checkpoint that the master has aborted."""
         self._directories.pop(checkpoint, None)
         if checkpoint in self._gathering:
             self._give_up(checkpoint)
@@ -109,13 +110,14 @@ class SubtaskCheckpoints:
             writing.waits_for_message = False
 
     def gather(self, taken: ChainSnapshot) -> None:
-        """A chain has taken its snapshot; where that is not complete yet, `poll` looks again."""
+        """Add the snapshot of a chain. If it is not complete yet, `poll` checks it again."""
         self._gathering.setdefault(taken.checkpoint, []).append(taken)
 
     def poll(self) -> bool:
-        """Begin to write what is complete, and acknowledges what is written; whether anything was."""
+        """Start to write complete checkpoints, and acknowledge written ones. Return whether there were
+        any."""
         worked = False
-        # Checkpoints become complete in their order: each chain takes them in rising order.
+        # Checkpoints complete in order, because each chain takes them in ascending order.
         for checkpoint in sorted(self._gathering):
             gathered = self._gathering.get(checkpoint, ())
             if len(gathered) == self._chains and all(taken.complete for taken in gathered):
@@ -130,23 +132,23 @@ class SubtaskCheckpoints:
 
     @property
     def busy(self) -> bool:
-        """Whether `poll` may find anything."""
+        """Return whether `poll` may have work."""
         return bool(self._gathering or self._writing)
 
-    # --- giving up --------------------------------------------------------------------------------
+    # --- abandoning -------------------------------------------------------------------------------
 
     def _give_up(self, checkpoint: CheckpointId) -> None:
-        """Some or all chains have taken the checkpoint, and it will not be written."""
+        """Abandon a checkpoint that some or all chains have taken. It will not be written."""
         gathered = self._gathering.pop(checkpoint)
         self._spoiled.pop(checkpoint, None)
-        # Sinks still commit what they have staged for it: the next checkpoint carries it.
+        # Sinks still commit what they staged for it: the next checkpoint carries it.
         self._stage(gathered)
         self._release(_snapshots(gathered))
         chains = {taken.chain for taken in gathered}
         for later, takens in self._gathering.items():
             if later > checkpoint and _builds_on(takens, chains):
                 self._spoiled.setdefault(later, checkpoint)
-        # No file has the changes since the last one, so the next snapshot must be complete.
+        # No file contains the changes since the last checkpoint, so the next snapshot must be complete.
         self._forget(checkpoint)
 
     def _stage(self, gathered: Iterable[ChainSnapshot]) -> None:
@@ -159,7 +161,7 @@ class SubtaskCheckpoints:
             operator.snapshot_failed(checkpoint)
 
     def _release(self, snapshots: Iterable[Snapshot]) -> None:
-        """Release what the snapshots hold, without stopping the processing."""
+        """Release the resources of the snapshots, without interrupting the processing."""
         for snapshot in snapshots:
             if snapshot.release is not None:
                 self._io.submit(snapshot.release)
@@ -174,8 +176,8 @@ class SubtaskCheckpoints:
     # --- writing ----------------------------------------------------------------------------------
 
     def _write(self, checkpoint: CheckpointId) -> None:
-        # The barriers of an aborted checkpoint's successor may come before the message of its abort.
-        # Every chain has taken the successor: one that has not taken the earlier one never will.
+        # The barriers of the next checkpoint may arrive before the message that aborts this one. Every
+        # chain has taken the next one, so a chain that has not taken the earlier one never will.
         for earlier in sorted(earlier for earlier in self._gathering if earlier < checkpoint):
             self._give_up(earlier)
         base = self._spoiled.get(checkpoint)
@@ -187,7 +189,7 @@ class SubtaskCheckpoints:
         self._stage(gathered)
         savepoint = any(taken.kind is BarrierKind.SAVEPOINT for taken in gathered)
         given = [
-            # A savepoint may read what the snapshot holds when the checkpoint's parts are written.
+            # A savepoint may read the snapshot's resources after the checkpoint's parts are written.
             (operator, replace(snapshot, release=None) if savepoint else snapshot)
             for taken in gathered
             for operator, snapshot in taken.snapshots
@@ -227,7 +229,8 @@ class SubtaskCheckpoints:
         failures = pending.failures()
         if failures:
             for failure in failures:
-                # An overtaken row without a key: no checkpoint can hold it, and no subtask take it.
+                # An overtaken row has no key: it can neither be stored in a checkpoint nor assigned to
+                # a subtask.
                 if isinstance(failure.error, InputError):
                     raise failure.error
             self._forget(checkpoint)

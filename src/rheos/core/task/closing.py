@@ -1,4 +1,4 @@
-"""Closes several things even if some of them fail."""
+"""Closes several objects even if some of them fail."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 
 def close_each(closes: Iterable[Callable[[], None]]) -> None:
-    """Call all functions. Raises the first error, after the last call."""
+    """Call all functions. Raise the first error, after the last call."""
     failure: Exception | None = None
     for close in closes:
         try:

@@ -1,12 +1,12 @@
-"""The second phase in a subtask: what its sinks have staged, and its commit once the log has it.
+"""The second phase in a subtask: staged output of its sinks, and its commit once it is in the log.
 
-Each sink commits by itself, so one whose target is away does not hold up the others. A commit that
-fails because the target is unavailable (`UnavailableError`) is retried until it succeeds; rows and
+Each sink commits separately, so an unavailable target does not delay the others. A commit that fails
+because the target is unavailable (`UnavailableError`) is retried until it succeeds; rows and
 checkpoints continue meanwhile. Any other error fails the attempt, and recovery commits what the log
-holds.
+contains.
 
-What is staged stays here, and is listed in every acknowledgement, until its commit has succeeded: so a
-checkpoint in the log always holds all that is staged and not yet published.
+Staged output is kept here, and is listed in every acknowledgement, until its commit has succeeded. So a
+checkpoint in the log always contains everything that is staged and not yet published.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Committing:
         self._requested = _NONE
         self._reported = _NONE
         self.at: OperatorId | None = None
-        """The sink whose commits are handled just now."""
+        """Sink whose commits are being handled."""
 
     @property
     def sinks(self) -> Mapping[OperatorId, SinkCommits]:
-        """The sinks that have staged something since the attempt began."""
+        """Return the sinks that have staged something since the attempt began."""
         return self._sinks
 
     def stage(self, checkpoint: CheckpointId, operator: OperatorId, committables: list[bytes]) -> None:
@@ -69,7 +69,7 @@ class Committing:
         self._sinks[operator].stage(checkpoint, committables)
 
     def staged(self, up_to: CheckpointId) -> list[CommittableHandle]:
-        """Return all that is staged up to the checkpoint and not known to be committed."""
+        """Return everything that is staged up to the checkpoint and not known to be committed."""
         return [
             CommittableHandle(operator, payload)
             for operator, sink in self._sinks.items()
@@ -77,8 +77,8 @@ class Committing:
         ]
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Commit everything staged up to the checkpoint, which is in the log. What the driver publishes
-        waits for `published`."""
+        """Commit everything staged up to the checkpoint, which is in the log. Output that the driver
+        publishes waits for `published`."""
         if checkpoint <= self._requested:
             return
         self._requested = checkpoint
@@ -86,14 +86,14 @@ class Committing:
             sink.complete(checkpoint)
 
     def published(self, operator: OperatorId, checkpoint: CheckpointId) -> None:
-        """Commit what the sink staged up to the checkpoint: the driver has published it."""
+        """Commit what the sink staged up to the checkpoint, after the driver has published it."""
         for sink in self._each():
             if self.at == operator:
                 sink.request(checkpoint)
 
     def poll(self) -> CheckpointId | None:
-        """Return the checkpoint up to which all sinks have committed, if that has risen since the last
-        call. Starts retries that are due. Raises what a commit failed with, unless it is retried."""
+        """Return the checkpoint up to which all sinks have committed, if it has risen since the last
+        call. Start retries that are due. Raise the error of a failed commit, unless it is retried."""
         for sink in self._each():
             sink.poll()
         requested = self._requested
@@ -105,7 +105,7 @@ class Committing:
         return committed
 
     def _each(self) -> Iterator[SinkCommits]:
-        """Yield each sink, as the one that is handled."""
+        """Yield each sink, and set `at` to it meanwhile."""
         try:
             for operator, sink in self._sinks.items():
                 self.at = operator
@@ -114,7 +114,7 @@ class Committing:
             self.at = None
 
     def next_us(self) -> int | None:
-        """Return when the next retry is due, by the monotonic clock, or None."""
+        """Return when the next retry is due, on the monotonic clock; None if none is."""
         next_us: int | None = None
         for sink in self._sinks.values():
             next_us = earlier(next_us, sink.retry_at_us)
@@ -131,7 +131,7 @@ class SinkCommits:
         self._staged: dict[CheckpointId, list[bytes]] = {}
         self._requested = _NONE
         self._complete_us: dict[CheckpointId, int] = {}
-        """Request time of each staged checkpoint that the log contains."""
+        """Time of the request for each staged checkpoint that the log contains."""
         self._running: tuple[CheckpointId, Completion[None]] | None = None
         self._back_off = BackOff(_FOR_EVER_US, first_us=_FIRST_RETRY_US, longest_us=_LONGEST_RETRY_US)
         self.retry_at_us: int | None = None
@@ -148,7 +148,7 @@ class SinkCommits:
         self._staged.setdefault(checkpoint, []).extend(committables)
 
     def staged(self, up_to: CheckpointId) -> list[bytes]:
-        """Return what is staged up to the checkpoint, the oldest first."""
+        """Return what is staged up to the checkpoint, oldest first."""
         return [
             payload
             for checkpoint in sorted(self._staged)
@@ -173,7 +173,7 @@ class SinkCommits:
             self._start()
 
     def done_up_to(self, requested: CheckpointId) -> CheckpointId:
-        """Return the newest checkpoint, `requested` at most, with nothing left to commit up to it."""
+        """Return the newest checkpoint, at most `requested`, up to which nothing is left to commit."""
         oldest = min(self._staged, default=None)
         return requested if oldest is None else min(requested, CheckpointId(oldest - 1))
 
@@ -182,7 +182,7 @@ class SinkCommits:
         return len(self._complete_us)
 
     def since_published_ms(self) -> float:
-        """Return the time since the last commit succeeded, or since the sink first staged."""
+        """Return the time since the last successful commit, or since the sink first staged."""
         return (self._now_us() - self._published_us) / 1000
 
     def unpublished_ms(self) -> float:
@@ -192,7 +192,7 @@ class SinkCommits:
         return (self._now_us() - since_us) / 1000
 
     def poll(self) -> None:
-        """Take the outcome of a commit, and start the next one that is due."""
+        """Process the outcome of a commit, and start the next one that is due."""
         if self._running is None:
             if self.retry_at_us is not None and self._now_us() >= self.retry_at_us:
                 self._start()

@@ -1,4 +1,4 @@
-"""The settings of the data plane."""
+"""Settings of the data plane."""
 
 from __future__ import annotations
 
@@ -9,46 +9,49 @@ _MIN_POLL_US = 200
 _MAX_POLL_US = 10_000
 _MAX_POLL_BOUNDED_US = 1_000
 _LEAST_SHARE = 16
-"""Minimum share of a batch: for fewer rows, the cost of the batch exceeds the cost of its rows."""
+"""Minimum number of rows that count as a share of a batch. With fewer rows, the batch costs more than
+its rows."""
 _BATCHES_IN_BUFFERS = 4
-"""Number of batches that all buffers of an edge may hold."""
+"""Maximum number of batches that all buffers of an edge may hold."""
 
 
 class Guarantee(Enum):
     EXACTLY_ONCE = "exactly once"
-    """Barriers hold channels back until all have arrived, or rows between subtasks are stored."""
+    """Aligned barriers hold channels back until all have arrived. Unaligned barriers store the rows
+    between subtasks."""
 
     AT_LEAST_ONCE = "at least once"
-    """Nothing waits for barriers: rows after a barrier may be in its checkpoint, and come again after a
-    restart."""
+    """Nothing waits for barriers. Rows after a barrier may be included in its checkpoint, and be
+    processed again after a restart."""
 
 
 @dataclass(frozen=True)
 class TaskConfig:
     batch_rows: int = 16_384
-    """The most rows of a batch, and how many fill a buffer. Slots choose less where rows are dear."""
+    """Maximum number of rows in a batch, and number of rows that fill a buffer. Slots choose less if
+    rows are expensive."""
     buffer_timeout_us: int | None = 10_000
-    """Maximum time that a row waits for others in a subtask: 0 means not at all, None until buffers are
-    full."""
+    """Maximum time that a row waits for others in a subtask. 0: it does not wait. None: it waits until
+    buffers are full."""
     credits: int = 4
-    """Batches a channel may have on the way or waiting at the receiver."""
+    """Number of batches of a channel that may be in transit or waiting at the receiver."""
     latency_us: int | None = None
-    """Objective for the time of a row from source to sink, p99. Each slot then chooses its own buffer
-    timeout, and batches of up to `batch_rows`."""
+    """Objective for the latency of a row from source to sink, p99. Each slot then chooses its own
+    buffer timeout, and batches of up to `batch_rows`."""
     progress_interval_us: int = 1_000_000
     guarantee: Guarantee = Guarantee.EXACTLY_ONCE
     rests: bool = True
-    """Whether a source that returned few rows is polled again only after a while."""
+    """Whether a source that returned few rows is polled again only after a pause."""
     unaligned_after_us: int | None = None
     """Maximum time that a barrier waits for rows before it overtakes them; the checkpoint then stores
-    these rows. 0 overtakes at once, None never. The barriers of savepoints never overtake; with
-    at-least-once, barriers never wait."""
+    these rows. With 0 it overtakes at once, with None never. Barriers of savepoints never overtake.
+    With at-least-once, barriers never wait."""
 
     def poll_interval_us(self, *, bounded: bool) -> int:
-        """Return after how long a source that returned `few_rows` is polled again.
+        """Return the pause after which a source that returned `few_rows` is polled again.
 
-        If rows arrive one by one, each would cost a turn of the loop. So rows spend the wait that the
-        buffer timeout allows them in the source, where it costs nothing, and are sent in the turn in
+        If rows arrived one by one, each would cost a turn of the loop. So rows spend the time that the
+        buffer timeout allows in the source, where waiting costs nothing, and are sent in the turn in
         which they are read. A source that was quiet for that time is polled at once, so a single row
         does not wait. A bounded source may have its rows in small files or blocks, and is read without
         long pauses.
@@ -60,24 +63,25 @@ class TaskConfig:
 
     @property
     def few_rows(self) -> int:
-        """Fewer rows than this cost less than the turn of the loop that reads them."""
+        """Return the number of rows below which rows cost less than the loop turn that reads them."""
         return max(self.batch_rows // _LEAST_SHARE, 2) if self.rests else 0
 
     def flush_after_us(self, *, polls: bool) -> int | None:
-        """Return the age of a buffer's first row at which the buffer is sent if nothing of its channel
-        is on the way: no row waits for others longer than the buffer timeout. `polls`: the rows come
-        from a source, and have waited to be read."""
+        """Return the age of a buffer's first row at which the buffer is sent, if no other batch of the
+        channel is in transit. No row waits for others longer than the buffer timeout. `polls`: the rows
+        come from a source, and have already waited there."""
         if self.buffer_timeout_us is None:
             return None
         waited_us = self.poll_interval_us(bounded=False) if polls else 0
         return max(self.buffer_timeout_us - waited_us, 0)
 
     def full_rows(self, shares: int) -> int:
-        """Return how many rows fill a channel's buffer if a batch is divided among `shares` channels.
+        """Return the number of rows that fill a channel's buffer, if a batch is divided among `shares`
+        channels.
 
-        That is half of an even share, so that a whole batch passes without a copy. Small shares are
-        rounded up: each batch that is sent has a cost, however few rows it has. All buffers of an edge
-        together hold at most a few whole batches.
+        This is half of an even share, so that a whole batch passes without a copy. Small shares are
+        rounded up, because each sent batch has a fixed cost. All buffers of an edge together hold at
+        most a few whole batches.
         """
         least = min(self.batch_rows // _LEAST_SHARE, _BATCHES_IN_BUFFERS * self.batch_rows // shares)
         return max(1, self.batch_rows // (2 * shares), least)

@@ -1,4 +1,4 @@
-"""The context of each operator that a subtask hosts: the one place where contexts are made."""
+"""Creates the context of each operator in a subtask. No other place creates contexts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from rheos.core.protocol.state_config import StateConfig
 class OperatorContexts:
     """Everything that the operators of one subtask share.
 
-    Each host of operators has one: a slot of a job, a task of a batch job, a test harness, a replay.
+    Each host of operators has one object: a slot of a job, a task of a batch job, a test harness, a
+    replay.
     """
 
     job: JobId
@@ -30,9 +31,9 @@ class OperatorContexts:
     subtask: int = 0
     state: StateConfig = field(default_factory=StateConfig)
     state_bytes: int = StateConfig.memory_bytes
-    """Memory for the state of one operator."""
+    """Memory limit for the state of one operator."""
     scratch: str | None = None
-    """Local folder of the subtask; each operator gets a folder in it. None if there is no disk."""
+    """Local folder of the subtask, in which each operator gets a folder. None if there is no disk."""
     program: JobContext = field(default_factory=JobContext)
 
     def of(self, planned: PlannedOperator, width: int = 1) -> OperatorContext:

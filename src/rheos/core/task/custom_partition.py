@@ -1,4 +1,5 @@
-"""Cuts the batches of a `partition_by`: each row to the subtask that the program computes for it."""
+"""Divides the batches of a `partition_by`: each row goes to the subtask that the program computes for
+it."""
 
 from __future__ import annotations
 
@@ -36,8 +37,8 @@ class CustomPartitioner:
         self._expr = None if expr is None else ExactExpression(expr)
 
     def split(self, batch: Batch) -> list[Batch | None]:
-        """Return the rows for each subtask, in their order; None for a subtask without rows. Raises
-        UserFunctionError, with the record, if a row is for no subtask."""
+        """Return the rows for each subtask, in order; None for a subtask without rows. Raise
+        UserFunctionError, with the record, if the program computes an invalid subtask."""
         if not batch.num_rows:
             return [None] * self.width
         rows = strip_hidden(batch)

@@ -1,10 +1,10 @@
-"""Times at which something is due, by any clock; None is never. Asked for in every turn of a slot."""
+"""Deadlines on any clock; None means never. Every turn of a slot uses them."""
 
 from __future__ import annotations
 
 
 def earlier(one: int | None, other: int | None) -> int | None:
-    """The earlier of two."""
+    """Return the earlier of two deadlines."""
     if one is None or (other is not None and other < one):
         return other
     return one

@@ -1,9 +1,10 @@
-"""One slot of a job: subtask i of every chain, stepped by a loop that owns clock and sockets.
+"""One slot of a job: subtask i of every chain. The caller's loop owns the clock and the sockets, and
+steps it.
 
-The engine has one thread. `step` handles finished I/O and inbound elements and then lets the chains
-run, the most downstream first, so that what can move moves before more is made. There is no
-deadlock: a chain that only feeds sinks, or the head of a loop, can always run, and its running gives
-credit to those before it.
+The engine has one thread. `step` handles finished I/O and inbound elements. It then lets the chains
+run, the most downstream first, so that rows move on before new ones are produced. There is no deadlock:
+a chain that only feeds sinks, or the head of a loop, can always run, which returns credit to the chains
+upstream.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Step(NamedTuple):
     worked: bool
     """Whether anything was done."""
     wake_after_us: int | None
-    """Time after which to step again if nothing arrives; None at once, as there may be more to do."""
+    """Time after which to step again if nothing arrives; None: at once, as there may be more to do."""
 
 
 @dataclass(frozen=True)
@@ -70,15 +71,15 @@ class Assignment:
     """The subtask and the attempt of an engine, and its initial splits and state."""
 
     job: JobId
-    """As its sinks know it."""
+    """Id of the job for its sinks."""
     attempt: Attempt
     subtask: int
     splits: Mapping[OperatorId, Sequence[Split]]
-    """Every source's whole list."""
+    """All splits of every source."""
     restored: Mapping[OperatorId, Restored]
     state: StateConfig = field(default_factory=StateConfig)
     scratch: str | None = None
-    """A local folder of this subtask alone, which need not exist yet and goes with the task; None where
+    """Local folder of this subtask alone. It need not exist yet, and is deleted with the task. None if
     there is no disk."""
 
 
@@ -100,8 +101,9 @@ class SubtaskEngine:
         process: ProcessReadings = list,
         thread: ThreadTimes = lambda: None,
     ) -> None:
-        """`open_store` opens the folder of a savepoint; it is called on the I/O executor. `process`
-        reads the metrics of the process that hosts it, `thread` what the thread has that steps it."""
+        """Create the engine. `open_store` opens the folder of a savepoint; it is called on the I/O
+        executor. `process` reads the metrics of the hosting process, `thread` the processor time of the
+        stepping thread."""
         self.lifecycle = Lifecycle.RUNNING
         self._assignment = assignment
         self._attempt = assignment.attempt
@@ -143,7 +145,7 @@ class SubtaskEngine:
         self._chains = wiring.chains()
         self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
         self._turn: ChainRunner | None = None
-        """The chain that has been called last."""
+        """Chain that was called last."""
         self._gates = {
             edge_id: chain.gate
             for chain in self._chains
@@ -187,7 +189,7 @@ class SubtaskEngine:
         return operator
 
     def open(self) -> None:
-        """Open every operator with its restored state. Called once, before all that follows."""
+        """Open every operator with its restored state. Called once, before everything else."""
         for chain in self._chains:
             self._turn = chain
             open_chain(chain, self._assignment.restored)
@@ -204,7 +206,7 @@ class SubtaskEngine:
     # --- control ----------------------------------------------------------------------------------
 
     def deliver(self, message: control.ToTask) -> None:
-        """A message of the master. One of another attempt is ignored."""
+        """Handle a message of the master. Ignore a message of another attempt."""
         if message.attempt != self._attempt:
             return
         match message:
@@ -233,20 +235,20 @@ class SubtaskEngine:
             case control.Align():
                 self._drift.heard(message)
             case control.SampleStacks():
-                pass  # Threads are its host's.
+                pass  # The host samples its threads.
             case control.Finish() | control.Cancel():
                 self.lifecycle = Lifecycle.DONE
 
     # --- the step ---------------------------------------------------------------------------------
 
     def step(self) -> Step:
-        """One turn of the loop. Raises the RheosError that ends the attempt."""
+        """Run one turn of the loop. Raise the RheosError that ends the attempt."""
         began_us = self._clock.monotonic_us()
         restless = worked = self._finish_commits()
         for channel, element in self._transport.receive(_RECEIVE_AT_ONCE):
             self._gates[channel.edge].offer(channel, element)
             if channel.edge in self._feedback and isinstance(element, pa.RecordBatch):
-                # A loop never waits for itself: what comes round is bounded at its head.
+                # A loop must never wait for itself. Its head bounds the rows that return.
                 self._transport.release(channel)
             worked = True
         blocked = False
@@ -270,13 +272,13 @@ class SubtaskEngine:
             restless |= self._checkpoints.poll()
         if self.lifecycle is Lifecycle.RUNNING and all(chain.ended for chain in self._chains):
             for chain in self._chains:
-                # While the job has not finished: an error of theirs still fails it.
+                # Errors of these chains still fail the job while it has not finished.
                 self._turn = chain
                 chain.close_functions()
             self.lifecycle = Lifecycle.DRAINED
             self._report(control.Drained(attempt=self._attempt, subtask=self._subtask))
         worked |= restless
-        # Rows that return in a loop may be work for a chain that has had its turn.
+        # Rows that return in a loop may be work for a chain that already had its turn.
         restless |= worked and bool(self._feedback)
         now_us = self._clock.monotonic_us()
         if self._was_blocked:
@@ -294,7 +296,7 @@ class SubtaskEngine:
         return Step(worked, None if restless else self._wake_after_us(now_us))
 
     def _wake_after_us(self, now_us: int) -> int:
-        """Return for how long only an arrival can create work."""
+        """Return the time for which only an arrival can create work."""
         next_us = earlier(self._next_progress_us, self._committing.next_us())
         assert next_us is not None
         wake_us = next_us - now_us
@@ -319,8 +321,8 @@ class SubtaskEngine:
         return True
 
     def at_work(self) -> OperatorId | None:
-        """Return the operator that this thread works for: the sink whose commits are handled, else the
-        operator that is called, or was last. Called by the thread that steps, at any moment."""
+        """Return the operator for which this thread is working: the sink whose commits are handled, or
+        the operator that was called last. The stepping thread may call it at any moment."""
         if self._committing.at is not None:
             return self._committing.at
         return None if self._turn is None else self._turn.at
@@ -328,7 +330,7 @@ class SubtaskEngine:
     # --- reports and the end ----------------------------------------------------------------------
 
     def report_progress(self) -> None:
-        """Send the subtask's metrics; also called once more before it leaves."""
+        """Send the subtask's metrics. Also called a last time before the subtask exits."""
         totals = _sum(chain.totals() for chain in self._chains)
         watermarks = {
             str(planned.id): runner.watermark_ms
@@ -361,7 +363,7 @@ class SubtaskEngine:
         )
 
     def close(self) -> None:
-        """Close every operator; what sinks have not prepared is dropped."""
+        """Close every operator. Rows that sinks have not prepared are dropped."""
         close_each(chain.close for chain in self._chains)
 
 

@@ -1,7 +1,8 @@
-"""Rows between subtasks, as state: what the barrier of an unaligned checkpoint has overtaken (EX12).
+"""Rows between subtasks as state: those that the barrier of an unaligned checkpoint has overtaken
+(EX12).
 
-They are parts of the *receiving* operator, under names that no operator uses. What lay at its input is
-written by the receiving subtask, what waited in an output by the sending one:
+They are parts of the *receiving* operator's state, under names that no operator uses. The receiving
+subtask writes the rows at its input, the sending subtask those in its outputs:
 
     in-flight input 0     key_group | row<the user's columns, __ts, __wm>       of a keyed port
     in-flight output 0    key_group | row<...>
@@ -10,14 +11,14 @@ written by the receiving subtask, what waited in an output by the sending one:
     in-flight input 2     row<...>                                              of any other
     in-flight output 2    row<...>
 
-Rows that were on their way to a keyed port are KEYED, so they go wherever their keys go; sorted by key
-group and otherwise in their order, so that the rows of one key stay in theirs. Those on their way to
-a broadcast port are BROADCAST: every subtask's copy of a row is in flight, or is not, for itself, and
-who is restored takes all that one old subtask still lacked. Others are LIST. The rows are nested, so no
-name of the user's can meet one of ours.
+Rows for a keyed port are KEYED, so they follow their keys. They are sorted by key group and otherwise
+keep their order, so that the rows of one key stay in order. Rows for a broadcast port are BROADCAST.
+Each subtask's copy of a row is in flight independently, and a restored subtask takes all copies that
+one old subtask still lacked. Other rows are LIST. The rows are nested, so no column name of the user
+can collide with ours.
 
-What the stream had reached before a row (`__swm`) does not come back with it: the rows may now meet
-key groups, and come on channels, that have not come as far.
+The watermark of the stream before a row (`__swm`) is not restored: the rows may now meet key groups,
+and arrive on channels, that are not as far in event time.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ _ROW = "row"
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Overtaken rows on their way to one port."""
+    """Overtaken rows in flight to one port."""
 
     operator: OperatorId
-    """The one that would have got them."""
+    """Operator that would have received them."""
     port: int
     type: PortType
     """Type of that port."""
     sent: bool
-    """Whether they had left the sender's buffers: they go before those that had not."""
+    """Whether they had left the sender's buffers. Such rows precede those that had not."""
     batches: list[Batch]
     receiver: int = 0
-    """The receiving subtask. It counts only for rows in a sender's buffers."""
+    """Receiving subtask. Only used for rows in a sender's buffers."""
 
     @staticmethod
     def to(
@@ -85,7 +86,7 @@ class InFlight:
 def in_flight_parts(
     in_flight: Iterable[InFlight], max_parallelism: int
 ) -> Iterator[tuple[OperatorId, list[SnapshotPart]]]:
-    """The parts of a subtask's checkpoint that hold these rows, by operator."""
+    """Yield the parts of a subtask's checkpoint that contain these rows, by operator."""
     by_state: dict[tuple[OperatorId, str], list[InFlight]] = {}
     for rows in in_flight:
         if rows.batches:
@@ -97,7 +98,7 @@ def in_flight_parts(
 
 
 def _part(rows: Sequence[InFlight], max_parallelism: int) -> SnapshotPart:
-    """Return the part that holds rows for one port, either all sent or none of them."""
+    """Return the part with rows for one port, of which either all or none were sent."""
     first = rows[0]
     kind = first.type.in_flight
     if kind is StateKind.KEYED:
@@ -115,7 +116,7 @@ def _keyed(rows: Sequence[InFlight], max_parallelism: int) -> pa.Table:
     try:
         groups = key_groups(batch, port.keys, max_parallelism)
     except NullKeyError as error:
-        # With one subtask, senders do not look at the keys of rows.
+        # With one subtask, senders do not check the keys of rows.
         raise error.located_in(batch, port.keys, port.keyed_at) from None
     order = np.argsort(groups, kind="stable")
     return _nested(gather(batch, order)).add_column(0, KEY_GROUP, pa.array(groups[order]))
@@ -141,11 +142,11 @@ def _nested(batch: Batch) -> pa.Table:
     return pa.table({_ROW: rows})
 
 
-# --- coming back ------------------------------------------------------------------------------------
+# --- restoring --------------------------------------------------------------------------------------
 
 
 def without_in_flight(restored: Mapping[str, Iterable[pa.Table]]) -> dict[str, Iterable[pa.Table]]:
-    """Return the state with which an operator is opened: it never sees the names of rows in flight."""
+    """Return the state with which an operator is opened; it never contains rows in flight."""
     return {name: state for name, state in restored.items() if not name.startswith(IN_FLIGHT)}
 
 
@@ -155,9 +156,10 @@ def restored_batches(
     prefix: str,
     batch_rows: int,
 ) -> Iterator[tuple[int, Batch]]:
-    """The rows that were in flight to the operator, by port: those whose state begins with `prefix`.
+    """Yield the rows that were in flight to the operator, by port. `prefix` selects the names of
+    states.
 
-    Raises UnrestorableError where the program has changed so that the operator cannot take them.
+    Raise UnrestorableError if the operator of a changed program cannot receive them.
     """
     for name, tables in restored.items():
         if not name.startswith(prefix):

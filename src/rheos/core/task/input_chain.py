@@ -1,8 +1,8 @@
 """A chain with input channels: it takes their rows, and reacts to their marks.
 
-A chain on a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
-ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous works on batches before
-their turn (`ahead`).
+A chain in a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
+ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous starts to process batches
+before their turn (`ahead`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from rheos.core.task.traffic import Traffic
 from rheos.core.task.work_ahead import WorkAhead
 
 _ELEMENTS_PER_RUN = 4
-"""Number of elements that a chain takes before the others have their turn."""
+"""Maximum number of elements that a chain takes before the other chains have their turn."""
 
 Release: TypeAlias = Callable[[ChannelId], None]
-"""Returns the credit of a batch that is processed to its channel."""
+"""Function that returns the credit of a processed batch to its channel."""
 
 
 class InputChain(ChainRunner):
-    """Runs one subtask of a chain whose head takes rows of other chains."""
+    """Runs one subtask of a chain whose head receives rows of other chains."""
 
     def __init__(
         self, parts: ChainParts, gate: InputGate, release: Release, room: LoopRoom | None = None
     ) -> None:
-        """`room` is that of the loop that the chain is on, if any."""
+        """Create the chain. `room` is the room of its loop; None if it is in no loop."""
         barriers = ArrivingBarriers(gate, parts.clock, parts.config)
-        # A barrier that may overtake is looked for after every element, which may take long.
+        # Check for a barrier that may overtake after every element, since an element may take long.
         elements = _ELEMENTS_PER_RUN if barriers.patience_us is None else 1
         super().__init__(parts, barriers, elements_per_run=elements)
         self.gate = gate
@@ -51,10 +51,11 @@ class InputChain(ChainRunner):
         if room is not None:
             self._checks.append(room.check)
         self._may_take = None if room is None else partial(self._has_room, room)
-        """Whether the chain may take the next element of a channel; None: always."""
+        """Function that returns whether the chain may take the next element of a channel; None: it
+        always may."""
         self._sent_idle = False
 
-    # --- what the engine asks ---------------------------------------------------------------------
+    # --- calls of the engine ----------------------------------------------------------------------
 
     def watch_sojourn(self) -> None:
         if self.gate.sojourn is None:
@@ -85,8 +86,8 @@ class InputChain(ChainRunner):
         return self._rows(channel, element)
 
     def _has_room(self, room: LoopRoom, channel: Channel) -> bool:
-        """Return whether a chain of a loop may take the next element of the channel. It takes rows
-        from outside only if the loop has room, or awaits a barrier that they precede (IT5)."""
+        """Return whether a chain in a loop may take the next element of the channel. It takes rows from
+        outside only if the loop has room, or if it waits for a barrier after these rows (IT5)."""
         if channel.cycle or not isinstance(channel.queue[0], pa.RecordBatch):
             return True
         if self.gate.holds_loop:
@@ -94,10 +95,11 @@ class InputChain(ChainRunner):
         return room.admits(awaited=self._barriers.awaited)
 
     def _rows(self, channel: Channel, batch: Batch) -> Work:
-        """Process rows of a channel, together with rows of the same edge that wait: a small batch
-        costs as much as a large one."""
+        """Process rows of a channel, together with waiting rows of the same edge: a small batch costs
+        as much as a large one."""
         taken = [channel.id]
-        # By `__swm` no row is after one that precedes it, which is true of one channel's rows only.
+        # No row may follow one with a later `__swm`. That holds within one channel only, so such
+        # batches are not combined.
         if batch.num_rows < self._batch_rows and batch.schema.get_field_index(SWM) < 0:
             parts, rows = [batch], batch.num_rows
             while (more := self.gate.take_rows(channel.id.edge, self._batch_rows - rows)) is not None:
@@ -127,7 +129,7 @@ class InputChain(ChainRunner):
             if event is GateEvent.WATERMARK:
                 yield from self._watermark(self.gate.watermark_ms)
             elif event is GateEvent.ALIGNED:
-                # It may have been aborted while rows of an event before this one waited for credit.
+                # It may have been aborted while rows of an earlier event waited for credit.
                 while (arrival := self.gate.aligned()) is not None:
                     yield from self._checkpoint(arrival)
             elif event is GateEvent.ENDED:
@@ -142,10 +144,10 @@ class InputChain(ChainRunner):
         return self._end()
 
     def _lap(self, lap: IterationMark) -> Work:
-        """Forward a lap that has arrived on all channels of the loop."""
+        """Forward an iteration mark that has arrived on all channels of the loop."""
         return self._forward(lap, self._outputs.cycle)
 
-    # --- barriers that overtake -------------------------------------------------------------------
+    # --- unaligned checkpoints --------------------------------------------------------------------
 
     def _record(self, taken: ChainSnapshot) -> None:
         """Store the rows before the barrier on channels that have not delivered it."""
@@ -172,7 +174,7 @@ class LoopHeadChain(InputChain):
         yield from self._forward(self._loop.begin(), self._outputs.cycle)
 
     def _lap(self, lap: IterationMark) -> Work:
-        """Send the next lap, or end the loop: the lap has completed its iteration."""
+        """Send the next iteration mark, or end the loop: the previous mark has returned."""
         onward = self._loop.came_round(lap)
         if onward is not None:
             yield from self._forward(onward, self._outputs.cycle)
@@ -219,7 +221,8 @@ class AheadChain(InputChain):
         self._release(channel.id)
 
     def _early(self, channel: Channel, frees: bool, work: Work) -> Work:
-        """Process rows that leave before their turn; `frees`: with them their batch is processed."""
+        """Process rows that leave before their turn. `frees`: the rest of their batch is already
+        processed."""
         yield from work
         if frees:
             self._release(channel.id)

@@ -1,16 +1,16 @@
 """The input of a chain: its channels, their barriers, and their merged watermark. Pure.
 
-Alignment (Flink's, after Chandy and Lamport): a channel that has delivered the barrier of a checkpoint
-is not read until all channels have. If the gate does not block (at-least-once), it only counts them.
-Several checkpoints may be in progress. A channel that has ended counts as having delivered every later
-barrier. If a channel brings a newer barrier and never brought an older one, its sender has given up the
-older checkpoint. The gate drops a barrier of a checkpoint that is taken or aborted.
+Alignment (as in Flink, after Chandy and Lamport): a channel that has delivered the barrier of a
+checkpoint is not read until all channels have. If the gate does not block (at-least-once), it only
+counts barriers. Several checkpoints may be in progress. A channel that has ended counts as having
+delivered every later barrier. If a channel delivers a newer barrier without an older one, its sender
+has abandoned the older checkpoint. The gate drops barriers of checkpoints that are taken or aborted.
 
-Channels that return in a loop to its head take no part in that: the head has its barrier from the other
-channels, and records the rows that return before it (IT1). They carry no event time either.
+Channels by which a loop returns to its head are exempt: the head gets its barrier from the other
+channels, and records the rows that return before it (IT1). These channels carry no event time either.
 
-A barrier may also overtake: then the gate records the rows before it, those queued and those still to
-arrive. The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and
+A barrier may also overtake rows. Then the gate records the rows before it, those queued and those still
+to arrive. The rules are in docs/protocols/exchange.md (EX5 to EX7, EX10 to EX15) and
 docs/protocols/iterations.md.
 """
 
@@ -57,45 +57,45 @@ class GateEvent(Enum):
 
 @dataclass(slots=True)
 class Channel:
-    """One inbound channel. `queue` is bounded by the credits granted to its sender; that of feedback by
-    what the loop may hold."""
+    """One inbound channel. The credits of its sender bound `queue`; for feedback, the capacity of the
+    loop does."""
 
     id: ChannelId
     port: int
     feedback: bool = False
-    """It comes round a loop, to its head."""
+    """Whether it returns rows of a loop to the loop's head."""
     cycle: bool = False
     """Whether it is part of a loop."""
     queue: deque[Element] = field(default_factory=deque)
     blocked: int = 0
-    """The checkpoint whose barrier it has delivered and for which it is held; 0 for none."""
+    """Checkpoint whose barrier it has delivered and for which it is held; 0 if it is not held."""
     closed: bool = False
-    """Its End has arrived."""
+    """Whether its End has arrived."""
     ended: bool = False
-    """Its End has been taken."""
+    """Whether its End has been taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A barrier that has come on some channel, and is not taken."""
+    """A barrier that has arrived on some channel, and is not yet processed."""
 
     barrier: Barrier
     at_us: int
-    """Time at which the first one arrived, by the monotonic clock."""
+    """Time when the first one arrived, on the monotonic clock."""
 
 
 @dataclass(slots=True)
 class Recording:
-    """The rows before a barrier that has overtaken them (EX12), or that return in a loop (IT1)."""
+    """Rows before a barrier that has overtaken them (EX12), or rows that return in a loop (IT1)."""
 
     checkpoint: CheckpointId
     pending: set[int]
-    """The channels that have not brought the barrier."""
+    """Channels that have not delivered the barrier."""
     batches: list[tuple[int, Batch]] = field(default_factory=list)
-    """By port; those of one channel in their order."""
+    """Recorded rows by port; those of one channel are in order."""
     abandoned: bool = False
     ended_us: int | None = None
-    """Time at which the last barrier arrived."""
+    """Time when the last barrier arrived."""
 
     @property
     def complete(self) -> bool:
@@ -106,11 +106,11 @@ class Recording:
 class _Alignment:
     barrier: Barrier
     lanes: set[int] = field(default_factory=set)
-    """The channels that have delivered the barrier."""
+    """Channels that have delivered the barrier."""
 
 
 class InputGate:
-    """Chooses what a chain takes next, and interprets the marks."""
+    """Chooses the element that a chain takes next, and interprets marks."""
 
     def __init__(
         self,
@@ -122,25 +122,25 @@ class InputGate:
         feedback: Collection[int] = (),
         cycle: Collection[int] = (),
     ) -> None:
-        """`channels` are the channels with their ports. If only some ports have event time, the others
-        are `untimed`, and do not hold event time back. `cycle` contains the edges of a loop, and
-        `feedback` those of them that lead to its head."""
+        """Create the gate. `channels` are the channels with their ports. If only some ports have event
+        time, the others are `untimed`, and do not hold event time back. `cycle` contains the edges of a
+        loop, and `feedback` those that lead to its head."""
         self.channels = [
             Channel(id, port, id.edge in feedback, id.edge in cycle) for id, port in channels
         ]
         self.of_loop = any(channel.feedback for channel in self.channels)
-        """Whether it is that of the head of a loop."""
+        """Whether the gate belongs to the head of a loop."""
         self.feedback_rows = 0
         """Number of waiting rows that have returned in the loop."""
         self.feedback_taken = 0
         """Number of returned rows that were taken."""
         self.over = False
-        """The loop has ended: what comes round is dropped, and counted."""
+        """Whether the loop has ended. Rows that still return are dropped and counted."""
         self.dropped_rows = 0
         self.sojourn: GateLatency | None = None
-        """Measures the time of batches in the chain; None if nobody asks."""
+        """Measurement of the time of batches in the chain; None if it is not needed."""
         self.lap = IterationMark(0, quiet=False)
-        """The last one that has come on all channels of the loop."""
+        """Last iteration mark that has arrived on all channels of the loop."""
         self._inflow = [channel for channel in self.channels if not channel.feedback]
         self._of_loop = [channel for channel in self.channels if channel.cycle]
         self._outside = [channel for channel in self.channels if not channel.cycle]
@@ -161,9 +161,9 @@ class InputGate:
         self._alignments: dict[CheckpointId, _Alignment] = {}
         self._recordings: list[Recording] = []
         self._passed = 0
-        """No barrier up to this checkpoint is of interest any more."""
+        """Newest checkpoint that was taken; barriers up to it are ignored."""
         self._aborted: set[CheckpointId] = set()
-        """Nor are those of these, which are later."""
+        """Later checkpoints that were aborted; their barriers are ignored, too."""
 
     @property
     def watermark_ms(self) -> int:
@@ -179,23 +179,23 @@ class InputGate:
 
     @property
     def closed(self) -> bool:
-        """Whether nothing will arrive any more."""
+        """Return whether nothing more will arrive."""
         return all(channel.closed for channel in self._inflow)
 
     def traffic(self) -> Iterator[tuple[int, Traffic, int]]:
-        """By edge: what has come, and how many elements wait."""
+        """Yield for each edge its traffic and the number of waiting elements."""
         for edge, came in self._traffic.items():
             yield edge, came, sum(len(c.queue) for c in self.channels if c.id.edge == edge)
 
     @property
     def holds_loop(self) -> bool:
-        """Whether a channel of the loop is held for a barrier."""
+        """Return whether a channel of the loop is held for a barrier."""
         return any(channel.blocked for channel in self._of_loop)
 
     # --- elements ---------------------------------------------------------------------------------
 
     def offer(self, id: ChannelId, element: Element) -> None:
-        """An element has arrived on the channel."""
+        """Add an element that has arrived on the channel."""
         lane = self._index[id]
         channel = self.channels[lane]
         assert not channel.closed, f"EX5: {id} sent {element} after its end"
@@ -222,8 +222,8 @@ class InputGate:
             channel.closed = True
 
     def take(self, ready: Callable[[Channel], bool] | None = None) -> tuple[Channel, Element] | None:
-        """The next element of a channel that may be read, round robin; None if no channel has one.
-        `ready` says of a channel with an element whether that may be taken yet."""
+        """Take the next element of a readable channel, round robin; None if no channel has one. `ready`
+        returns whether the first element of a channel may be taken yet."""
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
@@ -236,8 +236,8 @@ class InputGate:
         return None
 
     def take_rows(self, edge: int, max_rows: int) -> tuple[Channel, Batch] | None:
-        """Rows that are next on a channel of the edge that may be read, round robin: no more than
-        `max_rows`; None if no channel has such."""
+        """Take the next batch of a readable channel of the edge, round robin, if it has at most
+        `max_rows` rows; None if no channel has one."""
         count = len(self.channels)
         for step in range(count):
             i = (self._next + step) % count
@@ -260,8 +260,8 @@ class InputGate:
             self.feedback_taken += taken.num_rows
 
     def merged(self, channel: Channel, batch: Batch) -> Batch:
-        """The batch, just taken from the channel, with its `__swm` merged with what the other channels
-        have reached: it never falls, and is at or above `watermark_ms`."""
+        """Return the batch, just taken from the channel, with its `__swm` merged with the watermarks of
+        the other channels. It never decreases, and is at or above `watermark_ms`."""
         column = batch.schema.get_field_index(SWM)
         if column < 0:
             return batch
@@ -272,7 +272,7 @@ class InputGate:
         return batch.set_column(column, batch.schema.field(column), pa.array(reached))
 
     def interpret(self, channel: Channel, mark: Mark) -> list[GateEvent]:
-        """Return the meaning of the mark, just taken from the channel, in the order to act in."""
+        """Return the meaning of the mark, just taken from the channel, in the order in which to act."""
         lane = self._index[channel.id]
         match mark:
             case WatermarkMark() | Idle() | Active() if self.of_loop:
@@ -332,7 +332,8 @@ class InputGate:
         return [GateEvent.ALIGNED] if self.aligned() is not None else []
 
     def aligned(self) -> Arrival | None:
-        """The earliest barrier that all channels but feedback have delivered, where there is one."""
+        """Return the earliest barrier that all channels except feedback have delivered; None if there
+        is none."""
         for checkpoint in sorted(self._alignments):
             lanes = self._alignments[checkpoint].lanes
             if all(
@@ -343,18 +344,19 @@ class InputGate:
         return None
 
     def earliest(self) -> Arrival | None:
-        """The earliest barrier that has arrived and is not taken."""
+        """Return the earliest barrier that has arrived and is not yet processed; None if there is
+        none."""
         return self._arrivals[min(self._arrivals)] if self._arrivals else None
 
     def finish_alignment(self, checkpoint: CheckpointId) -> None:
-        """The chain has taken its snapshot: channels are read again."""
+        """Read all channels again, after the chain has taken its snapshot."""
         self._passed = max(self._passed, checkpoint)
         for passed in [n for n in self._arrivals if n <= checkpoint]:
             self._drop(passed)
         self._aborted = {n for n in self._aborted if n > self._passed}
 
     def abort(self, checkpoint: CheckpointId) -> None:
-        """The checkpoint is aborted: nothing is held or recorded for it any longer."""
+        """Stop holding channels and recording rows for an aborted checkpoint."""
         if checkpoint > self._passed:
             self._aborted.add(checkpoint)
         self._drop(checkpoint)
@@ -373,7 +375,7 @@ class InputGate:
     # --- overtaken rows ---------------------------------------------------------------------------
 
     def overtake(self, checkpoint: CheckpointId) -> Recording:
-        """Record the rows before the barrier, and rows that return in a loop before it: the chain has
+        """Record the rows before the barrier, and rows that return in a loop before it. The chain has
         taken its snapshot without them."""
         delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
         recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)

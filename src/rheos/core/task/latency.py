@@ -1,10 +1,10 @@
-"""Latency of rows from the sources to the sinks, and of batches at a gate.
+"""Latency of rows from sources to sinks, and of batches from a gate until they are processed.
 
-Markers measure the first, and move and wait as rows do. A source emits a marker about once a second,
-after rows that it has just returned: so an idle job has no markers. On each edge a marker goes to one
-of the targets, in turn, and from there downstream. A chain with a sink records the age of the marker.
-Markers are no part of any state: those on their way when an attempt ends are lost. At a gate one batch
-is followed at a time, from its arrival until it is processed.
+Markers measure the latency to the sinks; they move and wait like rows. A source emits a marker about
+once a second, after rows that it has just returned, so an idle job has no markers. On each edge a
+marker goes to one of the targets, in turn, and continues downstream from there. A chain with a sink
+records the age of the marker. Markers are not part of any state: those in transit when an attempt ends
+are lost. At a gate, one batch at a time is followed, from its arrival until it is processed.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class LatencyMarkers:
     def __init__(
         self, chain: Chain, sources: Mapping[ChainId, OperatorId], clock: Clock, interval_us: int
     ) -> None:
-        """`sources` names the source of each chain that begins with one."""
+        """Create the markers. `sources` has the source of each chain that begins with one."""
         self._chain = chain.id
         self._sources = sources
         self._sinks = [each.id for each in chain.operators if each.spec.writes_to is not None]
@@ -36,7 +36,8 @@ class LatencyMarkers:
         self._took_ms: dict[tuple[OperatorId, OperatorId], Distribution] = {}
 
     def born(self) -> LatencyMark | None:
-        """Called by a source that has given rows: the marker that follows them, where it is time."""
+        """Return the marker to send after the rows that the source just returned; None if it is not
+        time for one."""
         now_us = self._clock.monotonic_us()
         if now_us < self._next_us:
             return None
@@ -44,7 +45,8 @@ class LatencyMarkers:
         return LatencyMark(self._chain, self._clock.now_ms())
 
     def arrived(self, mark: LatencyMark) -> None:
-        """All rows before it are processed. Clocks of machines differ: none is younger than nothing."""
+        """Record a marker: all rows before it are processed. Clocks of machines differ, so ages below 0
+        count as 0."""
         source = self._sources.get(mark.source)
         if source is None:
             return
@@ -58,7 +60,8 @@ class LatencyMarkers:
 
 
 class GateLatency:
-    """The gate reports what arrives and what is taken; the chain reports when it has processed that."""
+    """Measures the latency of batches. The gate reports batches that arrive or are taken; the chain
+    reports when it has processed one."""
 
     def __init__(self, now_us: Callable[[], int]) -> None:
         self._now_us = now_us
@@ -76,13 +79,14 @@ class GateLatency:
             self._taken = True
 
     def processed(self) -> None:
-        """Note that the taken batch is processed."""
+        """Record that the taken batch is processed."""
         if self._taken:
             self._longest_us = max(self._longest_us, self._now_us() - self._since_us)
             self._watched, self._taken = None, False
 
     def longest_us(self) -> int:
-        """Since the last call: also of a batch that is still there."""
+        """Return the longest time since the last call, including that of a batch that is still being
+        followed."""
         longest_us, self._longest_us = self._longest_us, 0
         if self._watched is not None:
             longest_us = max(longest_us, self._now_us() - self._since_us)

@@ -1,11 +1,11 @@
-"""When a loop has ended: its input has ended, and no row is left in it. Pure.
+"""Detects the end of a loop: its input has ended, and no row is left in it. Pure.
 
-When the input of a head of a loop (a subtask of the operator that rows return to) has ended, the head
+A head of a loop is a subtask of the operator to which rows return. When its input has ended, the head
 sends an `IterationMark` into the loop. The mark follows the rows before it, as all marks do. A subtask
-with several channels of the loop forwards it once it has received it on all of them; the forwarded mark
+with several channels of the loop forwards it once it has received it on all of them. The forwarded mark
 is quiet if it was quiet on each channel. When a head receives its mark again, it sends the next one,
-which is quiet if no row has returned since the mark before. When a head receives a mark that all heads
-sent quiet, the loop is empty (IT4).
+which is quiet if no row has returned since the previous mark. When a head receives a mark that all
+heads sent quiet, the loop is empty (IT4).
 
 docs/protocols/iterations.md has the invariants and the proof.
 """
@@ -18,15 +18,15 @@ from rheos.core.protocol.elements import IterationMark
 
 
 class IterationMarkMerger:
-    """Merges the marks of the loop's channels in one input. Other channels carry no such marks; they
-    must have ended before a mark is forwarded, which the caller ensures."""
+    """Merges the marks of the loop's channels in one input. Other channels carry no such marks; the
+    caller ensures that they have ended before a mark is forwarded."""
 
     def __init__(self, lanes: Collection[int]) -> None:
-        """`lanes` are the channels of the loop."""
+        """Create the merger. `lanes` are the channels of the loop."""
         self._lanes = frozenset(lanes)
         self._passed = 0
         self._came: dict[int, dict[int, bool]] = {}
-        """By number and channel: whether it was quiet. Channels differ by one lap at the most."""
+        """Whether the mark was quiet, by number and channel. Channels differ by at most one mark."""
 
     def came(self, lane: int, lap: IterationMark) -> None:
         of_number = self._came.setdefault(lap.number, {})
@@ -35,7 +35,7 @@ class IterationMarkMerger:
         of_number[lane] = lap.quiet
 
     def merged(self) -> IterationMark | None:
-        """The next lap, once, where it has come on all channels."""
+        """Return the next mark once it has arrived on all channels."""
         of_number = self._came.get(self._passed + 1, {})
         if len(of_number) < len(self._lanes) or not self._lanes:
             return None
@@ -50,7 +50,7 @@ class LoopHead:
     def __init__(self) -> None:
         self._number = 0
         self._busy = True
-        """Whether rows have come round, or in, since the last lap was sent."""
+        """Whether rows have returned, or entered, since the last mark was sent."""
 
     def laps(self) -> int:
         """Return the number of marks sent: 0 until the input has ended."""
@@ -60,11 +60,11 @@ class LoopHead:
         self._busy = True
 
     def begin(self) -> IterationMark:
-        """The input has ended: the first lap."""
+        """Return the first mark, after the input has ended."""
         return self._next()
 
     def came_round(self, lap: IterationMark) -> IterationMark | None:
-        """The lap has come round; the next one, or None: the loop is over."""
+        """Return the next mark after one has returned; None if the loop has ended."""
         assert lap.number == self._number, (
             f"IT3: lap {lap.number} returned, but {self._number} was sent"
         )

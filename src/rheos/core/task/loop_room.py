@@ -1,8 +1,8 @@
 """Admission of new rows to a loop: rows that reach its chains from outside. Pure.
 
-A chain always takes rows that return, or the loop would wait for itself. So rows from outside wait
-while many rows circulate (IT5). Rows are new at the head, and where a chain of the body reads another
-stream. The chains of one subtask on the loop share this state.
+A chain always takes rows that return; otherwise the loop would wait for itself. So rows from outside
+wait while many rows circulate (IT5). Rows are new at the head, and where a chain of the body reads
+another stream. The chains of one subtask in the loop share this state.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ class LoopRoom:
     """The room of one loop in one subtask."""
 
     def __init__(self, head: PlannedOperator, gate: InputGate, batch_rows: int) -> None:
-        """`gate` is the head's. A loop in which no more than `batch_rows` wait has room."""
+        """Create the room. `gate` is the head's. The loop has room while at most `batch_rows` rows
+        wait."""
         capacity = head.spec.loop_capacity
         assert capacity is not None, "it is the head of a loop"
         self._head = head
@@ -27,7 +28,7 @@ class LoopRoom:
         """Number of returned rows after which a full loop takes new rows."""
 
     def check(self) -> None:
-        """Raise UserFunctionError where more rows wait to go round than the loop may hold."""
+        """Raise UserFunctionError if more returned rows wait than the loop may hold."""
         if self._gate.feedback_rows > self._capacity:
             raise UserFunctionError(
                 f"{self._gate.feedback_rows:,} rows of feedback are waiting in one subtask; the "
@@ -39,13 +40,13 @@ class LoopRoom:
             )
 
     def admits(self, *, awaited: bool) -> bool:
-        """Whether new rows may be taken now. Behind them may be a barrier that is `awaited`; then some
-        are taken each time that all which waited has gone round once, so that a loop that is full has
-        its checkpoints, and still as much room as it frees."""
+        """Return whether new rows may be taken now. If a barrier after them is `awaited`, a full loop
+        takes some each time that all waiting rows have passed through it once. So it still gets its
+        checkpoints, and new rows use only the room that became free."""
         if self._gate.feedback_rows <= self._batch_rows:
             return True
         return awaited and self._gate.feedback_taken >= self._full_until
 
     def admitted(self) -> None:
-        """New rows were taken."""
+        """Record that new rows were taken."""
         self._full_until = self._gate.feedback_taken + self._gate.feedback_rows

@@ -1,10 +1,12 @@
 """The outputs of a chain: rows divided by target, buffered, and sent while there is credit.
 
 A full buffer is sent as soon as there is credit. A buffer that is not full is sent after the buffer
-timeout, once nothing of its channel is on the way or waits at the receiver: rows that would wait there
-gather here, and are sent as one batch. Marks keep their place after buffered rows; a newer watermark
-replaces one that waits. If a barrier may overtake (an unaligned checkpoint), the current work may write
-beyond the bound, marks wait in their place among the rows, and the barrier is sent before all of them.
+timeout, once no batch of its channel is in transit or waits at the receiver. Rows that would wait there
+collect here, and are sent as one batch. Marks keep their place after buffered rows; a newer watermark
+replaces one that waits.
+
+If a barrier may overtake (an unaligned checkpoint), the current work may write beyond the bound. Marks
+wait in their place among the rows, and the barrier is sent before all of them.
 """
 
 from __future__ import annotations
@@ -34,20 +36,20 @@ class _Lane:
     pieces: list[Batch] = field(default_factory=list)
     rows: int = 0
     since_us: int = 0
-    """Time at which the oldest buffered row was written."""
+    """Time when the oldest buffered row was written."""
     watermark: WatermarkMark | None = None
-    """Follows the buffered rows."""
+    """Watermark to send after the buffered rows."""
     latency: LatencyMark | None = None
-    """Follows them, too."""
+    """Latency mark to send after the buffered rows."""
     sealed: deque[Element] = field(default_factory=deque)
-    """Rows and marks that an overdraft has left; they go before the buffered rows."""
+    """Rows and marks left from an overdraft; they are sent before the buffered rows."""
     held: bool = False
-    """Whether it waits for credit with a full buffer, or sealed elements."""
+    """Whether it has a full buffer, or sealed elements, and waits for credit."""
     ended: bool = False
-    """Its End is sent."""
+    """Whether its End has been sent."""
 
     def marks(self) -> Iterator[Mark]:
-        """Take out those that follow the buffered rows."""
+        """Remove and yield the marks that follow the buffered rows."""
         if self.watermark is not None:
             yield self.watermark
             self.watermark = None
@@ -74,12 +76,12 @@ class OutputEdge:
         polls: bool = False,
         ahead: bool = False,
     ) -> None:
-        """`senders` of the `parallelism` subtasks on the sending side have rows, and `width` on the
-        receiving side take them. `polls`: the rows are a source's. `ahead`: the receiver works on
-        several batches of a channel at once."""
+        """Create the edge. `senders` of the `parallelism` sending subtasks have rows, and `width`
+        receiving subtasks take them. `polls`: the rows come from a source. `ahead`: the receiver
+        processes several batches of a channel at once."""
         self.edge = edge
         self.traffic = Traffic()
-        """Batches, rows and bytes sent."""
+        """Number of batches, rows and bytes sent."""
         self._granted = config.credits
         self._transport = transport
         self._clock = clock
@@ -93,15 +95,15 @@ class OutputEdge:
         self._timeout_us: int | None = None
         self._full_rows = 1
         self._eager_from = 1 if ahead else config.credits
-        """Number of credits of a channel from which on a buffer is sent that is not full."""
+        """Number of a channel's credits from which on a buffer that is not full is sent."""
         self._held = 0
         """Number of lanes that are held."""
         self.overdraft = False
-        """Everything is taken, also beyond the bound: for what must not be suspended any longer."""
+        """Whether rows are accepted beyond the bound, for work that must no longer be suspended."""
         self.configure(config)
 
     def configure(self, config: TaskConfig) -> None:
-        """From now on buffers are as large, and wait as long, as this says."""
+        """Apply the size and the timeout of buffers from now on."""
         self._timeout_us = config.flush_after_us(polls=self._polls)
         self._full_rows = config.full_rows(self._router.shares)
         for lane in self._lanes:
@@ -109,22 +111,23 @@ class OutputEdge:
                 self._release(lane)
 
     def oldest_us(self) -> int | None:
-        """Return when the oldest buffered row was written, by the monotonic clock."""
+        """Return when the oldest buffered row was written, on the monotonic clock."""
         return min((lane.since_us for lane in self._lanes if lane.pieces), default=None)
 
     @property
     def writable(self) -> bool:
-        """Whether rows may be written; so a buffer never holds more than it did, and one write."""
+        """Return whether rows may be written. So a buffer never exceeds its bound by more than one
+        write."""
         return self._held == 0 or self.overdraft
 
     @property
     def buffered_rows(self) -> int:
-        """Without what an overdraft has left."""
+        """Return the number of buffered rows, without those left from an overdraft."""
         return sum(lane.rows for lane in self._lanes)
 
     @property
     def credits_used(self) -> int:
-        """Batches that were sent and not processed, of all channels."""
+        """Return the number of batches that were sent but not processed, over all channels."""
         return sum(self._granted - self._transport.credits(lane.channel) for lane in self._lanes)
 
     @property
@@ -132,7 +135,7 @@ class OutputEdge:
         return not any(lane.pieces or lane.sealed for lane in self._lanes)
 
     def write(self, batch: Batch) -> None:
-        """Take rows for their targets; the caller has seen `writable`."""
+        """Buffer rows for their targets. The caller has checked `writable`."""
         for lane, piece in self._router.route(batch):
             self._append(self._lanes[lane], piece)
 
@@ -172,9 +175,10 @@ class OutputEdge:
         self._transport.send(lane.channel, batch)
 
     def pump(self, *, force: bool = False) -> bool:
-        """Send what is full, what has waited long enough, or with `force` all, as credit allows.
+        """Send full buffers and those that have waited long enough, or with `force` all, as far as
+        credit allows.
 
-        Returns whether anything was sent.
+        Return whether anything was sent.
         """
         sent = False
         now_us = self._clock.monotonic_us() if self._timeout_us else 0
@@ -200,7 +204,7 @@ class OutputEdge:
         )
 
     def next_flush_us(self) -> int | None:
-        """Return when the buffer timeout expires next, by the monotonic clock; None if it does not.
+        """Return when the buffer timeout expires next, on the monotonic clock; None if it does not.
 
         Lanes that wait for credit do not count: its arrival wakes the task.
         """
@@ -218,8 +222,8 @@ class OutputEdge:
     def mark(self, mark: Mark) -> None:
         """Send a mark to every target, after the rows before it.
 
-        Watermarks may wait with buffered rows. For other marks the caller has flushed the buffers
-        (`empty`); in an overdraft they wait as well.
+        Watermarks may wait with buffered rows. For other marks, the caller has flushed the buffers
+        (`empty`); in an overdraft, they wait as well.
         """
         for lane in self._lanes:
             if isinstance(mark, WatermarkMark) and lane.pieces:
@@ -234,8 +238,8 @@ class OutputEdge:
                 self._send_mark(lane, mark)
 
     def latency(self, mark: LatencyMark) -> None:
-        """Send a latency marker to one target, in turn: to the next one that has buffered rows, else to
-        the next one."""
+        """Send a latency marker to one target: the next one in turn that has buffered rows, or else the
+        next one."""
         count = self._width
         order = [self._lanes[(self._next_marked + step) % count] for step in range(count)]
         lane = next((each for each in order if each.pieces), order[0])
@@ -256,7 +260,7 @@ class OutputEdge:
     # --- overdraft and overtaking -----------------------------------------------------------------
 
     def _seal(self, lane: _Lane) -> None:
-        """Give the buffered rows their place before what is written next."""
+        """Move the buffered rows to the sealed elements, before anything that is written later."""
         if lane.pieces:
             lane.sealed.append(pa.concat_batches(lane.pieces))
             lane.pieces = []
@@ -281,8 +285,8 @@ class OutputEdge:
         return sent
 
     def overtake(self, barrier: Barrier) -> dict[int, list[Batch]]:
-        """Send the barrier before all that waits here, and returns the rows it has overtaken: those of
-        each receiving subtask that any are for, in their order (EX12)."""
+        """Send the barrier before everything that waits here. Return the overtaken rows by receiving
+        subtask, in order (EX12)."""
         overtaken: dict[int, list[Batch]] = {}
         for lane in self._lanes:
             if lane.ended:
@@ -301,13 +305,13 @@ class Outputs:
         self.edges = edges
         self._all = list(edges.values())
         self.cycle = [id for id, edge in edges.items() if edge.edge.loop is not None]
-        """The edges that are part of a loop."""
+        """Edges that are part of a loop."""
         self._readers = readers
         self.overdraft = False
-        """Nothing waits for credit."""
+        """Whether nothing waits for credit."""
 
     def rows(self, edge: int, batch: Batch) -> Iterator[None]:
-        """Rows for an edge: waits (`yield`) while it has no room."""
+        """Write rows to an edge. Suspend (`yield`) while it has no room."""
         output = self.edges[edge]
         while not output.writable:
             yield
@@ -315,25 +319,25 @@ class Outputs:
 
     @property
     def writable(self) -> bool:
-        """EX8: whether work may be begun that writes to any of them."""
-        # A list: a generator costs more than the one or two edges that there mostly are.
+        """Return whether work may be started that writes to any of the edges (EX8)."""
+        # A list, because a generator costs more than the usual one or two edges.
         return not [edge for edge in self._all if not edge.writable]
 
     def overdraw(self, overdraft: bool) -> None:
-        """From here on rows and marks are taken beyond all bounds; or no longer."""
+        """Start or end an overdraft, in which rows and marks are accepted beyond all bounds."""
         self.overdraft = overdraft
         for edge in self._all:
             edge.overdraft = overdraft
 
     def pump(self) -> bool:
-        """Send what buffers hold, as timeouts and credits allow; whether anything was sent."""
+        """Send buffered rows, as far as timeouts and credits allow. Return whether any were sent."""
         sent = False
         for edge in self._all:
             sent |= edge.pump()
         return sent
 
     def configure(self, config: TaskConfig) -> None:
-        """The size of buffers and their timeout, from now on."""
+        """Set the size of buffers and their timeout from now on."""
         for edge in self._all:
             edge.configure(config)
 
@@ -347,26 +351,26 @@ class Outputs:
         return next_us
 
     def flush(self) -> bool:
-        """Send what is buffered, as credit allows. Whether a mark that must not wait may be given: no
-        rows are left that it would overtake, or it is to wait among them."""
+        """Send what is buffered, as far as credit allows. Return whether a mark that must not wait may
+        be sent: no rows are left that it would overtake, or an overdraft lets it wait among them."""
         for edge in self._all:
             if not edge.empty:
                 edge.pump(force=True)
         return self.overdraft or all(edge.empty for edge in self._all)
 
     def mark(self, mark: Mark, edges: Iterable[int] | None = None) -> None:
-        """Send a mark on all of them, or on some."""
+        """Send a mark on all edges, or on some."""
         for edge in self._all if edges is None else (self.edges[id] for id in edges):
             edge.mark(mark)
 
     def latency(self, mark: LatencyMark) -> None:
-        """Pass a latency marker on, but not round a loop."""
+        """Forward a latency marker, but not around a loop."""
         for edge in self._all:
             if edge.edge.loop is None:
                 edge.latency(mark)
 
     def overtake(self, barrier: Barrier) -> list[InFlight]:
-        """Send the barrier before all that waits here, and returns the rows it has overtaken."""
+        """Send the barrier before everything that waits here, and return the overtaken rows."""
         return [
             InFlight.to(self._readers[id], edge.edge.target_port, rows, sent=False, receiver=receiver)
             for id, edge in self.edges.items()

@@ -1,22 +1,23 @@
-"""From a latency objective to a buffer timeout and a size of batches. Pure.
+"""Chooses a buffer timeout and a batch size from a latency objective. Pure.
 
-A slot has a subtask of every chain, so what one slot sees stands for the whole path of a row: along it
-a row is gathered once for each exchange (that takes up to the buffer timeout), and what is left is
-*work*: waiting for the slot's turn and for credit, and being processed. The controller is told now and
-then how long work took at worst. It takes the median of a few, so that one pause of the machine
-changes nothing, and steers so that work and gathering together stay under a share of the objective:
+A slot has a subtask of every chain, so its measurements represent the whole path of a row. On the path,
+a row is gathered with others once per exchange (for up to the buffer timeout). The rest of its latency
+is *work*: waiting for the slot's turn and for credit, and being processed. The controller regularly
+receives the worst time of work. It uses the median of a few measurements, so that one pause of the
+machine has no effect. It keeps work and gathering together below a share of the objective:
 
-- What work leaves of it is for gathering: a longer timeout makes larger batches, which cost less.
-- Where work alone takes all of it, queues are too long: batches become smaller, by half. Where it takes
-  less than half, they grow by a quarter. In between they stay, and neither step leaps over that band.
-- Batches never become so small that their own price outweighs that of their rows: that would make
-  queues longer, not shorter. What rows cost is the least that was seen lately, as in small batches most
-  of the cost is that of the batch.
+- The time that work leaves is available for gathering. A longer timeout makes larger batches, which
+  cost less.
+- If work alone uses all of it, queues are too long, and batches are halved. If work uses less than
+  half, batches grow by a quarter. In between they stay; neither step jumps over that band.
+- Batches never become so small that their fixed cost exceeds that of their rows, as that would make
+  queues longer. The cost of a row is the recent minimum, because in small batches most of the cost is
+  the fixed cost.
 
 Invariants: PA1, the timeout is between 0 and the share of the objective for one exchange. PA2, batches
-have between 1 and `most_rows` rows. PA3, one step at most halves a setting or adds a quarter and a
-little; batches that are too small for their price are doubled. PA4, after a step nothing is decided by
-how long work took before it.
+have between 1 and `most_rows` rows. PA3, one step at most halves a setting, or adds a quarter and a
+little; batches that are too small for their fixed cost are doubled. PA4, measurements of work from
+before a step are not used after it.
 """
 
 from __future__ import annotations
@@ -31,22 +32,22 @@ from rheos.core.plan.physical import Edge
 OBSERVE_EVERY_US = 50_000
 
 _SHARE = 0.8
-"""Share of the objective to steer for: a slot does not see everything that takes time."""
+"""Share of the objective to aim for, because a slot does not see everything that takes time."""
 _GROW_BELOW = 0.5
-"""Part of that share: batches grow if work takes less."""
+"""Part of that share; if work takes less, batches grow."""
 _SAMPLES = 5
 _DECIDE_FROM = 3
 _FIRST_TIMEOUT_US = 10_000
 _MOST_TIMEOUT_US = 100_000
 _TIMEOUT_STEP_US = 200
 _DEAD_BAND = 0.125
-"""Share of the timeout by which a new one must differ to be a reason for a change."""
+"""Minimum relative difference at which the timeout is changed."""
 _WORTH_US = 1_000
-"""If the rows of a batch take this long, the batch is large enough: its own cost is a small part of
-that."""
+"""Time of a batch's rows from which on the batch is large enough: its fixed cost is then a small
+part."""
 _LEAST_ROWS = 16
 _COSTS = 100
-"""So many intervals are remembered for what a row costs."""
+"""Number of intervals over which the cost of a row is remembered."""
 _ENOUGH_ROWS = 1_024
 
 
@@ -58,11 +59,11 @@ class Observed:
     """Number of rows that its operators have taken or emitted."""
     busy_us: int
     waited_us: int
-    """The longest that a batch took from its arrival until it was processed."""
+    """Longest time from a batch's arrival until it was processed."""
     stuck_us: int
     """Time that the oldest row of a buffer has waited beyond the buffer timeout."""
     turn_us: int
-    """The longest turn of the slot's loop: for that long, the slot notices no arrival."""
+    """Longest turn of the slot's loop. The slot notices no arrival during a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,8 @@ class PaceController:
     then on."""
 
     def __init__(self, objective_us: int, exchanges: int, most_rows: int) -> None:
-        """`exchanges`: number of exchanges on the longest path of a row."""
+        """Create the controller. `exchanges` is the number of exchanges on the longest path of a
+        row."""
         self._goal_us = int(objective_us * _SHARE)
         self._exchanges = exchanges
         self._gathers = max(exchanges, 1)
@@ -88,7 +90,7 @@ class PaceController:
         self._row_us: deque[float] = deque(maxlen=_COSTS)
         self.pace = Pace(most_rows, min(self._most_timeout_us // 2, _FIRST_TIMEOUT_US))
         self.found_us = 0
-        """Worst latency of a row by the last measurement; 0 if there were no rows."""
+        """Worst latency of a row in the last measurement; 0 if there were no rows."""
 
     def observe(self, seen: Observed) -> Pace:
         if seen.rows == 0:
@@ -129,10 +131,10 @@ class PaceController:
 
 
 def exchanges_on_path(edges: Iterable[Edge]) -> int:
-    """Return the number of edges on the longest path of a row that is in no loop."""
+    """Return the number of edges on the longest path of a row, ignoring loops."""
     forward = [edge for edge in edges if not edge.feedback]
     depth = {edge.source: 0 for edge in forward}
-    for _ in forward:  # As often as a path is long at the most.
+    for _ in forward:  # Upper bound of the length of a path.
         for edge in forward:
             depth[edge.target] = max(depth.get(edge.target, 0), depth[edge.source] + 1)
     return max(depth.values(), default=0)

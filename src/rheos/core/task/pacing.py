@@ -1,7 +1,7 @@
-"""Sets the pace of a slot: watches its chains, asks a controller, and configures them.
+"""Sets the pace of a slot: observes its chains, consults a controller, and configures the chains.
 
-With a latency objective that is the size of batches and the buffer timeout (`pace`), without one the
-size of batches alone (`batch_time`).
+With a latency objective, the settings are the batch size and the buffer timeout (`pace`); without one,
+only the batch size (`batch_time`).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from rheos.core.task.traffic import TimeSpent
 
 
 class Pacing(ABC):
-    """The engine calls `turned` after each turn of its loop."""
+    """The pace of a slot. The engine calls `turned` after each turn of its loop."""
 
     @abstractmethod
     def turned(self, took_us: int, now_us: int) -> None:
-        """A turn in which something was done has ended."""
+        """Record a turn in which work was done."""
 
     @abstractmethod
     def readings(self) -> Iterator[Reading]:
@@ -40,8 +40,8 @@ def pacing(
     clock: Clock,
     thread: ThreadTimes,
 ) -> Pacing:
-    """Return what sets the pace of a slot with these chains; the engine measures how they spend their
-    time."""
+    """Return the object that sets the pace of a slot with these chains. The engine measures how they
+    spend their time."""
     if config.latency_us is None:
         return BatchPacing(chains, plan.parallelism, config, clock, thread)
     exchanges = exchanges_on_path(plan.edges)
@@ -49,7 +49,7 @@ def pacing(
 
 
 class BatchPacing(Pacing):
-    """Has no chain work on a batch for long."""
+    """Limits the time for which a chain works on one batch."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class BatchPacing(Pacing):
         if had is None or self._had is None or busy_us <= 0:
             return 1.0
         queued_us, ran_us = self._had.queued_us - had.queued_us, self._had.ran_us - had.ran_us
-        # It may have waited between its turns, too.
+        # The thread may also have waited between its turns.
         return min(max(busy_us - queued_us, ran_us) / busy_us, 1.0)
 
     def _set(self) -> None:
@@ -99,7 +99,7 @@ class BatchPacing(Pacing):
 
 
 class ObjectivePacing(Pacing):
-    """Holds a slot to its latency objective."""
+    """Keeps a slot within its latency objective."""
 
     def __init__(
         self,

@@ -1,9 +1,9 @@
 """Runs a whole plan in the calling thread, one element at a time: for harnesses, replays and replicas.
 
-The chains are those of a job: the same classes choose the next element, merge watermarks, mark idle
-inputs, run loops and end. Only three things differ. Each operator has one subtask. Elements go through
-one queue, in the order in which they were sent, and each is processed before the next is delivered. And
-the caller decides when a source reads.
+The chains are the same as in a job: the same classes choose the next element, merge watermarks, mark
+idle inputs, run loops and end. Only three things differ. Each operator has one subtask. Elements pass
+through one queue, in the order in which they were sent, and each is processed before the next is
+delivered. And the caller decides when a source reads.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import MakeTree, Wiring, open_chain, restore_in_flight
 
 _UNBUFFERED = TaskConfig(batch_rows=1, buffer_timeout_us=0)
-"""A buffer is full with its first row, so each batch leaves as it was written."""
+"""Buffers that are full with their first row, so each batch is sent as it was written."""
 
 
 class PlanDriver:
-    """One subtask of every chain of a plan. The caller closes it."""
+    """One subtask of every chain of a plan. The caller must close it."""
 
     def __init__(
         self,
@@ -47,16 +47,16 @@ class PlanDriver:
         batch_rows: int,
         delivers: Callable[[Batch], None] | None = None,
     ) -> None:
-        """Raise the RheosError of an operator that cannot be made.
+        """Create the chains. Raise the RheosError of an operator that cannot be created.
 
         Args:
-            plan: its parallelism does not matter.
-            attempt: the attempt of barriers.
-            clock: decides which timers of processing time are due.
-            make_tree: makes the operators of a chain. An asynchronous operator works only in a tree
-                that may wait (`wait_for`).
-            batch_rows: number of rows that a source is asked for in one poll.
-            delivers: called with each batch before another chain processes it.
+            plan: the plan; its parallelism does not matter.
+            attempt: number of the attempt in barriers.
+            clock: clock that decides which processing-time timers are due.
+            make_tree: function that creates the operators of a chain. An asynchronous operator only
+                works in a tree that may wait (`wait_for`).
+            batch_rows: maximum number of rows per poll of a source.
+            delivers: function that is called with each batch before another chain processes it.
         """
         self._delivers = delivers
         self._clock = clock
@@ -80,7 +80,7 @@ class PlanDriver:
         self.sources = {
             chain.chain.id: chain for chain in self._chains if isinstance(chain, SourceChain)
         }
-        """The chains that begin with a source."""
+        """Chains that begin with a source."""
 
     def _tree(self, chain: Chain, outputs: Outputs) -> OperatorTree[None]:
         tree = self._trees[chain.id] = self._make_tree(chain, outputs)
@@ -88,7 +88,7 @@ class PlanDriver:
 
     def open(self, restored: Mapping[OperatorId, Restored]) -> None:
         """Open every operator with its restored state, and process the rows that were in flight. Called
-        once, first. Raises the RheosError of an operator that fails."""
+        once, first. Raise the RheosError of an operator that fails."""
         for chain in self._chains:
             open_chain(chain, restored)
         for chain in self._chains:
@@ -107,19 +107,19 @@ class PlanDriver:
         return worked
 
     def next_timer_ms(self) -> int | None:
-        """Return when the next timer of processing time is due."""
+        """Return when the next processing-time timer is due."""
         times = (chain.next_timer_ms() for chain in self._chains)
         return min((time for time in times if time is not None), default=None)
 
     def fire_timers(self) -> None:
-        """Fire the timers of processing time that are due, and process what they emit."""
+        """Fire the processing-time timers that are due, and process what they emit."""
         for chain in self._chains:
             while (due_ms := chain.next_timer_ms()) is not None and due_ms <= self._clock.now_ms():
                 self._run(chain)
             self._deliver()
 
     def _deliver(self) -> None:
-        """Deliver what was sent, until nothing is left."""
+        """Deliver all sent elements, until none is left."""
         while self._queue.sent:
             channel, element = self._queue.sent.popleft()
             chain = self._receivers[channel.edge]
@@ -143,7 +143,7 @@ class PlanDriver:
         return [each for tree in trees for each in tree.snapshot(checkpoint, savepoint=False).snapshots]
 
     def close(self) -> None:
-        """Close every operator, even if another one fails. Raises the first error."""
+        """Close every operator, even if another one fails. Raise the first error."""
         close_each(chain.close for chain in self._chains)
 
 
@@ -154,7 +154,7 @@ def _in_one_subtask(plan: PhysicalPlan) -> PhysicalPlan:
 
 
 class _Queue:
-    """A transport within one thread: what is sent waits in one queue."""
+    """A transport within one thread: sent elements wait in one queue."""
 
     def __init__(self) -> None:
         self.sent: deque[tuple[ChannelId, Element]] = deque()

@@ -1,4 +1,4 @@
-"""The targets of an edge's rows: for each kind of exchange, which rows go to which subtask.
+"""Distribution of an edge's rows for each kind of exchange: which rows go to which subtask.
 
 A new kind of exchange is a member of `plan.physical.Exchange`, a router here, and a case in
 `runtimes/batch/dataframes.py`.
@@ -17,19 +17,19 @@ from rheos.core.task.partition import Partitioner
 
 
 class Router(Protocol):
-    """Deals out the rows of one edge in one sending subtask."""
+    """Distributes the rows of one edge in one sending subtask."""
 
     shares: int
-    """Over how many lanes it deals out the rows of a batch."""
+    """Number of lanes among which the rows of a batch are distributed."""
 
     def route(self, batch: Batch) -> Iterator[tuple[int, Batch]]:
-        """The rows for each lane, by its place among `Edge.peers`; of one lane in their order."""
+        """Yield the rows for each lane, in order. A lane is an index into `Edge.peers`."""
         ...
 
 
 def router(edge: Edge, subtask: int, senders: int, width: int, max_parallelism: int) -> Router:
-    """`senders` is how many subtasks of the sending chain have rows, `width` how many of the receiving
-    chain take them."""
+    """Return the router of an edge. `senders` is the number of sending subtasks that have rows, `width`
+    the number of receiving subtasks that take rows."""
     match edge.exchange:
         case Exchange.FORWARD:
             return _OneLane()
@@ -58,7 +58,7 @@ class _OneLane:
 
 
 class _RoundRobin:
-    """Whole batches in turn. Each sender begins with another receiver."""
+    """Sends whole batches in turn. Each sender begins with a different receiver."""
 
     def __init__(self, lanes: Sequence[int], first: int) -> None:
         self._lanes = lanes
@@ -71,8 +71,8 @@ class _RoundRobin:
 
 
 def _opposite(subtask: int, senders: int, width: int) -> range:
-    """Return the receivers of one sender if senders and receivers are matched in two even rows. A
-    sender without rows comes after the last of its row."""
+    """Return the receivers of one sender, if senders and receivers are matched evenly. Senders without
+    rows come after all others."""
     at = min(subtask, senders - 1)
     first = at * width // senders
     return range(first, max((at + 1) * width // senders, first + 1))
@@ -101,7 +101,7 @@ class _Custom:
 
 
 class _EveryLane:
-    """The same batch to all: none of them changes it."""
+    """Sends the same batch to all lanes, as no receiver changes it."""
 
     shares = 1
 

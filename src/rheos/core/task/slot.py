@@ -1,4 +1,4 @@
-"""Opens a slot: the engine of one subtask of every chain, with the state that it begins from.
+"""Opens a slot: the engine of one subtask of every chain, with its initial state.
 
 Every host of slots calls it: the worker of a Spark stage, the simulated worker, and the tests.
 """
@@ -26,7 +26,7 @@ from rheos.core.task.slot_metrics import ProcessReadings
 
 @dataclass(frozen=True)
 class Deployment:
-    """The parts of every slot of an attempt, whichever process hosts it. Picklable."""
+    """The data that all slots of an attempt share, whichever process hosts them. Picklable."""
 
     plan: PhysicalPlan
     job: JobId
@@ -35,7 +35,7 @@ class Deployment:
     attempt: Attempt
     config: TaskConfig
     splits: Mapping[OperatorId, Sequence[Split]]
-    """Every source's whole list."""
+    """All splits of every source."""
     restore: Restore | None
     """Checkpoint that the attempt restores; None if it begins empty."""
     state: StateConfig = field(default_factory=StateConfig)
@@ -57,14 +57,15 @@ def open_slot(
     thread: ThreadTimes = lambda: None,
     works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
 ) -> SubtaskEngine:
-    """The engine, open and ready for its first step. Raises RheosError; then nothing is left open.
+    """Return the engine, open and ready for its first step. Raise RheosError; in that case, nothing is
+    left open.
 
-    `store` is that of the job's checkpoint directory; `open_store` opens the folder of a savepoint, and
-    may be called on the I/O executor. `report` takes the messages for the master. `scratch` is a local
-    folder of this slot alone, which need not exist yet; None where there is no disk. State of up to
-    `inline_bytes` lies in the log itself. `process` reads the metrics of the process that hosts it, and
-    `thread` what this thread has had of the processor. `works_for` is handed, first of all, what says
-    which operator this thread works for.
+    `store` is the store of the job's checkpoint directory. `open_store` opens the folder of a
+    savepoint, and may be called on the I/O executor. `report` receives the messages for the master.
+    `scratch` is a local folder of this slot alone, which need not exist yet; None if there is no disk.
+    State of up to `inline_bytes` is stored in the log itself. `process` reads the metrics of the
+    hosting process, and `thread` the processor time of this thread. `works_for` is called first, with a
+    function that returns the operator for which this thread is working.
     """
     snapshots = SnapshotWriter(
         deployment.job, deployment.attempt, subtask, store, io, state_format.encode, inline_bytes

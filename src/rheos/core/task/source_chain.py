@@ -1,4 +1,4 @@
-"""A chain that begins with a source: it polls the source, and announces how far event time has come."""
+"""A chain that begins with a source: it polls the source, and announces its event-time progress."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.traffic import BatchSizes
 
 _FEW_BYTES = 1 << 18
-"""Rows that take more memory are many, however few they are."""
+"""Size of rows from which on they count as many, however few they are."""
 
 
 class SourceChain(ChainRunner):
     """Runs one subtask of a chain whose head is a source."""
 
     def __init__(self, parts: ChainParts, *, bounded: bool) -> None:
-        """`bounded`: the source ends."""
+        """Create the chain. `bounded`: the source ends."""
         self._bounded = bounded
         barriers = TriggeredBarriers(parts.clock, parts.config)
         # A poll may take long, so the other chains have their turn after each.
         super().__init__(parts, barriers, elements_per_run=1)
         self._poll_at_us = 0
-        """The source is not polled before, by the monotonic clock."""
+        """Time, on the monotonic clock, before which the source is not polled."""
         self._sizes: defaultdict[str, BatchSizes] = defaultdict(BatchSizes)
         """Sizes of the batches that the source returns, by tag."""
         self._draining = False
@@ -39,7 +39,8 @@ class SourceChain(ChainRunner):
         self._poll_interval_us = config.poll_interval_us(bounded=self._bounded)
 
     def has_caught_up(self) -> bool:
-        """Return whether a source of a run that stops with what exists now has returned all of it."""
+        """Return whether the source has returned all rows that existed when the run began. Only for a
+        run over the available input."""
         source = self._tree.source
         return source is not None and source.until_now and source.has_caught_up()
 
@@ -64,7 +65,7 @@ class SourceChain(ChainRunner):
         self.rows_taken += rows
         self.batches_taken += 1
         if rows < self._few_rows and self._is_small(polled):
-            # It returned few rows: polling it at once would cost more than the rows are worth.
+            # It returned few rows, so polling it at once would cost more than the rows are worth.
             self._wake_at_us = self._poll_at_us = now_us + self._poll_interval_us
             self._rests = True
         return self._polled(polled)
@@ -79,7 +80,8 @@ class SourceChain(ChainRunner):
         yield from self._source_marks()
 
     def _source_marks(self) -> Work:
-        """Announce the event time of the source, and of each operator after it that assigns one."""
+        """Announce the event time of the source, and of each operator after it that assigns event
+        time."""
         times = self._tree.times
         for time in times:
             if (idle := time.of.idle()) != time.idle:

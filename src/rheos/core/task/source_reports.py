@@ -1,4 +1,4 @@
-"""Reports of a slot about its sources, and messages that it passes on to them while the job runs."""
+"""Reports of a slot about its sources, and messages that it forwards to them while the job runs."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class SourceReporter(ABC):
 
 
 class CaughtUpReporter(SourceReporter):
-    """Reports the sources of a run as of now that have returned all of their rows."""
+    """Reports the sources that have returned all of their rows, in a run over the available input."""
 
     @staticmethod
     def _reports_of(source: SourceOperator) -> bool:
@@ -62,8 +62,8 @@ class CaughtUpReporter(SourceReporter):
 
 
 class PhaseReporter(SourceReporter):
-    """Reports the phases of splits that are read, and opens those that may be. Other subtasks have to
-    reach a later phase, too."""
+    """Reports phases whose splits are read, and opens the splits of the next phase once all subtasks
+    have reached it."""
 
     def __init__(
         self, attempt: Attempt, subtask: int, operators: Mapping[OperatorId, Operator]
@@ -92,8 +92,8 @@ class PhaseReporter(SourceReporter):
 
 
 class DriftReporter(SourceReporter):
-    """Reports the event time of the slowest splits, from time to time, and passes on that of all
-    subtasks."""
+    """Reports the event time of the slowest splits at intervals, and forwards the slowest of all
+    subtasks to the sources."""
 
     def __init__(
         self,
@@ -136,17 +136,17 @@ class DriftReporter(SourceReporter):
 
 
 class DiscoveredSplits:
-    """The splits that one slot was sent at run time, which it passes on to their sources."""
+    """The splits that one slot received at run time and forwards to their sources."""
 
     def __init__(self, subtask: int, operators: Mapping[OperatorId, Operator]) -> None:
         self._subtask = subtask
         self._operators = operators
         self._taken: dict[OperatorId, int] = {}
-        """Number of splits that were sent, by source."""
+        """Number of received splits, by source."""
 
     def take(self, message: SplitsFound) -> SplitsTaken:
-        """Pass new splits to their source; ignore splits that were sent before. Raises TransportError
-        if some are missing: the subtasks would then disagree about who reads them (CP35). Raises
+        """Forward new splits to their source; ignore splits that were sent before. Raise TransportError
+        if some are missing, because the subtasks would then disagree about who reads them (CP35). Raise
         InputError, with the user's line, for a split that comes too late."""
         taken = self._taken.get(message.operator, 0)
         if message.before > taken:

@@ -12,8 +12,9 @@ from rheos.core.protocol.elements import Batch
 
 
 class BatchSizes:
-    """Memory that batches of one schema take, without their validity bitmaps. For numbers the row count
-    determines it, for strings the first and last offset: asking Arrow costs more than sending a row."""
+    """Sizes in memory of batches of one schema, without validity bitmaps. The row count determines the
+    size of numbers, the first and last offset that of strings. Asking Arrow would cost more than
+    sending a row."""
 
     def __init__(self) -> None:
         self._row_bytes: int | None = None
@@ -34,8 +35,8 @@ class BatchSizes:
         return size_bytes
 
     def _look_at(self, schema: pa.Schema) -> None:
-        """Leaves the size of a row unknown where there is something that is neither, or no whole
-        bytes."""
+        """Determine the size of a row. It stays unknown if a column is neither a number nor a string,
+        or has no whole bytes."""
         row_bits = 0
         for place, kind in enumerate(schema.types):
             if (offset := _OFFSETS.get(kind.id)) is not None:
@@ -66,12 +67,12 @@ def _text_bytes(column: pa.Array, rows: int, offset: struct.Struct) -> int:
 
 @dataclass(slots=True)
 class Traffic:
-    """Batches that went one way, since the attempt began."""
+    """The batches that passed in one direction since the attempt began."""
 
     batches: int = 0
     rows: int = 0
     size_bytes: int = 0
-    """In memory."""
+    """Size of the batches in memory."""
     _sizes: BatchSizes = field(default_factory=BatchSizes)
 
     def add(self, batch: Batch) -> None:
@@ -90,16 +91,15 @@ class Ran(Enum):
     BLOCKED = "work available, but no credit to emit its output", False, True
 
     def __init__(self, meaning: str, worked: bool, blocked: bool) -> None:
-        """`blocked`: it waits for credit. Until that comes, no time that passes lets it go on, but that
-        of a barrier that may overtake."""
+        """Create a result. `blocked`: the chain waits for credit. Until then, only a barrier that may
+        overtake lets it continue."""
         self.worked = worked
         self.blocked = blocked
 
 
 @dataclass(slots=True)
 class TimeSpent:
-    """The time that a chain spends. In the rest of the time it has waited for other chains of its
-    slot."""
+    """The time that a chain spends. The remaining time it has waited for other chains of its slot."""
 
     busy_us: int = 0
     blocked_us: int = 0
@@ -108,7 +108,8 @@ class TimeSpent:
     _until_us: int = 0
 
     def turn(self, ran: Ran, began_us: int, ended_us: int) -> None:
-        """The chain has had its turn. Since the one before it was as that had left it."""
+        """Record a turn of the chain. The time since its previous turn counts by the result of that
+        turn."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
         if self._was.blocked:

@@ -1,9 +1,10 @@
-"""The operators of one subtask of a chain, joined in place: what one gives, the next has at once.
+"""The operators of one subtask of a chain, connected without channels: each passes rows directly to the
+next.
 
-Every way in is a generator that goes from the rows or the mark through all operators and out by the
-outputs. It yields what the outputs yield, and is to be driven to its end before the next one is begun
-(EX9): in the continuous runtime an output that has no room, which is waited for; in the batch runtime
-what goes to Spark.
+Each entry method returns a generator that passes rows or a mark through all operators to the outputs.
+It yields what the outputs yield. The caller must run it to its end before it starts the next one (EX9).
+In the continuous runtime, an output yields when it has no room, and the caller waits for that; in the
+batch runtime, it yields rows for Spark.
 """
 
 from __future__ import annotations
@@ -43,10 +44,10 @@ Work = Generator[T, None, None]
 
 
 class RowOutputs(Protocol[T_co]):
-    """Takes the rows for which the chain has no further operator."""
+    """Receives the rows that leave the chain's last operators."""
 
     def rows(self, edge: int, batch: Batch) -> Iterable[T_co]:
-        """Rows for an edge. They are taken once the iterator has been driven to its end."""
+        """Write rows to an edge. They are written once the iterator has been run to its end."""
         ...
 
 
@@ -56,7 +57,7 @@ class Shares:
 
     snapshots: list[tuple[OperatorId, Snapshot]]
     savepoint: list[tuple[OperatorId, list[SnapshotPart]]]
-    """The whole state, if the checkpoint is a savepoint."""
+    """Whole state, if the checkpoint is a savepoint."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,7 @@ class TimeOfSource:
     operators: list[int]
     edges: list[int]
     watermark_ms: int = MIN_TIMESTAMP_MS
-    """The watermark that they received last."""
+    """Last watermark that these operators received."""
     idle: bool = False
 
     @property
@@ -88,11 +89,11 @@ class TimeOfSource:
 
 
 class OperatorTree(Generic[T]):
-    """The operators of one chain. The host makes and drives it: `ChainRunner`, or a task of the batch
+    """The operators of one chain. The host creates and drives it: `ChainRunner`, or a task of the batch
     runtime.
 
-    `make` returns the operator of a planned one, not open yet. The tree calls it for each operator, the
-    head first. Raises RheosError, with the operator's place, if one cannot be made.
+    `make` returns a planned operator, not open yet. The tree calls it for each operator, the head
+    first. If one cannot be created, the constructor raises RheosError with the operator's place.
     """
 
     def __init__(
@@ -103,14 +104,14 @@ class OperatorTree(Generic[T]):
         *,
         wait_for: Callable[[Begun], None] | None = None,
     ) -> None:
-        """`wait_for` waits for the calls of an asynchronous operator, if the host may wait; such an
-        operator may then be anywhere in the chain. Otherwise it is the head, and the host uses `begin`
-        and `finish`."""
+        """Create the operators. `wait_for` waits for the calls of an asynchronous operator, if the host
+        may wait. Such an operator may then be anywhere in the chain. Otherwise it is the head, and the
+        host uses `begin` and `finish`."""
         self.chain = chain
         self._outputs = outputs
         self._wait_for = wait_for
         self._at = 0
-        """The operator that has been called last: it is named in errors."""
+        """Operator that was called last; errors name it."""
         self._operators: list[Operator] = []
         for index, planned in enumerate(chain.operators):
             self._at = index
@@ -132,8 +133,8 @@ class OperatorTree(Generic[T]):
         self.times = [] if self.source is None else self._times_of(self.source)
 
     def _times_of(self, source: SourceOperator) -> list[TimeOfSource]:
-        """Return the source's own event time, and each that is assigned after it, in the order of the
-        chain."""
+        """Return the source's own event time, and each event time that is assigned after it, in the
+        order of the chain."""
         times = {0: TimeOfSource(source, [0], [])}
         of_operator = {0: times[0]}
         for index, routes in enumerate(self._routes):
@@ -154,7 +155,7 @@ class OperatorTree(Generic[T]):
 
     @property
     def at(self) -> OperatorId:
-        """The operator that has been called last."""
+        """Return the operator that was called last."""
         return self._ids[self._at]
 
     @property
@@ -162,8 +163,8 @@ class OperatorTree(Generic[T]):
         return dict(zip(self._ids, self._operators, strict=True))
 
     def open(self, restored: Mapping[OperatorId, Restored]) -> None:
-        """Open every operator, with its restored state where there is some. Called once, first. Raises
-        RheosError, with the operator's place."""
+        """Open every operator, with its restored state if there is any. Called once, first. Raise
+        RheosError with the operator's place."""
         for index, id in enumerate(self._ids):
             self._at = index
             try:
@@ -174,35 +175,35 @@ class OperatorTree(Generic[T]):
     # --- rows -------------------------------------------------------------------------------------
 
     def batch(self, port: int, batch: Batch) -> Work[T]:
-        """Rows for an input of the first operator."""
+        """Process rows for an input of the first operator."""
         return self._push(0, port, batch)
 
     @property
     def works_ahead(self) -> bool:
-        """Whether the rows of the head go through `begin` and `finish`, not `batch`: it is
-        asynchronous, and the host may not wait."""
+        """Return whether the head's rows go through `begin` and `finish` instead of `batch`: the head
+        is asynchronous, and the host may not wait."""
         return self._wait_for is None and isinstance(self._operators[0], AsyncOperator)
 
     def begin(self, port: int, batch: Batch) -> Begun:
-        """The head begins to work on rows for one of its inputs, ahead of their turn."""
+        """Start the head's work on rows for one of its inputs, before their turn."""
         head = self._operators[0]
         assert isinstance(head, AsyncOperator)
         self._at = 0
         return head.begin(port, batch)
 
     def is_ready(self, begun: Begun) -> bool:
-        """Whether `finish` may be called."""
+        """Return whether `finish` may be called."""
         self._at = 0
         return begun.ready()
 
     def finish(self, begun: Begun, batch: Batch) -> Work[T]:
-        """Return the work on rows whose calls have completed: it is their turn."""
+        """Return the work on rows whose calls have completed, when it is their turn."""
         self._at = 0
         self._records_in[0] += batch.num_rows
         return self._emit(0, begun.finish(batch))
 
     def poll(self, max_rows: int) -> list[Out] | Pending | EndOfInput:
-        """Ask the source for rows; what it gives goes to `polled`."""
+        """Poll the source. The host passes the result to `polled`."""
         assert self.source is not None
         self._at = 0
         return self.source.poll(max_rows)
@@ -212,7 +213,7 @@ class OperatorTree(Generic[T]):
         return self._emit(0, outs)
 
     def in_flight(self, rows: InFlight) -> Work[T]:
-        """Rows that were on their way to one of the operators when a checkpoint was taken."""
+        """Process rows that were in flight to one of the operators when a checkpoint was taken."""
         index = self._ids.index(rows.operator)
         operator = self._operators[index]
         for batch in rows.batches:
@@ -251,21 +252,21 @@ class OperatorTree(Generic[T]):
     # --- time and the end -------------------------------------------------------------------------
 
     def watermark(self, timestamp_ms: int) -> Work[T]:
-        """The watermark rises for all operators, the head first."""
+        """Advance the watermark of all operators, the head first."""
         for index in range(len(self._operators)):
             yield from self._rise(index, timestamp_ms)
 
     def watermark_of(self, operators: Iterable[int], timestamp_ms: int) -> Work[T]:
-        """The watermark rises for some of them."""
+        """Advance the watermark of some operators."""
         for index in operators:
             yield from self._rise(index, timestamp_ms)
 
     def watermark_of_head(self, timestamp_ms: int) -> Work[T]:
-        """The watermark rises for the head alone: its keys have ended, and others follow."""
+        """Advance the watermark of the head alone: its keys have ended, and others follow."""
         return self._rise(0, timestamp_ms)
 
     def watermark_behind_head(self, timestamp_ms: int) -> Work[T]:
-        """The watermark rises for all but the head, which has met the end of its keys."""
+        """Advance the watermark of all operators except the head, whose keys have ended."""
         for index in range(1, len(self._operators)):
             yield from self._rise(index, timestamp_ms)
 
@@ -274,7 +275,7 @@ class OperatorTree(Generic[T]):
         return self._emit(index, self._operators[index].on_watermark(timestamp_ms))
 
     def next_keys(self) -> None:
-        """All keys of the head so far have ended: it forgets them."""
+        """Let the head forget its keys, all of which have ended."""
         self._at = 0
         self._operators[0].next_keys()
 
@@ -284,22 +285,23 @@ class OperatorTree(Generic[T]):
             yield from self._emit(index, self._operators[index].on_processing_time(now_ms))
 
     def next_timer_ms(self) -> int | None:
-        """Return when the next timer of processing time is due."""
+        """Return when the next processing-time timer is due."""
         if not self._timed:
             return None
         times = (self._operators[index].next_processing_time_ms() for index in self._timed)
         return min((time for time in times if time is not None), default=None)
 
     def end(self) -> Work[T]:
-        """No row will come any more."""
+        """End the input: no row will arrive any more."""
         for index, operator in enumerate(self._operators):
             self._at = index
             yield from self._emit(index, operator.on_end())
 
-    # --- what is asked of all ---------------------------------------------------------------------
+    # --- all operators ----------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> Shares:
-        """The synchronous part of a checkpoint; with what a savepoint holds, where it is one."""
+        """Take the snapshots, the synchronous part of a checkpoint; for a savepoint, also the whole
+        state."""
         shares = Shares([], [])
         for index, operator in enumerate(self._operators):
             self._at = index
@@ -310,7 +312,8 @@ class OperatorTree(Generic[T]):
         return shares
 
     def committables(self, checkpoint: CheckpointId) -> Iterator[tuple[OperatorId, bytes]]:
-        """Return only what the operators with a second phase have staged, of their snapshots."""
+        """Return only what the operators with a second phase have staged, without the rest of their
+        snapshots."""
         for index, operator in enumerate(self._operators):
             if isinstance(operator, CommittingOperator):
                 self._at = index
@@ -318,7 +321,7 @@ class OperatorTree(Generic[T]):
                     yield self._ids[index], committable
 
     def counted(self) -> Iterator[OperatorCounts]:
-        """By operator, the head first."""
+        """Yield the counts by operator, the head first."""
         for index, operator in enumerate(self._operators):
             yield OperatorCounts(
                 self._ids[index],
@@ -349,7 +352,7 @@ class OperatorTree(Generic[T]):
         return shown
 
     def show(self, name: str, value: Callable[[], float]) -> None:
-        """A gauge of the head's, of the host's making."""
+        """Add a gauge of the head, whose value the host provides."""
         self._operators[0].ctx.gauges[name] = value
 
     def count(self, name: str, value: int) -> None:
@@ -357,15 +360,16 @@ class OperatorTree(Generic[T]):
         self._operators[0].ctx.counters[name] = value
 
     def located(self, error: Exception) -> RheosError:
-        """The error, with the place of the operator that was called last. What no operator expects is a
-        defect of Rheos or of a connector: operators say so themselves where the user's code raised."""
+        """Return the error with the place of the operator that was called last. An unexpected exception
+        is a defect of Rheos or of a connector, because operators convert the exceptions of users' code.
+        """
         at = self.chain.operators[self._at]
         known = error if isinstance(error, RheosError) else unexpected(error)
         return known.located(site=at.site, operator=at.name)
 
     def close_functions(self) -> None:
-        """Close the functions after the input has ended and everything is emitted. Raises the
-        RheosError of a function that fails, with the operator's place. Gauges keep their last value."""
+        """Close the functions after the input has ended and everything is emitted. Raise the RheosError
+        of a function that fails, with the operator's place. Gauges keep their last value."""
         try:
             shown = self.gauges()
             for index, operator in enumerate(self._operators):
@@ -377,14 +381,14 @@ class OperatorTree(Generic[T]):
             raise self.located(error) from error
 
     def close(self) -> None:
-        """Close every operator, whatever the others do."""
+        """Close every operator, even if others fail."""
         close_each(operator.close for operator in self._operators)
 
 
 def _awaited(
     operator: AsyncOperator, port: int, batch: Batch, wait_for: Callable[[Begun], None]
 ) -> Iterator[Out]:
-    """Return what an asynchronous operator makes of a batch, after its calls have completed."""
+    """Return the output of an asynchronous operator for a batch, after its calls have completed."""
     begun = operator.begin(port, batch)
     wait_for(begun)
     return begun.finish(batch)

@@ -1,4 +1,4 @@
-"""Merging the watermarks of several channels into one: their minimum, without the idle ones. Pure."""
+"""Merges the watermarks of several channels into their minimum, ignoring idle channels. Pure."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class _Lane:
 
 
 class WatermarkMerger:
-    """The watermark of an input with `lanes` channels. Those in `untimed` have no event time: they say
-    nothing of it, and count as ended from the start.
+    """The watermark of an input with `lanes` channels. Channels in `untimed` have no event time, and
+    count as ended from the start.
 
-    `watermark_ms` never regresses, also when an idle lane comes back with an older watermark. When
-    all lanes have ended it is MAX_TIMESTAMP_MS. `idle` holds while every lane that has not ended is
-    idle (and there is one). A lane has ended once its watermark is MAX_TIMESTAMP_MS, which comes before
-    its end: else event time would end where one lane does, and the others are idle.
+    `watermark_ms` never decreases, even if an idle lane becomes active with an older watermark. When
+    all lanes have ended, it is MAX_TIMESTAMP_MS. `idle` is true while all lanes that have not ended are
+    idle, and there is at least one. A lane has ended once its watermark is MAX_TIMESTAMP_MS, which
+    arrives before its End. Otherwise event time would end if one lane ends while the others are idle.
     """
 
     def __init__(self, lanes: int, untimed: Collection[int] = ()) -> None:
@@ -40,7 +40,8 @@ class WatermarkMerger:
         self.idle = False
 
     def advance(self, lane: int, watermark_ms: int) -> bool:
-        """A watermark came on the lane; whether the merged one rose. An advance makes it active."""
+        """Record a lane's watermark, which makes the lane active. Return whether the merged watermark
+        rose."""
         state = self._lanes[lane]
         if watermark_ms > state.watermark_ms:
             state.watermark_ms = watermark_ms
@@ -61,7 +62,8 @@ class WatermarkMerger:
         return min(counting, default=MAX_TIMESTAMP_MS)
 
     def set_activity(self, lane: int, activity: Activity) -> bool:
-        """The lane fell idle, came back or ended; whether the merged watermark rose."""
+        """Record that the lane became idle or active, or ended. Return whether the merged watermark
+        rose."""
         if lane in self._untimed:
             return False
         self._lanes[lane].activity = activity

@@ -27,7 +27,7 @@ from rheos.core.task.source_chain import SourceChain
 from rheos.core.task.tree import OperatorTree
 
 MakeTree: TypeAlias = Callable[[Chain, Outputs], OperatorTree[None]]
-"""Makes the operators of a chain, not open yet, whose rows leave by the outputs."""
+"""Function that creates the operators of a chain, not open yet, with the outputs for their rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,8 +46,8 @@ class Wiring:
     _rooms: dict[ChainId, LoopRoom] = field(default_factory=dict, init=False)
 
     def chains(self) -> list[ChainRunner]:
-        """Return the subtask of every chain, in the order of the plan. Raises the RheosError of an
-        operator that cannot be made."""
+        """Return the subtask of every chain, in the order of the plan. Raise the RheosError of an
+        operator that cannot be created."""
         edges = {edge.id: edge for edge in self.plan.edges}
         return [self._chain(chain, edges) for chain in self.plan.chains]
 
@@ -114,8 +114,8 @@ def _untimed(head: PlannedOperator) -> list[int]:
 
 
 def open_chain(chain: ChainRunner, restored: Mapping[OperatorId, Restored]) -> None:
-    """Open the operators of the chain with their restored state, without the rows in flight. Raises
-    the RheosError of one that fails."""
+    """Open the operators of the chain with their restored state, without the rows in flight. Raise the
+    RheosError of an operator that fails."""
     ids = [planned.id for planned in chain.chain.operators]
     chain.open({id: without_in_flight(restored[id]) for id in ids if id in restored})
 
@@ -123,8 +123,8 @@ def open_chain(chain: ChainRunner, restored: Mapping[OperatorId, Restored]) -> N
 def restore_in_flight(
     chain: ChainRunner, restored: Mapping[OperatorId, Restored], batch_rows: int
 ) -> None:
-    """Give the open chain the rows that were in flight to its operators."""
-    # Rows that had come further go first, also if a changed program has joined two chains.
+    """Pass the rows that were in flight to the operators of an open chain."""
+    # Rows that were further downstream go first, even if a changed program has merged two chains.
     for planned in reversed(chain.chain.operators):
         for prefix in (IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT):
             chain.restore(_in_flight(planned, restored.get(planned.id, {}), prefix, batch_rows))

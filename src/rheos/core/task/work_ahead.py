@@ -1,9 +1,9 @@
-"""Work on batches that wait at the input of a chain, before it is their turn.
+"""Processes batches that wait at the input of a chain, before their turn.
 
 A batch stays in the queue of its channel until its calls have completed. So the channel waits, with
 everything after the batch; other channels continue. An unaligned barrier overtakes the batch like any
-row at an input, and an aligned barrier waits for it. The credits of the channels bound how many batches
-wait.
+row at an input, and an aligned barrier waits for it. The credits of the channels limit the number of
+waiting batches.
 """
 
 from __future__ import annotations
@@ -22,22 +22,23 @@ from rheos.core.task.tree import OperatorTree, Work
 
 
 class WorkAhead:
-    """For one chain whose head is an asynchronous operator."""
+    """The work ahead of one chain whose head is an asynchronous operator."""
 
     def __init__(
         self, tree: OperatorTree[None], gate: InputGate, may_take: Callable[[Channel], bool] | None
     ) -> None:
-        """`may_take` says of a channel with an element whether the chain may take that now."""
+        """Create the object. `may_take` returns whether the chain may now take the first element of a
+        channel."""
         self._tree = tree
         self._gate = gate
         self._may_take = may_take
         self._begun: dict[ChannelId, deque[Begun]] = {channel.id: deque() for channel in gate.channels}
-        """For the first batches in the queue of each channel."""
+        """Work in progress on the first batches in the queue of each channel."""
         self._restored: list[Begun] = []
-        """For the rows in flight that are next."""
+        """Work in progress on the next rows in flight."""
 
     def take(self) -> tuple[Channel, Element] | None:
-        """The next element of a channel, where it is not a batch that is still worked on."""
+        """Take the next element of a channel, unless it is a batch whose calls are still running."""
         for channel in self._gate.channels:
             begun = self._begun[channel.id]
             batches = [element for element in channel.queue if isinstance(element, pa.RecordBatch)]
@@ -58,8 +59,8 @@ class WorkAhead:
     def early(self) -> tuple[Channel, bool, Work[None]] | None:
         """Return the work on rows that may leave before the rows ahead of them, and whether it
         completes a batch of the channel. Called if nothing could be taken. The rest of the batch stays
-        in the queue, or joins the batch ahead of it. A batch of which no row may leave joins that one,
-        too: otherwise small batches would keep the credits from the rows after them."""
+        in the queue, or joins the batch ahead of it. A batch from which no row may leave joins that
+        one, too. Otherwise small batches would use up the credits that later rows need."""
         for channel in self._gate.channels:
             if channel.blocked or not channel.queue:
                 continue
@@ -85,7 +86,7 @@ class WorkAhead:
         return None
 
     def _join(self, queue: deque[Element], begun: deque[Begun], place: int) -> bool:
-        """Put what is left of a batch into the one ahead of it, where that may be."""
+        """Join the rest of a batch to the batch ahead of it, if possible. Return whether it was."""
         if not place:
             return False
         joined = begun[place - 1].joined(begun[place])
@@ -98,7 +99,7 @@ class WorkAhead:
 
     def restored(self, rows: InFlight) -> Work[None] | None:
         """Return the work on rows that were in flight, or None while their calls run: then the caller
-        asks again. Rows to an operator after the head need no calls."""
+        must ask again. Rows for an operator after the head need no calls."""
         if rows.operator != self._tree.chain.operators[0].id:
             return self._tree.in_flight(rows)
         if not self._restored:
@@ -113,10 +114,10 @@ class WorkAhead:
             yield from self._tree.finish(each, batch)
 
     def wake_after_us(self) -> int | None:
-        """Return after how long to ask again, unless a completion wakes the task earlier. Called if
-        nothing could be taken."""
+        """Return the time after which to ask again, unless a completion wakes the task earlier. Called
+        if nothing could be taken."""
         first = [*self._restored, *(begun[0] for begun in self._begun.values() if begun)]
-        # The gate does not ask of a channel that is held for a barrier, and its work goes on, too.
+        # The gate skips a channel that is held for a barrier, but work on its batches continues, too.
         waiting = [each for each in first if not self._tree.is_ready(each)]
         return min((us for each in waiting if (us := each.wake_after_us()) is not None), default=None)
 
