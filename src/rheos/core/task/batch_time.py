@@ -28,8 +28,8 @@ from typing import NamedTuple
 _BATCH_US = 16_000
 """Maximum time that a batch may take."""
 _PIECE_US = 500
-"""Minimum time that is worth the cost of a piece; a batch is cut into one piece for each reading
-subtask."""
+"""Minimum processing time of a piece, so that the piece is worth its fixed cost. A batch is cut into
+one piece per reading subtask."""
 _GROW_BELOW = 0.8
 """Share of the maximum time. The size is doubled only if a batch of twice the rows would take less."""
 _FIRST_ROWS = 1_024

@@ -221,8 +221,8 @@ class AheadChain(InputChain):
         self._release(channel.id)
 
     def _early(self, channel: Channel, frees: bool, work: Work) -> Work:
-        """Process rows that leave before their turn. `frees`: the rest of their batch is already
-        processed."""
+        """Process rows that leave before their turn. `frees`: nothing of their batch stays in the
+        queue, so its credit is returned."""
         yield from work
         if frees:
             self._release(channel.id)
