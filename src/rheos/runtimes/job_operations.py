@@ -392,8 +392,7 @@ class JobMethods:
 
     def rescale(self, parallelism: int) -> None:
         """Change the parallelism of the running job, which continues in the same driver from a
-        checkpoint taken for it. Return when the job runs with the new parallelism, and keep it for
-        later starts.
+        checkpoint taken for it. Return when the job runs with it. Later starts keep the parallelism.
 
         Raises:
             ConfigurationError: the job cannot run with it.

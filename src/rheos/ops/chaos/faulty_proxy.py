@@ -35,7 +35,7 @@ class LinkFault(StrEnum):
     CUT_TO_SERVER = "cut-to-server"
     """Nothing from clients arrives. Data from the server does."""
     CUT_FROM_SERVER = "cut-from-server"
-    """The server receives everything, and its answers do not arrive."""
+    """The server receives everything, but its answers do not arrive."""
     SLOW = "slow"
     """Each packet takes 200 ms, and a direction transfers at most 100 kB/s."""
     LOSSY = "lossy"
@@ -57,7 +57,7 @@ class FaultyProxy:
         self.port: int = self._listening.getsockname()[1]
         self._rng = Random(seed)
         self._changed = threading.Condition()
-        # Only accessed under the condition:
+        # Only accessed while `_changed` is held:
         self._fault: LinkFault | None = None
         self._closing = False
         self._sockets: set[socket.socket] = set()

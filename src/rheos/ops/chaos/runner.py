@@ -187,7 +187,8 @@ class _Runner:
         return job
 
     def _strike(self) -> bool:
-        """Strike, and return whether there was a victim. Leave victims alone that are already down."""
+        """Strike, and return whether there was a victim. A victim that is already down is left
+        alone."""
         victims = {fault: self._victims(fault) for fault in sorted(self._plan.faults)}
         possible = [fault for fault, found in victims.items() if found]
         if not possible:

@@ -210,14 +210,13 @@ def _stored_state(view: LogView) -> str:
 
 
 def stored_checkpoints(wanted: str, directory: str) -> list[CheckpointInfo]:
-    """Return the kept checkpoints. Raise ConfigurationError without such a job, CheckpointError."""
+    """Return the kept checkpoints of a job. Raise the same errors as `stored_job`."""
     _, _, view = stored_job(wanted, directory)
     return [checkpoint_info(kept.entry) for kept in view.completed]
 
 
 def stored_metrics(wanted: str, directory: str) -> HistoryView:
-    """Return the stored metrics of a job. Raise ConfigurationError if the directory has no such job,
-    CheckpointError if its log cannot be read."""
+    """Return the stored metrics of a job. Raise the same errors as `stored_job`."""
     store, job, _ = stored_job(wanted, directory)
     return stored_history(store, job)
 

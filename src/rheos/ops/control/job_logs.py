@@ -52,9 +52,9 @@ class LoggedLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     operator: str | None = None
     """Name of the operator whose code logged the line; None if no operator did."""
     subtask: int | None = None
-    """None for the driver."""
+    """Number of the subtask; None for the driver."""
     error: str = ""
-    """A traceback."""
+    """Traceback of an exception; empty without one."""
 
 
 _encode = msgspec.json.Encoder().encode

@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 
 class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A body that says nothing."""
+    """An empty body."""
 
 
 class ListenerAnswer(msgspec.Struct, frozen=True):

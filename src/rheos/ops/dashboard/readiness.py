@@ -26,8 +26,8 @@ def _is_well(job: ListedJob) -> bool:
 
 
 class Readiness:
-    """The readiness of all jobs. Anybody may request it without a token, so jobs are requested at most
-    once a second, by one thread."""
+    """The readiness of all jobs. Anybody may request it without a token, so it requests the status of
+    jobs at most once a second, in one thread."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

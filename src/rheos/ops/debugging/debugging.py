@@ -171,8 +171,10 @@ def debug(
         checkpoint_dir: the job's checkpoint directory, if the job does not run, or if it reports the
             directory without credentials.
 
-    Raises ConfigurationError if the job, checkpoint, operator or key does not exist, or if the input
-    cannot be read a second time; CheckpointError if the checkpoint does not fit the program.
+    Raises:
+        ConfigurationError: the job, checkpoint, operator or key does not exist, or the input cannot be
+            read a second time.
+        CheckpointError: the checkpoint does not fit the program.
     """
     found = job_program(job, checkpoint_dir, against)
     with working_as(found.started):

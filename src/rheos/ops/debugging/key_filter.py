@@ -1,5 +1,5 @@
 """Filters out the rows of other keys upstream of the operator. The filter is as close to the source as
-the program proves that the key's columns do not change.
+possible: the program shows that the key's columns do not change after it.
 
 All rows of a split decide its event time, so the filter is downstream of that.
 """

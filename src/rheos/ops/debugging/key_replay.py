@@ -61,7 +61,7 @@ class DebugStep:
 
 
 class ReplayListener:
-    """Receives each step as it happens: before and after a function is called."""
+    """A receiver of each step as it happens: before and after a function is called."""
 
     def before(self, call: WatchedCall, state: KeyState) -> None:
         """Receive a call before it happens. `state` is the key's state."""

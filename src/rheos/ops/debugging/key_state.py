@@ -152,8 +152,8 @@ class KeyStates:
         return table.filter(pa.array([_same(row, self._parts) for row in rows], pa.bool_()))
 
     def shown(self, snapshot: Snapshot, parts: Iterable[SnapshotPart]) -> KeyState:
-        """Return the key's state from FULL parts, the savepoint of the snapshot. They are only written
-        if the snapshot does not contain the changes since the previous one."""
+        """Return the key's state. `parts` are the FULL parts of the snapshot's savepoint. They are only
+        written if the snapshot lacks the changes since the previous one."""
         since = {part.state: part for part in snapshot.parts if part.mode is PartMode.DELTA}
         found: dict[str, StateRows] = {}
         for part in parts:

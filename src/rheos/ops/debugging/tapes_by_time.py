@@ -125,7 +125,7 @@ class _InTimeReader(WrappedReader):
         return given
 
     def _following(self, turn_ms: float) -> Polled:
-        """Return the answer while another split has its turn."""
+        """Return the result of a poll while another split has its turn."""
         if self._begun or turn_ms <= self._said_ms:
             return Pending(0)
         self._said_ms = int(turn_ms)

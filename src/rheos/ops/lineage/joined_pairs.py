@@ -102,7 +102,7 @@ class PairRule(RowRule):
         return self._matches(left.value(TS), right.value(TS), window_of(made))
 
     def _alike_before(self, number: int, row: TracedRow) -> int:
-        """Return the number of rows with the same values that the call has emitted before."""
+        """Return the number of rows with the same values that the row's call has emitted before it."""
         names = visible(row.batch.schema).names
         values, alike, nth = [row.value(name) for name in names], 0, row.nth
         while nth:

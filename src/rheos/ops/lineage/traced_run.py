@@ -256,7 +256,7 @@ class _Read:
         self.rejected: deque[tuple[str, RowPlaces]] = deque()
         self._reached_ms: dict[str, int] = {}
         self._at_end: dict[str, int] = {}
-        """Event time that each split has reached."""
+        """Event time that each split at its end has reached."""
         self.has_ended = False
         """Whether a split has ended since the operator was last polled."""
 

@@ -95,9 +95,11 @@ def why(
         from_start: read all input from its beginning and restore no state. Then no earlier rows are
             missing from the explanation.
 
-    Raises ConfigurationError if the job, checkpoint, sink, column or row does not exist, or if the
-    input cannot be read alongside the job; CheckpointError if the checkpoint does not fit; and the
-    program's own errors.
+    Raises:
+        ConfigurationError: the job, checkpoint, sink, column or row does not exist, or the input cannot
+            be read alongside the job.
+        CheckpointError: the checkpoint does not fit the program.
+        RheosError: an error of the program.
     """
     if from_start and from_savepoint is not None:
         raise ConfigurationError(

@@ -55,7 +55,7 @@ class NewSavepoint:
         The columns of `rows` are the state's key columns followed by `value`. A list has `position` and
         `value`, a map `map_key` and `value`, and "timers" have `timestamp_ms` and `domain`.
 
-        Raises ConfigurationError if the program has no such state, and SchemaError, with the columns,
+        Raise ConfigurationError if the program has no such state, and SchemaError, with the columns,
         if the rows do not match.
         """
         made = put(self._base, (), operator, state, rows, whole=True)
@@ -72,7 +72,7 @@ class NewSavepoint:
     def write(self, path: str) -> str:
         """Write the savepoint into an empty or new folder, and return its path.
 
-        Raises InputError if a row does not match the declared state; then the folder is left empty.
+        Raise InputError if a row does not match the declared state; then the folder is left empty.
         """
         return write_changed(self._spark, self._base, self._puts, path)
 

@@ -39,7 +39,7 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 Convert = Callable[[Any], Any]
 
 _typed_dict: Any = TypedDict
-"""TypedDict under a name with which types are made from names that only the savepoint knows."""
+"""TypedDict without its static type: only the savepoint knows the fields."""
 
 
 class ColumnForm(ABC):

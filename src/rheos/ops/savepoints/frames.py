@@ -1,4 +1,4 @@
-"""DataFrames of tasks of ours, for everything that reads or writes savepoints."""
+"""DataFrames that our own Spark tasks make or take, for reading and writing savepoints."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ def read_frame(
 
 
 def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str) -> ReadState:
-    """Return the read tasks of a state: one per file. For lists, it is one per subtask's files, as a
-    list may continue in the next file."""
+    """Return the read tasks of a state: one per file. For lists there is one per subtask, as a list may
+    continue in the subtask's next file."""
     entry = savepoint.entry
     shapes = entry.states[operator]
     handles = [

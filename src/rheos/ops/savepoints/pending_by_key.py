@@ -61,7 +61,7 @@ def kept_for_key(
     """Return the open windows and timers of one key.
 
     `key` has a string for each key column, as DataFrames show it, or is the string of the only key
-    column. None means all keys. Raises ConfigurationError if the operator has no such columns.
+    column. None means all keys. Raise ConfigurationError if the operator has no such columns.
     """
     entry = checkpoint.savepoint.entry
     shapes = entry.states.get(operator, {})

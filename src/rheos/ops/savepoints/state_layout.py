@@ -65,7 +65,7 @@ _NOT_NULL = " not null"
 
 
 def arrow_type(name: str) -> pa.DataType:
-    """Return the Arrow type with this name. Raises SchemaError if there is no such type."""
+    """Return the Arrow type with this name. Raise SchemaError if there is no such type."""
     if found := _TIMESTAMP.fullmatch(name):
         return pa.timestamp(found[1], tz=found[2])
     if found := _DECIMAL.fullmatch(name):

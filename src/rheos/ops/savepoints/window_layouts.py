@@ -77,7 +77,7 @@ def _time(ms: Any) -> pa.Array:
 
 
 class _WindowRows(_Panes):
-    """Layout of rows for a window function, or of buffered rows."""
+    """Layout of rows for a window function, or of rows that a session may still include."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         super().__init__(shape, windows)
@@ -114,7 +114,7 @@ class TotalsLayout(_Panes):
         self.schema = pa.schema([*index, *(pa.field(self.names[n], kind) for n, kind in made.items())])
 
     def exact_of(self, name: str) -> str | None:
-        """Return the column whose exact sum's count this one is; None for other columns."""
+        """Return the column whose exact sum this column counts; None for other columns."""
         return next((c for c in self.exact if self.names[f"exactly {c}"] == name), None)
 
     def rows(self, table: pa.Table) -> pa.Table:

@@ -1,5 +1,6 @@
-"""Keeps a server that must not outlive its starter: `python keeper.py LOG FOLDER SIGNAL USER
-COMMAND...`.
+"""Keeps a server that must not outlive its starter.
+
+    python keeper.py LOG FOLDER SIGNAL USER COMMAND...
 
 It runs the command, as USER if one is named, and appends its output to LOG. It reads its own standard
 input, a pipe whose other end the starter holds:

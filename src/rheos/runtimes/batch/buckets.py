@@ -42,9 +42,10 @@ _LEAVING_BYTES = 4 * MIB
 
 
 def bucket_bits(partitions: int, columns: int) -> int:
-    """Return the number of buckets into which hashes are divided, as a power of two. It is 16 per
-    partition, so that partitions are about equal, within 512 and 8,192. With many columns it is lower:
-    a task then gathers fewer rows, and each bucket should contain some of them."""
+    """Return the number of bits of a bucket's number: hashes are divided into 2 to this power of
+    buckets. There are 16 per partition, so that partitions are about equal, but 512 to 8,192. With many
+    columns there are fewer: a task then gathers fewer rows, and each bucket should contain some of
+    them."""
     most = min(max((_GATHERED_VALUES // max(columns, 1)).bit_length() - 1, 9), 13)
     return min(max((16 * partitions - 1).bit_length(), 9), most)
 

@@ -239,8 +239,8 @@ class Translation:
         return shared
 
     def _is_dealt(self, edge: int) -> bool:
-        """Return whether the program distributes the edge's rows. A part of a plan has only some
-        edges."""
+        """Return whether the program distributes the edge's rows. A part of a plan may lack the
+        edge."""
         return any(e.id == edge and e.exchange is Exchange.CUSTOM for e in self.plan.edges)
 
     def _exits(self, chain: Chain) -> list[Edge]:

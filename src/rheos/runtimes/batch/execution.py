@@ -1,4 +1,4 @@
-"""The execution of a plan by Spark. A DataFrame with several readers is computed before they are."""
+"""The execution of a plan by Spark. A DataFrame with several readers is computed before its readers."""
 
 from __future__ import annotations
 

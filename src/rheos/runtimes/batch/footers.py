@@ -228,7 +228,7 @@ def _widens(kind: pa.DataType, declared: pa.DataType) -> bool:
             return bool(kind.bit_width <= declared.bit_width)
         return signed[1] and bool(kind.bit_width < declared.bit_width)
     if pa.types.is_timestamp(kind) and pa.types.is_timestamp(declared):
-        # From ms to us the range matters, which `_check_ms` checks.
+        # A cast from ms to us may exceed the range: `_check_ms` checks that.
         return bool(declared.unit == "us" or declared.unit == kind.unit == "ms")
     if pa.types.is_float32(kind):
         return declared in (pa.float32(), pa.float64())

@@ -1,4 +1,4 @@
-"""Constants of a filter as Spark's literals, if both certainly mean the same value."""
+"""Constants of a filter as Spark's literals, if Polars and Spark certainly agree on their meaning."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 Collected rows leave their chain in pieces, by a port of their own. The chain's output is cached. The
 driver first reads its notes, which contain the number of collected rows and their size. Only if they
-fit does it request the pieces, and checks them against the notes.
+fit, it requests the pieces, and checks them against the notes.
 
     chain ─ notes, collected rows ─ kept ─┬─ notes: pieces, rows, bytes
                                           └─ the pieces

@@ -82,7 +82,7 @@ class Task:
 
     job: JobId
     first_attempt: int
-    """Added to Spark's number of the task attempt, so that the sum was never used before."""
+    """Number added to Spark's number of the task attempt, so that the sum is unique."""
     parallelism: int
     max_parallelism: int
     batch_rows: int

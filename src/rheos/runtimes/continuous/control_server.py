@@ -64,12 +64,12 @@ FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
 
 
 class ControlServer:
-    """The driver's end of the control channel. A separate thread listens, admits workers and keeps
-    leases, which so survive while the master writes to a slow store.
+    """The driver's end of the control channel. A separate thread listens, admits workers and keeps the
+    leases, even while the master writes to a slow store.
 
     Only the master's thread may call methods that are not "for any thread". `where` is as in
-    `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll` raises the thread's
-    error.
+    `rheos.runtimes.host.sockets.listen`, `timeout_ms` the heartbeat timeout. `poll` raises errors of
+    the thread.
     """
 
     def __init__(

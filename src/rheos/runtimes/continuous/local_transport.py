@@ -38,11 +38,11 @@ _IN_MEMORY_FROM_BYTES = 1 << 18
 """Size from which a payload is sent as a file in memory. Measured: up to the size of the socket's
 buffer, a copy through the socket takes half the time of such a file; beyond it, twice the time."""
 _MAX_DESCRIPTORS = 256
-"""Maximum number of descriptors in flight to one subtask, because a process may open only few files."""
+"""Maximum number of descriptors in flight to one subtask: a process may open only a few files."""
 _STRANGERS_AT_ONCE = 128
 """Maximum number of unauthenticated connections. A new one replaces the oldest."""
 _MAX_SELECTED = 1024
-"""Number from which `select` accepts no descriptor."""
+"""Lowest descriptor number that `select` does not accept."""
 
 _ANCILLARY_BYTES = socket.CMSG_SPACE(array("i").itemsize)
 _CREDENTIALS = struct.Struct("3i")
@@ -458,8 +458,8 @@ def _listening(path: str, backlog: int) -> socket.socket:
 
 
 def _is_of_this_user(made: socket.socket) -> bool:
-    """Return whether the peer runs as this user, if the system can tell. The folder excludes others,
-    too."""
+    """Return whether the peer runs as this user, or the system cannot tell. The folder excludes
+    others."""
     if not hasattr(socket, "SO_PEERCRED"):
         return True
     credentials = made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)

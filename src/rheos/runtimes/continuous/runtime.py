@@ -80,7 +80,7 @@ class ContinuousRuntime:
             config = replace(config, from_savepoint=absolute(config.from_savepoint).rstrip("/"))
         if config.until_now:
             plan = as_of_now(plan)
-        # Staged sources are resolved when they are staged.
+        # Staged sources list their splits after they are staged.
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # A job without earlier state: check before Spark starts.

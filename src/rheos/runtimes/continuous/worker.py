@@ -138,7 +138,7 @@ def _transport(
 
 def io_threads(plan: PhysicalPlan) -> int:
     """Return the number of I/O threads of a slot. Each asynchronous operator and each sink adds one,
-    which it may block for long: a sink without its target delays no snapshots or other sinks."""
+    which it may block for long. So a sink whose target is down delays no snapshots or other sinks."""
     return _IO_THREADS + sum(
         planned.is_asynchronous or isinstance(planned.spec, SinkSpec) for planned in plan.operators()
     )

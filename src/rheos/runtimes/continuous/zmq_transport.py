@@ -25,7 +25,7 @@ from rheos.runtimes.continuous.security import Security
 from rheos.runtimes.host.sockets import listen
 
 _MAX_SELECTED = 1024
-"""Number from which `select` accepts no descriptor."""
+"""Lowest descriptor number that `select` does not accept."""
 _MAX_CREDIT_BYTES = 4096
 """Maximum size of a frame on a DEALER. A credit is smaller, but not every frame of a handshake."""
 

@@ -104,7 +104,7 @@ class _Seen:
 
 
 class ScalingController:
-    """Decides the parallelism of one driver's job. Times are monotonic, in ms."""
+    """The controller of one driver's parallelism. Times are monotonic, in ms."""
 
     def __init__(self, bounds: ScalingBounds) -> None:
         self.bounds = bounds

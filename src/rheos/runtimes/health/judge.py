@@ -65,7 +65,7 @@ class Alerting:
 
 
 CONTINUES_US = 10_000_000
-"""Time after which a finding that was gone must last for its `shown_after_ms` again."""
+"""Longest gap in a finding. After a longer one it must last for its `shown_after_ms` again."""
 REMEMBERED_US = 60_000_000
 """Time for which the start of a finding that is gone is remembered."""
 MOST_FINDINGS = 20
@@ -80,7 +80,7 @@ class HeldSince:
     seen_us: int
     """Time when it was last found."""
     first_us: int
-    """Time since when it was found without a gap; `since_us` may be earlier."""
+    """Time since which it has been found without a gap; `since_us` may be earlier."""
 
 
 @dataclass(frozen=True)

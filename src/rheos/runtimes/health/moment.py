@@ -129,7 +129,7 @@ class Detected:
     subtask: int | None = None
     server: str | None = None
     about: str = ""
-    """Distinguishes findings of one kind with equal operator, subtask and server, such as splits."""
+    """Distinction of findings with equal kind, operator, subtask and server, such as a split."""
 
     def identity(self, kind: FindingKind) -> tuple[object, ...]:
         """Return the identity by which the finding is recognised at later moments."""
@@ -173,7 +173,7 @@ class SplitStanding:
     split: str
     subtask: int
     watermark_ms: int | None
-    """None before the split's first row, and while it is idle."""
+    """Watermark in ms; None before the split's first row, and while it is idle."""
     stands_ms: int
     """Time for which its event time has not advanced."""
     idle: bool

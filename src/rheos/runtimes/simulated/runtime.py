@@ -35,7 +35,7 @@ class SimulatedRuntime:
         config: JobConfig,
         listener: Callable[[JobStatus], None] | None = None,
     ) -> SimulatedJob:
-        # Without faults, a job that does not end has a source that never ends.
+        # Without faults, only an endless source keeps a job running, so turns are not limited.
         turns = MAX_TURNS if self._faults is not None else None
         world = World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
         # A user who requests faults expects restarts.

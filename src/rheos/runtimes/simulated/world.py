@@ -67,7 +67,7 @@ class TakenSavepoint:
 
 
 class World:
-    """Runs one plan to its end.
+    """A simulated run of one plan to its end.
 
     Its drivers use `parallelisms` in turn, by default the plan's own. `files` are in the store from the
     start. A drain ends the input after `until_ms` of virtual time, or as soon as `until_read` returns

@@ -1,4 +1,5 @@
-"""An archive of a JVM's classes, with which Spark and servers for development start twice as fast.
+"""An archive of a JVM's classes, with which Spark and servers for development start almost twice as
+fast.
 
 A JVM reads and verifies some ten thousand classes of Spark before the first row. At exit it can store
 the result (class data sharing, `-XX:ArchiveClassesAtExit`), and map it at the next start

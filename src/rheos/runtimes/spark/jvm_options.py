@@ -91,7 +91,7 @@ def _quiet_log() -> list[str]:
 
 
 def require_java() -> str:
-    """Return Java's description of its version. Raises ConfigurationError if Java is missing."""
+    """Return Java's description of its version. Raise ConfigurationError if Java is missing."""
     return find_java("Spark")[1]
 
 

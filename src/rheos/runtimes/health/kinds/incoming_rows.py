@@ -75,7 +75,7 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
     splits: dict[str, list[SplitStanding]] = {}
     chains = {operator.id: chain.id for chain, operator in seen.operators()}
     for source, split in open_splits(seen.metrics.operators, seen.of):
-        # A split that is held up by backpressure does not advance for that reason alone.
+        # Backpressure alone explains why such a split does not advance.
         held = seen.shares(f.BLOCKED, chains.get(source, "")).get(split.subtask, 0.0)
         if not split.idle and held < HELD_UP:
             splits.setdefault(source, []).append(split)
