@@ -83,8 +83,6 @@ class Runtime(Protocol):
     def submit(
         self, plan: PhysicalPlan, config: JobConfig, listener: Callable[[JobStatus], None] | None = None
     ) -> JobHandle:
-        """Start the plan. Raise ConfigurationError if the environment does not allow it.
-
-        `listener` is called about once a second from a thread of the runtime.
-        """
+        """Start the plan. Raise ConfigurationError if the environment does not allow it. `listener` is
+        called about once a second from a thread of the runtime."""
         ...

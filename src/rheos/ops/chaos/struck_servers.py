@@ -105,10 +105,8 @@ def redirected(
     links: Sequence[Link], arguments: Sequence[str], environment: Mapping[str, str]
 ) -> tuple[list[str], dict[str, str]]:
     """Return the arguments and the changed environment variables, with the address of each link's proxy
-    in place of the server's.
-
-    Raise ConfigurationError if neither has the address: the job would bypass the proxy.
-    """
+    in place of the server's. Raise ConfigurationError if neither has the address: the job would bypass
+    the proxy."""
     changed = dict(environment)
     given = list(arguments)
     for link in links:

@@ -41,11 +41,8 @@ _DRIVERS = {
 
 
 class HeldNote:
-    """One driver's hold on one job, in the job's store.
-
-    It never raises an OSError of the store: the job's own work reports it better, and does not depend
-    on the note.
-    """
+    """One driver's hold on one job, in the job's store. It never raises an OSError of the store: the
+    job's own work reports it better, and does not depend on the note."""
 
     def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
         self._store = store
@@ -72,10 +69,8 @@ class HeldNote:
         looks: Callable[[DriverNote], Driver] | None = None,
     ) -> None:
         """Take the job, at once if no driver has it. If that is only clear after watching the note for
-        a few seconds, call `watching` with the previous driver.
-
-        Raise ConfigurationError if another driver runs the job. Its message shows `directory`.
-        """
+        a few seconds, call `watching` with the previous driver. Raise ConfigurationError if another
+        driver runs the job. Its message shows `directory`."""
         look = driver_of if looks is None else looks
         first: DriverNote | None = None
         began_ms = 0

@@ -190,11 +190,8 @@ class Registry:
 
     def records(self) -> list[JobRecord]:
         """Return the records of running jobs, and of jobs on other hosts whose state is unknown; oldest
-        first.
-
-        Records of drivers that have died are removed: their jobs have ended. Unreadable files are
-        skipped: they may be of another version.
-        """
+        first. Records of drivers that have died are removed: their jobs have ended. Unreadable files
+        are skipped: they may be of another version."""
         found = []
         try:
             paths = sorted(self._folder.glob(f"*{_SUFFIX}"))

@@ -75,9 +75,7 @@ def body_of(operation: type[JobOperation[Any]]) -> type[msgspec.Struct]:
 
 def meanings(body: type[msgspec.Struct]) -> dict[str, Meaning]:
     """Return the meaning of each field of a body that holds strings, by the field's name in Python.
-
-    Raise TypeError if a field holds strings and does not declare their meaning.
-    """
+    Raise TypeError if a field holds strings and does not declare their meaning."""
     found = {}
     described = msgspec.inspect.type_info(body)
     assert isinstance(described, msgspec.inspect.StructType)

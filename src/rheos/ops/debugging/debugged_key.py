@@ -38,10 +38,7 @@ class KeyOfOperator:
 def chosen(plan: PhysicalPlan, operator: str | None, key: Mapping[str, Any] | Any) -> KeyOfOperator:
     """Return the operator with that id, or the only one with that name. None: the only operator whose
     key columns fit `key`. A key of several columns is a mapping. Strings are parsed as the columns'
-    types.
-
-    Raise ConfigurationError if no operator fits, or several do.
-    """
+    types. Raise ConfigurationError if no operator fits, or several do."""
     keyed = [planned for planned in plan.operators() if _is_keyed(planned)]
     if operator is not None:
         return KeyOfOperator(planned := _named(plan, operator), _key(planned, key))

@@ -27,11 +27,9 @@ _BATCH_ROWS = 1024
 
 
 class Replica:
-    """The operator as in a subtask that owns only the key's group. The creator must close it.
-
-    The constructor raises CheckpointError if the checkpoint does not fit the program, and errors of the
-    function's `open`.
-    """
+    """The operator as in a subtask that owns only the key's group. The creator must close it. The
+    constructor raises CheckpointError if the checkpoint does not fit the program, and errors of the
+    function's `open`."""
 
     def __init__(self, keyed: KeyOfOperator, plan: PhysicalPlan, checkpoint: CopiedCheckpoint) -> None:
         entry = checkpoint.savepoint.entry

@@ -64,10 +64,8 @@ def run_side(
     tapes: Mapping[OperatorId, Tape],
     upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> dict[OperatorId, SinkOutput]:
-    """Return the outputs, by sink. `tapes` has one for each source of the plan.
-
-    Raise CheckpointError if the checkpoint does not fit the program, and the program's own errors.
-    """
+    """Return the outputs, by sink. `tapes` has one for each source of the plan. Raise CheckpointError
+    if the checkpoint does not fit the program, and the program's own errors."""
     result = world_of(_taped(plan, tapes), checkpoint, upgrade).run()
     return {
         sink.id: SinkOutput(sink.name, _key_of_sink(plan, chain, rows.column_names), rows)

@@ -26,10 +26,8 @@ _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 class CheckpointInput:
     """The tapes of the running program's sources, in `tapes`, and of another program's sources if they
-    differ. Their temporary folder is removed together with this object.
-
-    The constructor raises ConfigurationError if it cannot read the input, and the sources' errors.
-    """
+    differ. Their temporary folder is removed together with this object. The constructor raises
+    ConfigurationError if it cannot read the input, and the sources' errors."""
 
     def __init__(
         self, checkpoint: CopiedCheckpoint | None, plan: PhysicalPlan, length_ms: int | None
@@ -95,11 +93,9 @@ def state_of(
 
 
 def _is_same(one: Source, other: Source) -> bool:
-    """Return whether two programs appear to read the same source.
-
-    Two program files create distinct classes and functions even from the same text, so this compares
-    their descriptions. A function that is described only by its address counts as different.
-    """
+    """Return whether two programs appear to read the same source. Two program files create distinct
+    classes and functions even from the same text, so this compares their descriptions. A function that
+    is described only by its address counts as different."""
     alike = (one.positions(), one.describe()) == (other.positions(), other.describe())
     if (
         not alike

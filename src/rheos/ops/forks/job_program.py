@@ -47,10 +47,8 @@ def job_program(
     job: str, checkpoint_dir: str | None, against: str | os.PathLike[str] | None
 ) -> JobProgram:
     """Return the program of a running job on this machine, by its id or name, or of a job in
-    `checkpoint_dir`. `against` is the file of its program, if the job does not report it.
-
-    Raise ConfigurationError if the job does not exist, or if its program is unknown.
-    """
+    `checkpoint_dir`. `against` is the file of its program, if the job does not report it. Raise
+    ConfigurationError if the job does not exist, or if its program is unknown."""
     started: StartedProgram | None = None
     store: Store | None
     if checkpoint_dir is None:

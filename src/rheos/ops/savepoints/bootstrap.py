@@ -28,11 +28,8 @@ class PlannedProgram(Protocol):
 
 class NewSavepoint:
     """Initial state for a program. Each `with_state` returns a new object; `write` writes the
-    savepoint.
-
-    Sources start at their beginnings, and all other state is empty. Value, list and map state, reduced
-    records and timers can be set.
-    """
+    savepoint. Sources start at their beginnings, and all other state is empty. Value, list and map
+    state, reduced records and timers can be set."""
 
     def __init__(self, spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> None:
         plan = program if isinstance(program, PhysicalPlan) else program.plan()
@@ -70,10 +67,8 @@ class NewSavepoint:
 
     @located_at_call
     def write(self, path: str) -> str:
-        """Write the savepoint into an empty or new folder, and return its path.
-
-        Raise InputError if a row does not match the declared state; then the folder is left empty.
-        """
+        """Write the savepoint into an empty or new folder, and return its path. Raise InputError if a
+        row does not match the declared state; then the folder is left empty."""
         return write_changed(self._spark, self._base, self._puts, path)
 
 

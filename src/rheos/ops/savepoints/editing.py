@@ -22,10 +22,8 @@ from rheos.ops.savepoints.writing import write_changed
 
 @dataclass(frozen=True)
 class SavepointEdit:
-    """Changes to a savepoint. Each method returns a new edit, and nothing runs before `write`.
-
-    Changes apply in the order of the calls.
-    """
+    """Changes to a savepoint. Each method returns a new edit, and nothing runs before `write`. Changes
+    apply in the order of the calls."""
 
     _spark: SparkSession
     _base: Base
@@ -37,10 +35,7 @@ class SavepointEdit:
     @located_at_call
     def replace(self, operator: str, state: str, rows: DataFrame) -> SavepointEdit:
         """Replace the whole state with the rows. Their columns are those of `sp.state(operator,
-        state)`, in any order.
-
-        Raise SchemaError, with the columns, if they do not match.
-        """
+        state)`, in any order. Raise SchemaError, with the columns, if they do not match."""
         return self._with(put(self._base, self._changes, operator, state, rows, whole=True))
 
     @located_at_call

@@ -77,11 +77,8 @@ class OperatorListLayout(StateLayout):
 
 def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = False) -> StateLayout:
     """Return the layout of a state. `shapes` are those of all states of its operator. `trusted` is
-    whether pickled rows may run code when they are read.
-
-    Raise SchemaError if a column has a type that DataFrames lack, or if the state's contents are
-    unknown.
-    """
+    whether pickled rows may run code when they are read. Raise SchemaError if a column has a type that
+    DataFrames lack, or if the state's contents are unknown."""
     shape = shapes[state]
     if shape.kind is StateKind.BROADCAST and shape.holds == Holds.MAP:
         return BroadcastLayout(state, shape, trusted)

@@ -58,11 +58,9 @@ class PendingForKey:
 def kept_for_key(
     checkpoint: CopiedCheckpoint, operator: OperatorId, key: Mapping[str, str] | str | None
 ) -> PendingForKey:
-    """Return the open windows and timers of one key.
-
-    `key` has a string for each key column, as DataFrames show it, or is the string of the only key
-    column. None means all keys. Raise ConfigurationError if the operator has no such columns.
-    """
+    """Return the open windows and timers of one key. `key` has a string for each key column, as
+    DataFrames show it, or is the string of the only key column. None means all keys. Raise
+    ConfigurationError if the operator has no such columns."""
     entry = checkpoint.savepoint.entry
     shapes = entry.states.get(operator, {})
     keyed = {

@@ -46,10 +46,8 @@ class SavepointFrames:
     @located_at_call
     def state(self, operator: str, state: str) -> DataFrame:
         """Return the rows of one state. `operator` is its uid, or its name if only one operator has it.
-
         Raise ConfigurationError if there is no such state, and SchemaError if it has columns of a type
-        that Spark lacks.
-        """
+        that Spark lacks."""
         id = self._catalogue.operator(operator)
         shape = self._catalogue.shape(id, state)
         rows = self._rows(id, state)

@@ -62,10 +62,8 @@ def listed(name: str) -> Sequence[Jar]:
 
 
 def installed(name: str) -> Path:
-    """Return the folder with the jars of a list, and download them first if they are missing.
-
-    Raise ConfigurationError if a jar cannot be downloaded or does not match the list.
-    """
+    """Return the folder with the jars of a list, and download them first if they are missing. Raise
+    ConfigurationError if a jar cannot be downloaded or does not match the list."""
     jars = listed(name)
     folder = default_folder() / f"{name}-{hashlib.sha256(_file(name).read_bytes()).hexdigest()[:16]}"
     if not folder.is_dir():

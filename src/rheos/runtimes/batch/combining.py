@@ -115,10 +115,8 @@ def _cut(table: pa.Table, max_parallelism: int) -> Iterator[tuple[int, pa.Record
 
 
 class CombinedState(Mapping[str, Iterable[pa.Table]]):
-    """The combined state from which a window operator is opened, sorted by the number of the state.
-
-    The operator must read the states in the order of its `states()`.
-    """
+    """The combined state from which a window operator is opened, sorted by the number of the state. The
+    operator must read the states in the order of its `states()`."""
 
     def __init__(self, windows: WindowOperator, inbox: Iterable[pa.RecordBatch]) -> None:
         self._numbers = {name: number for number, name in enumerate(windows.states())}

@@ -59,10 +59,8 @@ def driver_host(context: SparkContext) -> str:
 
 def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> None:
     """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and `beside` more
-    for the Spark jobs that publish the job's output.
-
-    On a cluster, wait for a bounded time until the executors have registered.
-    """
+    for the Spark jobs that publish the job's output. On a cluster, wait for a bounded time until the
+    executors have registered."""
     conf = context.getConf()
     if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
         raise ConfigurationError(

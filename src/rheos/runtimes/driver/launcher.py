@@ -19,10 +19,8 @@ LauncherEvent: TypeAlias = ToMaster | AttemptRunning | AttemptLost | AttemptEnde
 
 class Launcher(Protocol):
     """An executor of the subtasks of one attempt at a time, and of its messages. For the master only.
-
     Every launched attempt ends with exactly one AttemptEnded: after a stop, a failure, or the end of
-    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs.
-    """
+    all its subtasks. It is the attempt's last event, and follows when nothing of the attempt runs."""
 
     def free_slots(self) -> int:
         """Return the number of subtasks that can start now, without waiting."""

@@ -100,10 +100,8 @@ class SystemClock:
 
 class ThreadedIo:
     """An IoExecutor on `threads` threads. One of them calls `wake` after each completion. Others that
-    deliver something to the mailbox call it, too.
-
-    Its users bound its queue: a reader requests one chunk at a time, a checkpoint one write per state.
-    """
+    deliver something to the mailbox call it, too. Its users bound its queue: a reader requests one
+    chunk at a time, a checkpoint one write per state."""
 
     def __init__(self, threads: int, wake: Callable[[], None]) -> None:
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rheos-io")

@@ -29,11 +29,9 @@ _LOCK = ".lock"
 
 
 class OwnedFolder:
-    """A new private folder that is removed when its process ends, also after a kill.
-
-    The process holds a lock on a file next to the folder while it lives. The next process that makes
-    such a folder there removes the folders whose locks no process holds.
-    """
+    """A new private folder that is removed when its process ends, also after a kill. The process holds
+    a lock on a file next to the folder while it lives. The next process that makes such a folder there
+    removes the folders whose locks no process holds."""
 
     def __init__(self, prefix: str, directory: str | os.PathLike[str] | None = None) -> None:
         """Make the folder.

@@ -23,11 +23,8 @@ _BACKLOG = 128
 
 def listen(socket: zmq.Socket[bytes], where: str, max_frame_bytes: int) -> str:
     """Bind the socket, and return its address. `where` is "ipc://..." or "tcp://host:*", for a free
-    port.
-
-    A frame that claims to be larger than `max_frame_bytes` ends its connection. An ipc socket accepts
-    only processes of this user.
-    """
+    port. A frame that claims to be larger than `max_frame_bytes` ends its connection. An ipc socket
+    accepts only processes of this user."""
     socket.setsockopt(zmq.MAXMSGSIZE, max_frame_bytes)
     socket.setsockopt(zmq.HANDSHAKE_IVL, _HANDSHAKE_WITHIN_MS)
     socket.setsockopt(zmq.BACKLOG, _BACKLOG)

@@ -36,11 +36,8 @@ _NAME = re.compile(r"[a-z]+-[0-9a-f]{16}(\.\d+\.new|\.jsa)")
 def java_options(
     java_version: str, jars: Path, folder: Path | None = None, of: str = "spark"
 ) -> list[str]:
-    """Return the options for the JVM's archive; none if it cannot have one.
-
-    `java_version` is the output of `java -version`, `jars` the folder of its jars, `of` a name for
-    them.
-    """
+    """Return the options for the JVM's archive; none if it cannot have one. `java_version` is the
+    output of `java -version`, `jars` the folder of its jars, `of` a name for them."""
     if os.environ.get("RHEOS_CLASS_ARCHIVE", "").lower() in _OFF or "Server VM" not in java_version:
         return []
     try:

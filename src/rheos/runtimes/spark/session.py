@@ -285,11 +285,8 @@ class SessionIo:
 @contextmanager
 def single_threaded_workers(context: SparkContext) -> Iterator[None]:
     """Build functions in the block for workers that limit Polars and Arrow to one thread. If a daemon
-    was started early, these workers are forked from it.
-
-    A worker's environment is fixed when a function is passed to Spark (`mapInArrow`), so that must
-    happen in the block. The function may run later.
-    """
+    was started early, these workers are forked from it. A worker's environment is fixed when a function
+    is passed to Spark (`mapInArrow`), so that must happen in the block. The function may run later."""
     environment = context.environment
     before = dict(environment)
     environment.update(ONE_THREAD)

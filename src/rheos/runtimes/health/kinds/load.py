@@ -42,10 +42,8 @@ class Skew:
 
 
 def bottlenecks(seen: JobMoment) -> Iterator[Bottleneck]:
-    """Yield the chains that are always busy and block upstream chains.
-
-    If a chain is blocked itself, the cause is downstream of it.
-    """
+    """Yield the chains that are always busy and block upstream chains. If a chain is blocked itself,
+    the cause is downstream of it."""
     if not seen.runs:
         return
     for chain in seen.outline.chains:
