@@ -43,6 +43,9 @@ class Registration:
     def client(self) -> ModuleType:
         """Import the client library, and return its module.
 
+        Returns:
+            The module.
+
         Raises:
             ConfigurationError: the library cannot be imported. The hint says what to install.
         """

@@ -28,6 +28,10 @@ class PageHinkley:
     """Detector of a rise of the mean, by the test of Page and Hinkley. It sums the deviations of values
     from the mean so far, less `delta`, and reports drift when this sum exceeds its minimum by
     `threshold`.
+
+    ```python
+    rh.ml.drift(errors.key_by("city"), lambda: rh.ml.PageHinkley(threshold=20.0), on="error")
+    ```
     """
 
     delta: float = 0.005
@@ -41,6 +45,11 @@ class PageHinkley:
     least: float = 0.0
 
     def update(self, x: float) -> None:
+        """Add a value, and set `drift_detected`.
+
+        Args:
+            x: The value.
+        """
         if self.drift_detected:
             self.rows, self.mean, self.total, self.least = 0, 0.0, 0.0, 0.0
         self.rows += 1
@@ -72,7 +81,7 @@ class _Drifts(KeyedProcessFunction):
 
 
 def drift(stream: KeyedStream, make: Callable[[], Detector] = PageHinkley, *, on: str) -> DataStream:
-    """The rows at which a drift of their key was found, in the column `on`, such as a model's error.
+    """Emit the rows at which a detector finds that the values of their key have drifted.
 
     ```python
     errors = rides.with_columns(error=(col("minutes") - col("prediction")).abs())
@@ -80,10 +89,16 @@ def drift(stream: KeyedStream, make: Callable[[], Detector] = PageHinkley, *, on
     ```
 
     Args:
-        make: makes a detector: `rh.ml.PageHinkley`, or one of River (`river.drift.ADWIN`).
-        on: a column of numbers. Nulls are passed over.
+        stream: The rows, by key.
+        make: Creates a detector: `rh.ml.PageHinkley`, or one of River (`river.drift.ADWIN`).
+        on: A column of numbers, such as a model's error. Nulls are skipped.
 
-    Raises ProgramError, SchemaError.
+    Returns:
+        The stream of these rows.
+
+    Raises:
+        ProgramError: `make` does not create a detector.
+        SchemaError: The column does not exist or has no numbers.
     """
     with located(call_site(), "drift"):
         check_column(stream.schema, on, "drift")

@@ -56,8 +56,9 @@ def learn(
     classes: Sequence[Any] | None = None,
     name: str = "prediction",
 ) -> DataStream:
-    """The rows, each with what the model of its key said of it before it learned from it. A row whose
-    target is null is predicted, and teaches nothing.
+    """Add to each row the prediction of its key's model, which then learns from the row.
+
+    A row whose target is null is predicted but not learned.
 
     ```python
     rides = rh.ml.learn(
@@ -66,14 +67,21 @@ def learn(
     ```
 
     Args:
-        make: makes a model that has learned nothing: of River, or of scikit-learn with `partial_fit`.
-            It is called once for each key, and must make the same each time.
-        features: the columns that the model looks at; River has them by name, scikit-learn in order.
-        target: the column that it learns.
-        predicts: the type of the predictions, which are null while a model has learned nothing.
-        classes: all that a classifier of scikit-learn may say.
+        stream: The rows, by key.
+        make: Creates an untrained model: of River, or of scikit-learn with `partial_fit`. It is called
+            once for each key, and must create the same model each time.
+        features: The columns that the model reads. River receives them by name, scikit-learn in order.
+        target: The column that it learns.
+        predicts: The type of the predictions, which are null until the model has learned something.
+        classes: All classes that a classifier of scikit-learn may predict.
+        name: Name of the column of predictions.
 
-    Raises ProgramError, SchemaError.
+    Returns:
+        The stream with the predictions.
+
+    Raises:
+        ProgramError: `make` does not create a model.
+        SchemaError: A column does not exist, or its type does not fit.
     """
     with located(call_site(), "learn"):
         checked = check_features(stream.schema, features, "learn")

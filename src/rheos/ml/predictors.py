@@ -18,8 +18,8 @@ Predictor: TypeAlias = Callable[[Matrix], Sequence[Any] | npt.NDArray[Any]]
 
 
 class Onnx:
-    """A model in the format ONNX: data, which runs nothing but its own operations. So it may come from
-    anywhere, and it is what `serve` takes.
+    """A model in the ONNX format. It is data that runs only ONNX's own operations, so a model from an
+    untrusted source is safe, and `serve` accepts it.
 
     ```python
     scored = rh.ml.score(rides, rh.ml.Onnx.of_file("minutes.onnx"), features=["km", "hour"])
@@ -33,6 +33,14 @@ class Onnx:
 
     @staticmethod
     def of_file(path: str | Path) -> Onnx:
+        """Read a model from a file.
+
+        Args:
+            path: The local path.
+
+        Returns:
+            The model.
+        """
         return Onnx(Path(path).read_bytes())
 
     def __call__(self, features: Matrix) -> npt.NDArray[Any]:

@@ -43,18 +43,26 @@ def score(
     predicts: Any = float,
     name: str = "prediction",
 ) -> DataStream:
-    """The rows, each with what the predictor says of it; whole batches are asked at once.
+    """Add a prediction to each row. The predictor is called with whole batches.
 
     ```python
     scored = rh.ml.score(rides, rh.ml.Onnx.of_file("minutes.onnx"), features=["km", "hour"])
     ```
 
     Args:
-        predictor: `rh.ml.Onnx`, or any function from a float32 matrix (rows, features), in which null
-            is NaN, to a value for each row, such as a fitted model's `predict`.
-        predicts: the type of the column of predictions.
+        stream: The rows.
+        predictor: `rh.ml.Onnx`, or a function such as a fitted model's `predict`. It receives a float32
+            matrix (rows, features), with NaN for null, and returns a value for each row.
+        features: The columns that the predictor reads, in order.
+        predicts: The type of the predictions.
+        name: Name of the column of predictions.
 
-    Raises ProgramError, SchemaError.
+    Returns:
+        The stream with the predictions.
+
+    Raises:
+        ProgramError: `predictor` cannot be called.
+        SchemaError: A column does not exist or has no numbers.
     """
     with located(call_site(), "score"):
         if not callable(predictor):

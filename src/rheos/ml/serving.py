@@ -76,21 +76,30 @@ def serve(
     predicts: Any = float,
     name: str = "prediction",
 ) -> DataStream:
-    """Add to each row the prediction of the newest model, and its version (`NAME_version`); both are
-    null while there is no model. Each row is processed with the version that its subtask has received
-    by then.
+    """Add to each row the prediction of the newest model, and its version (`NAME_version`).
+
+    Both are null while there is no model. Each subtask processes a row with the newest version that it
+    has received by then.
 
     ```python
     served = rh.ml.serve(rides, models, features=["km", "hour"])
     ```
 
     Args:
-        models: rows with `version`, a whole number, and `model`, bytes. The highest version counts.
-        load: creates the predictor from the bytes. They are external data: a function that unpickles
+        stream: The rows.
+        models: Rows with `version`, a whole number, and `model`, bytes. The highest version is used.
+        features: The columns that the predictor reads, in order.
+        load: Creates the predictor from the bytes. They are external data: a function that unpickles
             them would run any code in them, and is refused.
-        predicts: the type of the column of predictions.
+        predicts: The type of the predictions.
+        name: Name of the column of predictions.
 
-    Raises ProgramError, SchemaError.
+    Returns:
+        The stream with the predictions.
+
+    Raises:
+        ProgramError: `load` unpickles.
+        SchemaError: A column does not exist, or its type does not fit.
     """
     with located(call_site(), "serve"):
         if load in _PROGRAMS:

@@ -350,12 +350,27 @@ class JobResult:
     had finished before, access raises ConfigurationError: an earlier run received the rows."""
 
     def counter(self, operator: str, name: str) -> int:
-        """Return a counter (`late`, `skipped`, ...) of the operator with that name, or 0."""
+        """Return the total of a counter, such as `late` or `skipped`.
+
+        Args:
+            operator: Name of the operator.
+            name: Name of the counter.
+
+        Returns:
+            The total; 0 if the operator never counted.
+        """
         return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
 
     def accumulator(self, operator: str, name: str) -> Accumulated:
-        """Return the values that functions of the operator with this name have added to
-        `ctx.accumulator(name)` or `ctx.histogram(name)`; empty if nothing was added."""
+        """Return what functions have added to `ctx.accumulator(name)` or `ctx.histogram(name)`.
+
+        Args:
+            operator: Name of the operator.
+            name: Name of the accumulator or histogram.
+
+        Returns:
+            The total of all subtasks; empty if nothing was added.
+        """
         total = Accumulated()
         for status in self.status.operators:
             if status.name == operator and name in status.accumulated:

@@ -20,7 +20,14 @@ T = TypeVar("T")
 
 
 class JobHandle(JobMethods, ABC):
-    """A running job. Its methods may be called from any thread."""
+    """A running job. Its methods may be called from any thread.
+
+    ```python
+    job = env.execute_async("count events")
+    print(job.status().state, job.savepoint("savepoints"))
+    job.wait()
+    ```
+    """
 
     @abstractmethod
     def ask(self, operation: DriverOperation[T]) -> T:
@@ -32,7 +39,18 @@ class JobHandle(JobMethods, ABC):
 
     @abstractmethod
     def wait(self, timeout_s: float | None = None) -> JobResult:
-        """Wait for the end of the job, and return its result. Raise its error, or TimeoutError."""
+        """Wait until the job has ended.
+
+        Args:
+            timeout_s: Maximum time in seconds; None waits without a limit.
+
+        Returns:
+            The result of the job.
+
+        Raises:
+            RheosError: The error that ended the job.
+            TimeoutError: The job still runs.
+        """
 
     @abstractmethod
     def cancel(self) -> None:

@@ -357,7 +357,17 @@ class JobMethods:
     """The public methods of a job that send an operation, for its handle and for its client."""
 
     def ask(self, operation: DriverOperation[T]) -> T:
-        """Return the answer of the job's driver. Raise the RheosError with which it refuses."""
+        """Send a request to the job's driver.
+
+        Args:
+            operation: The request.
+
+        Returns:
+            The answer.
+
+        Raises:
+            RheosError: The error with which the driver refuses.
+        """
         raise NotImplementedError
 
     def savepoint(self, directory: str | None = None) -> str:
@@ -391,25 +401,35 @@ class JobMethods:
         return self.ask(StopJob(directory=directory, drain=drain)).directory
 
     def rescale(self, parallelism: int) -> None:
-        """Change the parallelism of the running job, which continues in the same driver from a
-        checkpoint taken for it. Return when the job runs with it. Later starts keep the parallelism.
+        """Let the running job continue with another parallelism, from a checkpoint that is taken for
+        it.
+
+        The driver remains the same. The call returns when the job runs with the new parallelism. A job
+        that is killed and restarted with its old command keeps the new parallelism.
+
+        Args:
+            parallelism: The new number of subtasks.
 
         Raises:
-            ConfigurationError: the job cannot run with it.
-            CheckpointError: the job is not running, or the checkpoint failed. It keeps its parallelism.
+            ConfigurationError: The job cannot run with it.
+            CheckpointError: The job does not run now, or the checkpoint failed. The job continues as
+                before.
         """
         self.ask(RescaleJob(parallelism=parallelism))
 
     def profile(self, subtask: int = 0, duration: Duration = "10s") -> StackProfile:
-        """Return where a subtask spends its time: its stack, sampled every 10 ms while it works.
+        """Sample the stack of a subtask every 10 ms while it works.
 
         Args:
-            subtask: the subtask, from 0.
-            duration: the duration of the sampling.
+            subtask: Number of the subtask, from 0.
+            duration: Time for which it is sampled.
+
+        Returns:
+            The share of time in each part of the subtask's code.
 
         Raises:
-            ConfigurationError: the subtask does not exist, or another profile is running.
-            TransportError: the subtask ended meanwhile.
+            ConfigurationError: The subtask does not exist, or another profile is in progress.
+            TransportError: The subtask ended meanwhile.
         """
         return self.ask(ProfileSubtask(subtask=subtask, seconds=duration_ms(duration) / 1000))
 

@@ -171,16 +171,31 @@ REPLAYS = (
 
 
 def replay(example: OperatorExample, way: ReplayMode = REPLAYS[0]) -> Rows:
-    """The rows of each output, in the order they came, when the script is replayed in this way."""
+    """Replay an example once.
+
+    Args:
+        example: The operator and its input.
+        way: How to replay it: the batches, and where it is restored.
+
+    Returns:
+        The rows of each output, in the order in which they were emitted.
+    """
     return _Run(example, way).run()
 
 
 def check_example(
     example: OperatorExample, golden: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 ) -> Rows:
-    """Replays the example in all ways. Raises AssertionError where one gives other rows than the first
-    did, or the first other ones than `golden`, which has no hidden columns; the order does not count.
-    Returns the rows."""
+    """Replay an example in all ways, and check that the rows are the same each time, in any order.
+
+    Args:
+        example: The operator and its input.
+        golden: The expected rows of each output, without hidden columns; by default those of the first
+            replay.
+
+    Returns:
+        The rows of each output. AssertionError is raised if a replay has other rows.
+    """
     first = replay(example)
     if golden is not None:
         _same("whole", golden, _shown(first), example.last_by)

@@ -38,6 +38,11 @@ class MemoryTable:
     """Rows of one MemorySink. `on_commit` is called before and after each piece is committed, with the
     sink's operator and the committable, and may raise to make the commit fail there; "after" means that
     the commit has taken effect.
+
+    ```python
+    table = testing.MemoryTable()
+    events.sink_to(testing.MemorySink(table))
+    ```
     """
 
     def __init__(self) -> None:
@@ -50,8 +55,14 @@ class MemoryTable:
     def table(
         self, schema: pa.Schema | None = None, only: Set[tuple[OperatorId, bytes]] | None = None
     ) -> pa.Table:
-        """Return the committed rows in the order of their commits; only those of the committables in
-        `only`, if set. `schema` is used if there are no rows.
+        """Return the committed rows, in the order of their commits.
+
+        Args:
+            schema: The columns of the result if there are no rows.
+            only: The committables to include; by default all.
+
+        Returns:
+            The rows.
         """
         pieces = [
             rows for name, rows in self.committed.items() if only is None or _known_as(name) in only
@@ -59,11 +70,22 @@ class MemoryTable:
         return pa.concat_tables(pieces) if pieces else (schema or pa.schema([])).empty_table()
 
     def stage(self, name: StagedRows, rows: pa.Table) -> None:
+        """Stage rows of a writer.
+
+        Args:
+            name: Name of the staged rows.
+            rows: The rows.
+        """
         if name in self.staged or name in self.committed:
             self.violations.append(f"{name} was staged twice")
         self.staged[name] = rows
 
     def commit(self, name: StagedRows) -> None:
+        """Publish staged rows, once.
+
+        Args:
+            name: Name of the staged rows.
+        """
         self._strike("before", name)
         if name in self.staged:
             self.committed[name] = self.staged.pop(name)
@@ -72,6 +94,13 @@ class MemoryTable:
         self._strike("after", name)
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[StagedRows]) -> None:
+        """Remove what earlier attempts of a job have staged.
+
+        Args:
+            job: The job.
+            before: The attempt that starts; those before it are stale.
+            keep: Names of staged rows to keep.
+        """
         self.staged = {
             name: rows
             for name, rows in self.staged.items()

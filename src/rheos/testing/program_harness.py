@@ -75,6 +75,15 @@ class Harness:
     take the output. Rows keep the order in which they are sent between operators; `simulate` tries
     other orders. The harness is a context manager; without `with`, close it.
 
+    ```python
+    def counted(clicks):
+        return clicks.key_by("user").running(n=rh.agg.count())
+
+    with testing.Harness(counted, Click) as harness:
+        harness.give(Click("ada", "/"))
+        assert harness.take()[0]["n"] == 1
+    ```
+
     Args:
         program: the program under test. It is passed a stream for each input, and returns a stream,
             or several by name.
@@ -146,7 +155,17 @@ class Harness:
         return self._times
 
     def take(self, output: str = OUT) -> list[dict[str, Any]]:
-        """The rows that have come out since they were taken last, in their order."""
+        """Return the rows that an output has emitted since the last call.
+
+        Args:
+            output: Name of the output, if the program has several.
+
+        Returns:
+            The rows, in their order.
+
+        Raises:
+            ProgramError: The program has no such output.
+        """
         if output not in self._rows:
             raise ProgramError(
                 f"the program has no output {output!r}", hint=f"its outputs are {', '.join(self._rows)}"
@@ -156,7 +175,16 @@ class Harness:
     # --- what a test does -------------------------------------------------------------------------
 
     def give(self, *rows: Any, to: str | None = None) -> None:
-        """Rows for an input, in one batch: dataclass instances or dicts. Raises what functions do."""
+        """Send rows to an input, in one batch.
+
+        Args:
+            rows: Dataclass instances or dicts.
+            to: Name of the input, if the program has several.
+
+        Raises:
+            ProgramError: The input does not exist or has ended.
+            RheosError: A function raised an error.
+        """
         with located(call_site()):
             name = self._input(to)
             if self._ended:
@@ -166,8 +194,16 @@ class Harness:
             self._read(name)
 
     def watermark(self, at: datetime | Duration, of: str | None = None) -> None:
-        """Event time has come to `at`, or that far from the start: no more rows at or before it are
-        expected. Of all inputs that have event time, or of one."""
+        """Advance event time: no more rows at or before that time are expected.
+
+        Args:
+            at: The time, or its distance from the start.
+            of: Name of an input; by default all inputs that have event time.
+
+        Raises:
+            ProgramError: The input does not exist, or has no event time.
+            RheosError: A function raised an error.
+        """
         with located(call_site()):
             at_ms = (
                 round(at.timestamp() * 1000)
@@ -185,7 +221,15 @@ class Harness:
             self._announce(names)
 
     def advance(self, by: Duration) -> None:
-        """The clock goes on: timers of processing time fire, each at its time."""
+        """Advance the clock. Timers of processing time fire, each at its time.
+
+        Args:
+            by: The duration.
+
+        Raises:
+            ProgramError: The duration is negative.
+            RheosError: A function raised an error.
+        """
         with located(call_site()):
             by_ms = _ms(by)
             if by_ms < 0:
@@ -197,14 +241,22 @@ class Harness:
             self._clock.advance(max(0, until_ms - self._clock.now_ms()) * 1000)
 
     def restart(self) -> None:
-        """The job dies after a checkpoint, and goes on from it: what is no state is gone."""
+        """Fail the job after a checkpoint, and restore it. Everything that is not state is lost.
+
+        Raises:
+            RheosError: A function raised an error, or its state cannot be restored.
+        """
         with located(call_site()):
             restored = self._checkpoint()
             self._driver.close()
             self._start(restored)
 
     def end(self) -> None:
-        """All input has ended: event time goes to its end, and windows fire."""
+        """End all inputs: event time advances to its end, and windows fire.
+
+        Raises:
+            RheosError: A function raised an error.
+        """
         with located(call_site()):
             if not self._ended:
                 self._ended = True
@@ -214,7 +266,7 @@ class Harness:
                     self._read(name)
 
     def close(self) -> None:
-        """Closes the functions."""
+        """Close the program's functions."""
         self._driver.close()
 
     def __enter__(self) -> Harness:

@@ -156,8 +156,15 @@ def simulate(
         last_by: with `seeds`, for results that replace each other, such as those of windows with
             allowed lateness: only the last one of each combination of these columns counts.
 
-    Raises the error that ended the job, JobFailedError if the job does not end after the faults have
-    ended, and InvariantError.
+    Returns:
+        The committed rows of each output.
+
+    Raises:
+        RheosError: The error that ended the job.
+        JobFailedError: The job did not end after the faults had ended.
+        InvariantError: The engine broke one of its own rules; please report it with the seed.
+        ProgramError: `seeds` and an argument that it draws are both set.
+        AssertionError: With `seeds`, a run committed other rows.
     """
     if seeds is not None:
         said = {"faults": faults, "task": task, "requests": requests, "from_savepoint": from_savepoint}

@@ -85,6 +85,16 @@ def check_timeline(
     """Run the program over a timeline and check its output against it; then run it again with a restart
     after each step, which must not change the output.
 
+    ```python
+    def counted(clicks):
+        return clicks.key_by("user").running(n=rh.agg.count())
+
+    testing.check_timeline(counted, '''
+        ada,/       > ada,/,1
+        ada,/buy    > ada,/buy,2
+    ''', Click)
+    ```
+
     Args:
         program: function of a stream for each input that returns a stream, or several by name.
         timeline: steps, and the expected output of each line.
@@ -95,8 +105,10 @@ def check_timeline(
         parameters: values of `ctx.parameters` in functions.
         restarts: whether it is run with restarts, too.
 
-    Raises ProgramError if the timeline cannot be read, AssertionError with the actual timeline if rows
-    are missing or in excess, and any error of the program.
+    Raises:
+        ProgramError: The timeline cannot be parsed.
+        AssertionError: Rows are missing or in excess. The error has the actual timeline.
+        RheosError: An error of the program.
     """
 
     def harness() -> Harness:

@@ -87,8 +87,15 @@ class ForgetsSplits(Protocol):
     """Age at which splits are forgotten. None: this source forgets nothing, though its class may."""
 
     def made_ms(self, split: Split) -> int | None:
-        """Return when the split was made (ms since the epoch, by one clock for all splits), from the
-        split's own data. None: it is never forgotten."""
+        """Return when a split was made, from the split's own data.
+
+        Args:
+            split: The split.
+
+        Returns:
+            Milliseconds since the epoch, by one clock for all splits. None: the split is never
+            forgotten.
+        """
 
 
 def forget_ms(source: Source) -> int | None:
@@ -109,7 +116,14 @@ class HasEndlessSplits(Protocol):
     """
 
     def endless(self, split: Split) -> bool:
-        """Return whether the split never ends."""
+        """Return whether a split never ends.
+
+        Args:
+            split: The split.
+
+        Returns:
+            True if it never ends.
+        """
 
 
 def is_endless(source: Source, split: Split) -> bool:
@@ -128,6 +142,9 @@ class SelectsSplits(Protocol):
             splits: result of the source's `splits`.
             known: payloads of the splits at the time of the checkpoint, by id. Splits that are known
                 but no longer listed are also read further.
+
+        Returns:
+            The splits to read.
         """
 
 
@@ -144,10 +161,16 @@ class SharesClient(Protocol):
     """A source whose readers in one subtask share something, such as a connection."""
 
     def client(self, ctx: ReaderContext) -> SourceClient | None:
-        """Return what they share; None if this source shares nothing, though its class may.
+        """Return the client that the readers of a subtask share.
 
         Called in the mailbox before the subtask's first reader is opened, so it does not block. Not
         called if the subtask has no split.
+
+        Args:
+            ctx: The environment of the client.
+
+        Returns:
+            The client; None if this source shares nothing, though its class may.
         """
 
 
@@ -171,6 +194,9 @@ class StagesRows(Protocol):
         Args:
             folder: a path or URL that every worker can access. It belongs to this source and exists as
                 long as the job. A restarted job finds its earlier files there.
+
+        Returns:
+            The source.
         """
 
 
@@ -356,11 +382,16 @@ class KnowsEarliestTimes(Protocol):
     """A source whose description contains a lower bound of the times in a split."""
 
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
-        """Return a time (ms since the epoch) such that no row of the split is earlier by the column
-        `on`.
+        """Return a lower bound of the times of a split's rows.
 
-        Until the split's first row, its watermark may advance to that time. None: no such time is
-        known.
+        Until the split's first row, its watermark may advance to that time.
+
+        Args:
+            split: The split.
+            on: The column of the times.
+
+        Returns:
+            Milliseconds since the epoch; None if no bound is known.
         """
 
 

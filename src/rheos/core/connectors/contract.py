@@ -89,14 +89,16 @@ class SourceClient(ABC):
     def completed(self, positions: Mapping[str, bytes]) -> None:
         """Handle the notification that a checkpoint is in the log.
 
-        `positions` are the positions of the subtask's splits in the checkpoint, by split id. Splits
-        that were never opened are missing. The notification serves external observers; reading does
-        not depend on it.
+        The notification serves external observers; reading does not depend on it.
 
         The runtime calls this on the I/O executor, one call at a time, with positions that only rise.
         If several notifications are due, it sends only the newest. If that call has not returned, the
         runtime repeats it before `close`. If the method raises an error, the runtime counts it
         (`notices_failed`).
+
+        Args:
+            positions: The positions of the subtask's splits in the checkpoint, by split id. Splits that
+                were never opened are missing.
         """
 
     @abstractmethod
@@ -114,14 +116,19 @@ class SplitReader(ABC):
 
     @abstractmethod
     def poll(self, max_rows: int) -> Polled:
-        """Return up to `max_rows` rows of the source's schema, or the reason why there are none.
+        """Return the next rows, or the reason why there are none.
 
-        A batch without rows means that records were read and none of them counts. `TimeReached` means
-        that the split's event time has advanced without rows. After `EndOfSplit` the reader is not
-        polled again.
+        After `EndOfSplit` the reader is not polled again.
+
+        Args:
+            max_rows: Maximum number of rows.
+
+        Returns:
+            A batch of the source's schema; without rows, records were read and none of them counts.
+            `TimeReached` means that the split's event time has advanced without rows.
 
         Raises:
-            InputError: a record is invalid. The error has the file, the row and a hint.
+            InputError: A record is invalid. The error has the file, the row and a hint.
         """
 
     @abstractmethod
@@ -156,8 +163,16 @@ class Source(ABC):
 
     @abstractmethod
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        """Return a reader of the split, from its beginning (None) or from a position that a reader
-        returned."""
+        """Return a reader of a split.
+
+        Args:
+            split: The split.
+            position: The position that a reader of the split returned; None for its beginning.
+            ctx: The environment of the reader.
+
+        Returns:
+            The reader.
+        """
 
     def positions(self) -> str:
         """Return a short name of the kind of splits and positions. A job cannot continue from positions
@@ -198,18 +213,26 @@ class SinkWriter(ABC):
 
     @abstractmethod
     def write(self, batch: Batch) -> None:
-        """Write a batch of at least one row, with the context's schema. The writer may buffer a bounded
-        amount.
+        """Write rows. The writer may buffer a bounded amount.
 
         Called in the mailbox: while this call waits, the whole subtask waits.
+
+        Args:
+            batch: At least one row, with the context's schema.
         """
 
     @abstractmethod
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        """Stage durably all rows written so far, and return what a committer needs to publish them.
+        """Stage durably all rows written so far.
 
-        Called in the mailbox at each barrier, even if nothing was written since the previous one. Rheos
-        keeps the result until the committer has committed it.
+        Called in the mailbox at each barrier, even if nothing was written since the previous one.
+
+        Args:
+            checkpoint: Id of the checkpoint.
+
+        Returns:
+            What a committer needs to publish the rows. Rheos keeps it until the committer has committed
+            it.
         """
 
     def close(self) -> None:
@@ -222,14 +245,24 @@ class Committer(ABC):
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:
-        """Publish staged rows. Committing the same committables again has no effect. After an error,
-        Rheos retries the call."""
+        """Publish staged rows. Committing the same committables again has no effect.
+
+        After an error, Rheos retries the call.
+
+        Args:
+            committables: The results of `SinkWriter.prepare`.
+        """
 
     @abstractmethod
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
-        """Remove what attempts of the job before `before` have staged, except for `keep`.
+        """Remove what earlier attempts of the job have staged.
 
         The driver calls this before an attempt starts, after the recovery commit.
+
+        Args:
+            job: The job.
+            before: The attempt that starts; those before it are stale.
+            keep: Committables that stay staged.
         """
 
 
@@ -238,8 +271,14 @@ class Sink(ABC):
 
     @abstractmethod
     def open(self, ctx: SinkContext) -> SinkWriter:
-        """Return the writer of one subtask in one attempt. Called in the mailbox, before the first
-        row."""
+        """Return the writer of one subtask in one attempt. Called in the mailbox, before the first row.
+
+        Args:
+            ctx: The environment of the writer.
+
+        Returns:
+            The writer.
+        """
 
     def committer(self) -> Committer | None:
         """Return a new committer for what any writer of the sink has prepared; None for a sink without
@@ -249,9 +288,12 @@ class Sink(ABC):
     def validate(self, schema: pa.Schema) -> None:
         """Check that rows of the schema can be written. Called when the program is built.
 
+        Args:
+            schema: The columns of the rows.
+
         Raises:
-            ProgramError: the schema cannot be written.
-            ConfigurationError: the target is not writable.
+            ProgramError: The schema cannot be written.
+            ConfigurationError: The target is not writable.
         """
 
     def describe(self) -> str:

@@ -43,16 +43,24 @@ class LookupClient(ABC):
 
     @abstractmethod
     def fetch(self, keys: Batch) -> Found:
-        """Return the rows of these keys, in as few round trips as possible.
+        """Return the rows of some keys, in as few round trips as possible.
 
-        The keys are distinct and without nulls, from one to a few thousand, with the columns of
-        `LookupContext.keys`. Called on the I/O executor, one call at a time. It may wait for a few
-        seconds at most.
+        Called on the I/O executor, one call at a time. It may wait for a few seconds at most.
 
         Any exception is treated as an outage: Rheos repeats the call at growing intervals, for the time
         that the user configured. The client should drop a lost connection and open a new one in the
-        next call. A RheosError other than UnavailableError ends the attempt at once; examples are a
-        refused password, a missing table, or a value that does not fit.
+        next call.
+
+        Args:
+            keys: Distinct keys without nulls, from one to a few thousand, with the columns of
+                `LookupContext.keys`.
+
+        Returns:
+            The rows, each with the position of its key.
+
+        Raises:
+            RheosError: The request is wrong, such as a refused password, a missing table, or a value
+                that does not fit. It ends the attempt at once, unless it is an UnavailableError.
         """
 
     def close(self) -> None:
@@ -68,12 +76,25 @@ class Lookup(ABC):
     """Columns of the found rows, without the keys."""
 
     def validate(self, keys: pa.Schema) -> None:
-        """Check the key columns of the requests. Called when the program is built. Raise SchemaError if
-        their types do not fit."""
+        """Check the key columns of the requests. Called when the program is built.
+
+        Args:
+            keys: The columns.
+
+        Raises:
+            SchemaError: Their types do not fit.
+        """
 
     @abstractmethod
     def open(self, ctx: LookupContext) -> LookupClient:
-        """Return the client of one subtask. Called in the mailbox, so it must not connect yet."""
+        """Return the client of one subtask. Called in the mailbox, so it must not connect yet.
+
+        Args:
+            ctx: The environment of the client.
+
+        Returns:
+            The client.
+        """
 
     def describe(self) -> str:
         """Return a short description for `explain` and the status."""

@@ -36,6 +36,12 @@ def retry(
         on: the errors after which the call is retried; any other error ends the job.
         first_wait: the wait before the first retry; it doubles before each further retry.
         longest_wait: the maximum wait before a retry.
+
+    Returns:
+        The policy.
+
+    Raises:
+        ProgramError: A number or duration is not positive, or `on` is not an exception class.
     """
     if not isinstance(times, int) or isinstance(times, bool) or times < 1:
         raise ProgramError(f"the number of retries must be an integer of at least 1, not {times!r}")

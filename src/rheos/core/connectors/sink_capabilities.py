@@ -31,6 +31,9 @@ class PreparesTarget(Protocol):
             schema: the visible columns of the rows.
             writer: names of the job and of the operator, which are the same in each run.
 
+        Returns:
+            The sink.
+
         Raises:
             SchemaError: the rows do not fit the target.
             ConfigurationError: the target cannot be written.
@@ -53,6 +56,9 @@ class StagesOutput(Protocol):
         Args:
             folder: a path or URL that every worker can access. It belongs to this sink, and exists as
                 long as the job's checkpoints, or in batch as long as the job.
+
+        Returns:
+            The sink.
         """
 
 
@@ -74,6 +80,9 @@ class WritesChanges(Protocol):
             key: a row replaces the one before it with the same values of these columns.
             delete: a boolean column, which is not written. If it is true, the sink deletes the row of
                 the key.
+
+        Returns:
+            The sink, or None.
 
         Raises:
             ProgramError: the sink is configured with another key.
@@ -142,8 +151,14 @@ class CollectsRows(Protocol):
     """A sink whose committables are rows for the program, available as `result.collected`."""
 
     def collected(self, committables: Iterable[bytes]) -> pa.Table | None:
-        """Return the rows in the order of checkpoints and subtasks, each committable once; None if no
-        committables exist."""
+        """Return the collected rows, in the order of checkpoints and subtasks.
+
+        Args:
+            committables: The committables of the sink's writers, each once.
+
+        Returns:
+            The rows; None if there are no committables.
+        """
 
 
 # --- writers --------------------------------------------------------------------------------------
@@ -216,6 +231,12 @@ class NumbersByLog(Protocol):
 
         Checkpoint numbers rise only within a log: a job whose log is lost begins another log, and
         counts from one.
+
+        Args:
+            log: Id of the log.
+
+        Returns:
+            The committer.
         """
 
 

@@ -94,9 +94,20 @@ class Debugged:
             yield from self.steps()
 
     def steps(self, listener: ReplayListener | None = None) -> Iterator[DebugStep]:
-        """Yield the steps. `listener` is notified before and after the function of each step is called.
-        An error of the function is in the last step. Raise errors of upstream operators, and
-        ReplayStoppedError."""
+        """Yield the steps of the key, from the checkpoint on.
+
+        An error of the function is part of the last step.
+
+        Args:
+            listener: Notified before and after each call of the function.
+
+        Yields:
+            The steps.
+
+        Raises:
+            ReplayStoppedError: The replay cannot continue, for example because an operator upstream
+                failed.
+        """
         origin = self.origin
         with working_as(origin.started):
             replica = Replica(origin.keyed, origin.plan, origin.begin)
@@ -149,32 +160,34 @@ def debug(
     against: str | os.PathLike[str] | None = None,
     checkpoint_dir: str | None = None,
 ) -> Debugged:
-    """Copy one key of a job into this process, to be replayed step by step under a debugger.
+    """Open one key of a job, to replay it step by step under a debugger.
 
     ```python
     for step in rh.debug("orders", "ada", checkpoint_dir="checkpoints"):
         print(step.kind.value, step.row, step.changes, step.out)
     ```
 
-    The state of the key comes from a checkpoint, and its rows are read from the sources' positions in
-    it. Functions are the program's own: a `breakpoint()` in one of them stops there. The job is not
-    affected.
+    The state of the key comes from a checkpoint, and its rows since then from the sources. The
+    functions are the program's own: `breakpoint()` in one of them stops there. The job is not affected.
 
     Args:
-        job: the id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
-        key: its value, or the value as a string; for several columns a dict of these.
-        operator: the id or name of the keyed operator, if the key fits several.
-        from_checkpoint: the number of a checkpoint that the job keeps, as in `rheos checkpoints`; None:
-            its newest.
-        until: the number of a later checkpoint up to which input is read; None: all current input.
-        against: the file of the running program, if the job does not report it.
-        checkpoint_dir: the job's checkpoint directory, if the job does not run, or if it reports the
+        job: The id or name of a running job, as in `rheos jobs`, or of a job in `checkpoint_dir`.
+        key: Its value, or the value as a string; for several columns, a dict of these.
+        operator: The id or name of the keyed operator, if the key fits several.
+        from_checkpoint: The number of a checkpoint that the job keeps, as in `rheos checkpoints`; None:
+            the newest.
+        until: The number of a later one, up to which input is read; None: all that exists now.
+        against: The file of the running program, if the job does not report it.
+        checkpoint_dir: The job's checkpoint directory, if the job does not run, or if it reports the
             directory without credentials.
 
+    Returns:
+        The key's replay; iterate over it for its steps.
+
     Raises:
-        ConfigurationError: the job, checkpoint, operator or key does not exist, or the input cannot be
+        ConfigurationError: The job, checkpoint, operator or key does not exist, or the input cannot be
             read a second time.
-        CheckpointError: the checkpoint does not fit the program.
+        CheckpointError: The checkpoint does not fit the program.
     """
     found = job_program(job, checkpoint_dir, against)
     with working_as(found.started):

@@ -218,11 +218,14 @@ def fork(
         new_aggregates: the value of a new aggregate for windows that are open at the checkpoint:
             "null", or "since" for the value of the rows after the checkpoint.
 
+    Returns:
+        The differences, by sink.
+
     Raises:
-        ConfigurationError: the job or checkpoint does not exist, or the input cannot be read alongside
+        ConfigurationError: The job or checkpoint does not exist, or the input cannot be read alongside
             the job.
-        CheckpointError: the checkpoint does not fit the changed program.
-        RheosError: an error of one of the programs.
+        CheckpointError: The checkpoint does not fit the program.
+        RheosError: An error of one of the programs.
     """
     found = job_program(job, checkpoint_dir, against)
     if from_savepoint is None:

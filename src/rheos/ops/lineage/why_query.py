@@ -95,11 +95,14 @@ def why(
         from_start: read all input from its beginning and restore no state. Then no earlier rows are
             missing from the explanation.
 
+    Returns:
+        The explained rows.
+
     Raises:
-        ConfigurationError: the job, checkpoint, sink, column or row does not exist, or the input cannot
+        ConfigurationError: The job, checkpoint, sink, column or row does not exist, or the input cannot
             be read alongside the job.
-        CheckpointError: the checkpoint does not fit the program.
-        RheosError: an error of the program.
+        CheckpointError: The checkpoint does not fit the program.
+        RheosError: An error of the program.
     """
     if from_start and from_savepoint is not None:
         raise ConfigurationError(

@@ -24,12 +24,23 @@ if TYPE_CHECKING:
 
 @located_at_call
 def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> SavepointFrames:
-    """Open the savepoint in this folder, a path or a URL.
+    """Open a savepoint, to read its state as DataFrames.
 
-    `trusted` allows the savepoint to run code here. It is needed only if `reduce` combined records
-    without a class that hold more than plain values: such rows are stored as pickles.
+    ```python
+    counts = rh.savepoint(spark, "savepoints/one")
+    ```
 
-    Raise CheckpointError if there is no savepoint, or it is damaged or of a later version.
+    Args:
+        spark: The session of the DataFrames.
+        path: The savepoint's folder, a path or a URL.
+        trusted: Whether the savepoint may run code here. This is needed only if `reduce` combined
+            records without a class that have other than plain values: such rows are stored as pickles.
+
+    Returns:
+        The savepoint.
+
+    Raises:
+        CheckpointError: The folder has no savepoint, or it is damaged or of a later version.
     """
     from rheos.ops.savepoints.reading import SavepointFrames
 
@@ -38,9 +49,21 @@ def savepoint(spark: SparkSession, path: str, *, trusted: bool = False) -> Savep
 
 @located_at_call
 def new_savepoint(spark: SparkSession, program: PlannedProgram | PhysicalPlan) -> NewSavepoint:
-    """Return a savepoint to be made from DataFrames, for a program that will start from it.
+    """Begin a savepoint that is made from DataFrames, for a program that starts from it.
 
-    `program` is its Environment, after its streams and sinks were declared, or its plan.
+    ```python
+    new = rh.new_savepoint(spark, env)
+    ```
+
+    Args:
+        spark: The session of the DataFrames.
+        program: The Environment with the program's streams and sinks, or its plan.
+
+    Returns:
+        The savepoint, to which state is added.
+
+    Raises:
+        ProgramError: The program has no sinks.
     """
     from rheos.ops.savepoints.bootstrap import NewSavepoint
 

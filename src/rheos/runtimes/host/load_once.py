@@ -47,8 +47,7 @@ class LoadOnce(Generic[T]):
 
 
 def load_once(loader: Callable[[], T]) -> LoadOnce[T]:
-    """Return a function whose object is loaded once in each worker process, at its first use there, and
-    kept until the process ends: such as a model for `map_batches`.
+    """Return an object that is loaded once in each worker process, at its first use, such as a model.
 
     ```python
     model = rh.load_once(lambda: joblib.load("model.joblib"))
@@ -57,7 +56,13 @@ def load_once(loader: Callable[[], T]) -> LoadOnce[T]:
         return batch.with_columns(score=model().predict(batch["text"]))
     ```
 
-    In the continuous runtime a process is a slot of an attempt: all operators of the slot share it. In
-    batch, Spark's processes run one task after the other.
+    In the continuous runtime a process is a slot of an attempt: all operators of the slot share the
+    object. In batch, Spark's processes serve one task after the other.
+
+    Args:
+        loader: Loads the object, in the worker.
+
+    Returns:
+        A function without arguments that returns the object.
     """
     return LoadOnce(loader)

@@ -58,7 +58,14 @@ class Faults:
 
     @classmethod
     def draw(cls, rng: Random) -> Faults:
-        """Draw a swarm: some of the kinds, each at a rate of its own."""
+        """Draw some kinds of faults, each with a rate of its own.
+
+        Args:
+            rng: The random generator.
+
+        Returns:
+            The faults.
+        """
         seed = rng.getrandbits(64)
         drawn = {name: _draw(Random(f"{seed}/{name}"), *limits) for name, limits in _LIMITS.items()}
         return cls(**drawn, until_us=Random(f"{seed}/until_us").randrange(500_000, 4_000_000))

@@ -41,20 +41,31 @@ _ROWS = pa.table(
 
 
 def check_sink(make: MakeSink, *, rows: pa.Table = _ROWS) -> tuple[str, ...]:
-    """Holds a sink to its contract.
+    """Check a sink against its contract, which `help(rh.connectors)` describes.
+
+    A sink without a committer delivers at least once. It is checked only for what it can guarantee:
+    that the rows of a prepared checkpoint exist.
+
+    ```python
+    def make(name, schema):
+        table = testing.MemoryTable()
+        return testing.MemorySink(table), lambda: table.table(schema)
+
+    testing.check_sink(make)
+    ```
 
     Args:
-        make: called with a name and the schema of the rows; it returns a sink to a target of that name,
-            which is new and empty, and a function that gives the rows which a reader of the target
-            sees now, as dicts or as a pyarrow Table, in any order. It is called once for each rule.
-        rows: at least four that the sink takes. By default a whole number and a text.
+        make: Receives a name and the schema of the rows. It returns a sink to a new, empty target of
+            that name, and a function that returns the rows that a reader of the target sees now: dicts
+            or a pyarrow Table, in any order. It is called once for each rule.
+        rows: At least four rows that the sink can write. By default a whole number and a string.
 
-    A sink without a committer is at least once: it is held to what it can do, which is that the rows
-    of a prepared checkpoint are there.
+    Returns:
+        The types that the sink supports in addition to those of `rows`: a column of each has arrived,
+        with nulls.
 
-    Returns the types that the sink takes beside `rows`: a column of each has arrived, nulls included.
-    Raises BrokenRuleError, which says the rule and where it is broken; what the sink raises itself
-    passes.
+    Raises:
+        BrokenRuleError: The sink breaks a rule. The message has the rule and the place.
     """
     assert rows.num_rows >= 4, "check_sink needs at least four rows"
     quarter = rows.num_rows // 4

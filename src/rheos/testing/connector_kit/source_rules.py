@@ -33,17 +33,28 @@ def check_source(
     positions: int = 20,
     patience_s: float = 60.0,
 ) -> dict[str, list[dict[str, Any]]]:
-    """Holds a source to its contract. What it reads is small, and does not change meanwhile.
+    """Check a source against its contract, which `help(rh.connectors)` describes.
+
+    The input should be small, and must not change meanwhile.
+
+    ```python
+    found = testing.check_source(rh.collection([{"n": 1}, {"n": 2}]))
+    assert list(found.values()) == [[{"n": 1}, {"n": 2}]]
+    ```
 
     Args:
-        source: as `env.from_source` takes it; one that is staged by the driver, staged.
-        endless_rows: how many rows are read of a split that never ends; each such split has them.
-        max_rows: how many rows are asked for at once, in one reading of each split after the other.
-        positions: from how many of the positions that a reading gave new readers go on, at the most.
-        patience_s: how long a reader may give no row, in real time.
+        source: The source; one that the driver stages, after staging.
+        endless_rows: Number of rows to read of each split that never ends. Each such split must have
+            them.
+        max_rows: The values of `poll(max_rows)`, one for each reading of all splits.
+        positions: Maximum number of positions of a reading from which new readers continue.
+        patience_s: Maximum real time in seconds that a reader may return no row.
 
-    Returns the rows of each split by its id, to be compared with what the author expects. Raises
-    BrokenRuleError, which says the rule and where it is broken; what the source raises itself passes.
+    Returns:
+        The rows of each split by its id, for comparison with the expected ones.
+
+    Raises:
+        BrokenRuleError: The source breaks a rule. The message has the rule and the place.
     """
     trial = Trial(source, endless_rows, max_rows, positions, patience_s)
     for rule, check in dict.fromkeys([*_RULES.items(), *CAPABILITY_RULES.values()]):
