@@ -128,7 +128,7 @@ class JobConfig:
     driver: str = ""
     """Process and host of this driver, for display."""
     predecessor: Predecessor | None = None
-    """The previous driver of the job; None if there is none, or it is unknown."""
+    """The previous driver of the job; None for the first driver, or if it is unknown."""
 
     __repr__ = redacted_repr
 

@@ -205,7 +205,7 @@ def help_text(operation: type[JobOperation[Any]]) -> str:
 
 
 def arguments_of(operation: type[JobOperation[Any]]) -> dict[str, Argument]:
-    """Return the declarations of the operation's fields. Raise TypeError if a field has none."""
+    """Return the declarations of the operation's fields. Raise TypeError if one is missing."""
     found: dict[str, Argument] = {}
 
     def note(name: str, kind: Any, argument: Argument) -> Any:

@@ -112,7 +112,7 @@ def _is_java(process: psutil.Process | None) -> bool:
 
 
 def _is_ahead(process: psutil.Process) -> bool:
-    """Return whether it is a daemon that was started ahead, or was forked from one."""
+    """Return whether it is a daemon that was started early, or was forked from one."""
     return set(_command(process)) >= _AHEAD
 
 

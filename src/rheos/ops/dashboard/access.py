@@ -44,7 +44,7 @@ class Access:
         self._holders = holders
 
     def holder(self, token: str) -> Holder | None:
-        """Return the token's holder; None if it has none. Takes the same time for every token."""
+        """Return the token's holder, or None. Takes the same time for every token."""
         found = None
         for holder in self._holders:
             if hmac.compare_digest(holder.token.encode(), token.encode()):

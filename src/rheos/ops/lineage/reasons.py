@@ -36,7 +36,8 @@ class Reason:
     window: tuple[int, int] | None = None
     timer_ms: int | None = None
     from_state: bool | None = False
-    """Whether stored state contributed, too. None: undecided, if state of the key and window exists."""
+    """Whether stored state contributed, too. None: it did if the checkpoint has any of that key
+    and window."""
     doubt: str | None = None
 
 

@@ -581,8 +581,8 @@ class Master:
 
     def _clear_away(self) -> None:
         """Abort output that workers of earlier attempts have staged since this one began, as they may
-        have outlived their driver. What remains is aborted by the next attempt. If there is none, it is
-        garbage next to the output. So the job's end need not wait for a server that does not answer."""
+        have outlived their driver. The next attempt aborts what remains. Without one, that is garbage
+        next to the output. So the job's end need not wait for a server that does not answer."""
         end = self._end
         assert end is not None
         if end.outcome is Outcome.FAILED or end.finished_before is not None:

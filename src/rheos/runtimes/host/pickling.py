@@ -1,4 +1,4 @@
-"""Pickles objects for other processes. Definitions of the user's script (`__main__`) go by value.
+"""Pickles objects for other processes. Definitions of the script (`__main__`) are pickled by value.
 
 The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. It is one file without
 other dependencies, so it is loaded alone if PySpark was not imported. So a simulated job, which sends

@@ -35,7 +35,7 @@ class SimDriver:
         return True
 
     def next_us(self) -> int | None:
-        """Return the time of its next action; None if there is none."""
+        """Return the time of its next action, or None."""
         if self.master.done:
             return None
         times = [

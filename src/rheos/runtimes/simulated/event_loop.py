@@ -54,7 +54,7 @@ class VirtualLoop(asyncio.AbstractEventLoop):
         return ran
 
     def next_us(self) -> int | None:
-        """Return the time of its next known action; None if there is none."""
+        """Return the time of its next known action, or None."""
         if self._ready:
             return self._now_us()
         while self._timers and self._timers[0][2].cancelled():
