@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures and settings of all tests."""
 
 from __future__ import annotations
 
@@ -79,8 +79,8 @@ def _check_marks(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """The jobs of tests stand in a registry of their own, not in the user's. And a command that a test
-    calls starts no JVM that it may need."""
+    """Keep the jobs of tests in a separate registry, not the user's, and let commands that a test calls
+    start no JVM."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RHEOS_HOME", str(tmp_path_factory.mktemp("rheos-home")))
         patch.setattr(early_start, "start", lambda program, runtime, master: None)
@@ -89,7 +89,8 @@ def registry_of_the_tests(tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.fixture(scope="session", autouse=True)
 def short_lived_jvms() -> Iterator[None]:
-    """Half of what a JVM does in its first minutes is to compile for the hours after them."""
+    """Reduce compilation in the JVM, which takes half of its first minutes and pays off only in later
+    hours."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         yield
@@ -97,7 +98,7 @@ def short_lived_jvms() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark() -> Any:
-    """One Spark session for all tests: starting one takes seconds."""
+    """Start one Spark session for all tests, because starting one takes seconds."""
     from rheos.runtimes.spark.session import get_session
 
     session = get_session(JobConfig(job=JobId("tests")), slots=4)
@@ -106,7 +107,7 @@ def spark() -> Any:
 
 
 def running(server: Any) -> Iterator[Any]:
-    """A server of `rheos.testing.servers`, while the tests need it. Where it cannot be had, they are
+    """Run a server of `rheos.testing.servers` while tests need it. If it is not available, they are
     skipped."""
     from rheos.testing.pytest_plugin import installed
 
@@ -117,7 +118,7 @@ def running(server: Any) -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def kafka_broker() -> Iterator[Any]:
-    """A real Kafka for all tests (`KafkaBroker`), which each use topics of their own. Who kills it
+    """Run a Kafka broker for all tests (`KafkaBroker`), each with its own topics. A test that kills it
     starts it again."""
     pytest.importorskip("confluent_kafka", reason="the extra rheos[kafka] is not installed")
     from rheos.testing.servers import KafkaBroker
@@ -134,8 +135,8 @@ def kafka_broker() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def redis_server() -> Iterator[Any]:
-    """A real Redis for all tests (`RedisServer`), which each use keys of their own. Who kills it starts
-    it again."""
+    """Run a Redis server for all tests (`RedisServer`), each with its own keys. A test that kills it
+    starts it again."""
     pytest.importorskip("redis", reason="the extra rheos[redis] is not installed")
     from rheos.testing.servers import RedisServer
 
@@ -145,7 +146,7 @@ def redis_server() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[Any]:
-    """A real PostgreSQL for all tests (`PostgresServer`), which each use tables of their own."""
+    """Run a PostgreSQL server for all tests (`PostgresServer`), each with its own tables."""
     pytest.importorskip("psycopg", reason="the extra rheos[postgres] is not installed")
     from rheos.testing.servers import PostgresServer
 
@@ -155,7 +156,7 @@ def postgres_server() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def opensearch_node() -> Iterator[Any]:
-    """A real OpenSearch for all tests (`OpenSearchNode`), which each use indices of their own."""
+    """Run an OpenSearch node for all tests (`OpenSearchNode`), each with its own indices."""
     from rheos.testing.servers import OpenSearchNode
 
     node = OpenSearchNode()
@@ -164,8 +165,8 @@ def opensearch_node() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def cassandra_node() -> Iterator[Any]:
-    """A real Cassandra (`CassandraNode`) for tests that each use keyspaces of their own. It takes some
-    16 s of processor time to start: they are slow."""
+    """Run a Cassandra node (`CassandraNode`) for tests that each use their own keyspaces. Its start
+    takes some 16 s of processor time, so these tests are slow."""
     from rheos.testing.servers import CassandraNode
 
     node = CassandraNode()

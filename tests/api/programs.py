@@ -1,4 +1,4 @@
-"""What the tests of the API write their programs with."""
+"""Helpers with which the tests of the API write programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Alert:
 
 
 class Validate(rh.KeyedProcessFunction):
-    """Takes events, gives alerts."""
+    """Converts events to alerts."""
 
     def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Alert]:
         yield Alert(event.user, event.value)
@@ -45,14 +45,14 @@ def environment() -> rh.Environment:
 def events(
     env: rh.Environment | None = None, *, timed: bool = True, name: str = "events"
 ) -> rh.DataStream:
-    """A stream of events, with event time unless said otherwise."""
+    """Return a stream of events, by default with event time."""
     return (env or environment()).from_source(
         rh.collection(EVENTS), watermark=TIMED if timed else None, name=name
     )
 
 
 def stream(schema: dict[str, pa.DataType]) -> rh.DataStream:
-    """A stream without rows."""
+    """Return a stream without rows."""
     return environment().from_source(rh.collection(pa.schema(schema).empty_table()), name="rows")
 
 
@@ -63,8 +63,8 @@ def refused(
     hint: str,
     at: str | None = None,
 ) -> None:
-    """The program is refused with a message, and a hint, that have the texts; the error stands at a
-    line of the test that has the text `at`."""
+    """Check that a program is refused with an error whose message and hint contain these strings, at
+    the line of the test that contains `at`."""
     with pytest.raises(error) as caught:
         program()
     raised = caught.value

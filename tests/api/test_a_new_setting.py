@@ -1,4 +1,5 @@
-"""A new setting is one field. This adds three to a copy of the sources, and touches nothing else."""
+"""A new setting is one field. This test adds three to a copy of the sources, and changes nothing
+else."""
 
 from __future__ import annotations
 
@@ -135,7 +136,7 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(found: dict[str, Any
     assert in_program.endswith(f"{whole} 'many'")
 
 
-def test_it_is_described_and_on_the_page(found: dict[str, Any]) -> None:
+def test_it_is_described_and_listed_on_the_settings_page(found: dict[str, Any]) -> None:
     assert found["described"] == found["arguments"] == [True, True]
     queries = "Slots to keep free. They are for queries."
     assert sorted(found["page"]) == [
@@ -146,7 +147,7 @@ def test_it_is_described_and_on_the_page(found: dict[str, Any]) -> None:
 
 
 def test_no_other_file_names_a_setting_that_is_only_passed_on() -> None:
-    """The command knows no setting by its name, unless it uses the value itself."""
+    """Check that no command names a setting, unless it uses the value itself."""
     for file in ("options.py", "run.py"):
         text = (ROOT / "src" / "rheos" / "cli" / file).read_text()
         assert "checkpoint_interval" not in text

@@ -1,5 +1,5 @@
-"""Functions passed to methods: each method refuses a function that it cannot call, at its
-line, as the program is written."""
+"""Functions passed to methods: each method refuses a function that it cannot call, at its line, when
+the program is built."""
 
 from __future__ import annotations
 
@@ -126,12 +126,12 @@ def refused(call: Callable[[], Any], *says: str) -> None:
         (7, "7"),
     ],
 )
-def test_what_is_no_plain_function_is_refused(method: str, fn: Any, says: str) -> None:
+def test_a_callable_that_is_not_a_plain_function_is_refused(method: str, fn: Any, says: str) -> None:
     refused(lambda: PLAIN[method][0](fn), says)
 
 
 @pytest.mark.parametrize("method", PLAIN)
-def test_a_generator_is_refused_where_a_value_is_wanted(method: str) -> None:
+def test_a_generator_is_refused_if_a_value_is_expected(method: str) -> None:
     if "flat_map" in method:
         PLAIN[method][0](yields)
     else:
@@ -140,7 +140,7 @@ def test_a_generator_is_refused_where_a_value_is_wanted(method: str) -> None:
 
 @pytest.mark.parametrize("method", [name for name, (_, takes) in PLAIN.items() if takes])
 @pytest.mark.parametrize("more", [-1, 2])
-def test_a_function_of_other_arguments_is_refused(method: str, more: int) -> None:
+def test_a_function_with_the_wrong_arguments_is_refused(method: str, more: int) -> None:
     call, takes = PLAIN[method]
     names = ", ".join("abcdef"[: takes + more])
     refused(lambda: call(eval(f"lambda {names}: None")), "arguments" if "pattern" in method else "")
@@ -156,7 +156,9 @@ def test_a_function_of_other_arguments_is_refused(method: str, more: int) -> Non
         ("'a' | None", "TypeError"),
     ],
 )
-def test_an_annotation_that_cannot_be_resolved(method: str, annotation: str, says: str) -> None:
+def test_an_annotation_that_cannot_be_resolved_is_refused(
+    method: str, annotation: str, says: str
+) -> None:
     def fn(row: Any, other: Any = None) -> Any:
         return row
 
@@ -176,7 +178,7 @@ def test_an_annotation_that_cannot_be_resolved(method: str, annotation: str, say
     refused(calls[method], "parameter 'row'", name, says)
 
 
-def test_an_annotation_of_a_field_that_cannot_be_resolved() -> None:
+def test_a_field_annotation_that_cannot_be_resolved_is_refused() -> None:
     @dataclass
     class Row:
         n: Missing
@@ -221,7 +223,7 @@ CASES = [(base, name) for base in BASES for name in methods(base)]
 
 
 def defined(base: type, changed: str, to: Any) -> Any:
-    """An instance of a class that defines all methods as it should, but one."""
+    """Return an instance of a class in which one method is defined wrongly."""
     needed = {
         name: getattr(base, name)
         for name in methods(base)
@@ -242,7 +244,7 @@ def _like(declared: Any) -> Any:
 
 
 @pytest.mark.parametrize(("base", "name"), CASES, ids=lambda each: getattr(each, "__name__", each))
-def test_methods_that_are_asynchronous_or_of_other_arguments(base: type, name: str) -> None:
+def test_methods_that_are_async_or_have_wrong_arguments_are_refused(base: type, name: str) -> None:
     async def awaits(self: Any, *args: Any) -> Any:
         return None
 
@@ -258,7 +260,7 @@ def test_methods_that_are_asynchronous_or_of_other_arguments(base: type, name: s
 
 
 @pytest.mark.parametrize("base", BASES, ids=lambda base: base.__name__)
-def test_a_class_instead_of_its_instance(base: type) -> None:
+def test_a_class_instead_of_an_instance_is_refused(base: type) -> None:
     cls = type(defined(base, "extra", None))
     refused(lambda: BASES[base](cls), "Mine")
 
@@ -267,7 +269,7 @@ def test_a_class_instead_of_its_instance(base: type) -> None:
 
 
 def test_each_method_that_takes_a_function_is_in_a_table() -> None:
-    """A method whose parameter is annotated with a callable or a function class."""
+    """Check methods with a parameter that is annotated with a callable or a function class."""
     tested = {name.split()[0].split(",")[0].rpartition(".")[2] for name in PLAIN}
     tested |= {"process", "aggregate", "trigger", "evictor", "co_group", "window", "map_async"}
     of = (DataStream, KeyedStream, WindowedStream, ConnectedStreams, KeyedConnectedStreams)

@@ -1,4 +1,4 @@
-"""Connected and broadcast streams: what is refused where it is written, and what the plan makes."""
+"""Connected and broadcast streams: programs that are refused, and the resulting plans."""
 
 from __future__ import annotations
 
@@ -232,14 +232,14 @@ def _timers() -> object:
 
 
 @pytest.mark.parametrize(("write", "what"), [case[1:] for case in REFUSED], ids=[c[0] for c in REFUSED])
-def test_what_is_refused(write: Callable[[], object], what: str) -> None:
+def test_invalid_connected_programs_are_refused(write: Callable[[], object], what: str) -> None:
     with pytest.raises(RheosError, match=what) as raised:
         write()
     assert raised.value.site is not None
     assert raised.value.site.file == __file__, "the line is the user's"
 
 
-def test_the_hint_says_where_a_function_belongs() -> None:
+def test_the_hint_names_the_method_for_a_function_class() -> None:
     with pytest.raises(RheosError, match=r"connect\(b\.key_by"):
         connected().process(Keyed())  # type: ignore[arg-type]
     with pytest.raises(RheosError, match=r"connect\(rules\.broadcast\(\)\)"):
@@ -248,7 +248,7 @@ def test_the_hint_says_where_a_function_belongs() -> None:
         connected().process(WithKeyedState())
 
 
-def test_what_leaves_has_event_time_where_the_rows_have_it_that_are_not_broadcast() -> None:
+def test_results_have_event_time_if_the_rows_that_are_not_broadcast_have_it() -> None:
     for stream in (
         connected().map(of_click, of_view),
         connected().process(Both()),

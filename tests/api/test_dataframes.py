@@ -1,4 +1,4 @@
-"""DataFrames in and out, as a program has them: from_dataframe, to_dataframe, and what is refused."""
+"""DataFrames in programs: from_dataframe, to_dataframe, and refused uses."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
 # --- out --------------------------------------------------------------------------------------------
 
 
-def test_a_stream_of_a_dataframe_is_a_dataframe_again(spark: Any, trips: Any) -> None:
+def test_a_stream_of_a_dataframe_converts_back_to_a_dataframe(spark: Any, trips: Any) -> None:
     env = rh.Environment(parallelism=2)
     late = env.from_dataframe(trips, event_time="at").filter(col("id") >= 290)
     frame = late.to_dataframe()
@@ -92,7 +92,7 @@ def test_a_process_function_runs_when_spark_reads(trips: Any) -> None:
     )
 
 
-def test_an_error_of_a_function_is_found_in_sparks_own(trips: Any) -> None:
+def test_the_error_of_a_function_is_found_in_sparks_error(trips: Any) -> None:
     env = rh.Environment(parallelism=2)
     frame = env.from_dataframe(trips).key_by("line").process(Count()).to_dataframe()
     with pytest.raises(Exception, match="an unlucky trip") as caught:
@@ -100,7 +100,7 @@ def test_an_error_of_a_function_is_found_in_sparks_own(trips: Any) -> None:
     assert HERE in str(caught.value)
 
 
-def test_the_programs_sinks_have_no_part_in_it_and_run_later(trips: Any, tmp_path: Path) -> None:
+def test_to_dataframe_leaves_the_programs_sinks_for_later(trips: Any, tmp_path: Path) -> None:
     env = rh.Environment(parallelism=1)
     stream = env.from_dataframe(trips)
     stream.sink_to(rh.files.sink(str(tmp_path / "out"), format="jsonl"))
@@ -112,7 +112,7 @@ def test_the_programs_sinks_have_no_part_in_it_and_run_later(trips: Any, tmp_pat
     assert stream.to_dataframe().count() == 300
 
 
-def test_a_stream_without_a_batch_runtime_is_no_dataframe(trips: Any) -> None:
+def test_a_stream_without_a_batch_runtime_is_not_converted(trips: Any) -> None:
     for runtime in ("continuous", "simulated"):
         env = rh.Environment(parallelism=1, runtime=runtime)
         with pytest.raises(ProgramError, match=f"runtime='{runtime}'") as caught:
@@ -122,7 +122,7 @@ def test_a_stream_without_a_batch_runtime_is_no_dataframe(trips: Any) -> None:
         assert "batch" in str(caught.value.hint)
 
 
-def test_a_stream_that_never_ends_is_no_dataframe() -> None:
+def test_an_unbounded_stream_is_not_converted() -> None:
     env = rh.Environment(parallelism=1)
     ticks = env.from_source(rh.generator(_ticks, schema=pa.schema({"n": pa.int64()})))
     with pytest.raises(ProgramError, match="never ends, but a DataFrame needs all rows") as caught:
@@ -134,7 +134,7 @@ def _ticks(block: rh.Block) -> pl.DataFrame:
     return pl.DataFrame({"n": pl.Series(range(block.start, block.start + block.rows), dtype=pl.Int64)})
 
 
-def test_columns_that_spark_has_no_place_for_are_refused_at_the_users_line(trips: Any) -> None:
+def test_columns_without_a_spark_type_are_refused_at_the_users_line(trips: Any) -> None:
     env = rh.Environment(parallelism=1)
     ns = env.from_dataframe(trips).select(col("at").dt.cast_time_unit("ns"))
     with pytest.raises(SchemaError, match=r"column 'at' cannot be converted.*timestamp\[ns") as caught:
@@ -168,7 +168,7 @@ def test_columns_that_spark_has_no_place_for_are_refused_at_the_users_line(trips
         ),
     ],
 )
-def test_what_is_no_bounded_dataframe_is_refused_at_the_users_line(
+def test_a_value_that_is_not_a_bounded_dataframe_is_refused_at_the_users_line(
     spark: Any, make: Any, error: type[RheosError], says: str
 ) -> None:
     env = rh.Environment(parallelism=1)
@@ -193,14 +193,14 @@ def test_a_dataframe_of_spark_connect_is_refused() -> None:
         ("fare", "fare"),
     ],
 )
-def test_the_event_time_is_a_time_column(trips: Any, event_time: str, says: str) -> None:
+def test_the_event_time_must_be_a_time_column(trips: Any, event_time: str, says: str) -> None:
     env = rh.Environment(parallelism=1)
     with pytest.raises(SchemaError, match=says) as caught:
         env.from_dataframe(trips, event_time=event_time)
     assert HERE in str(caught.value)
 
 
-def test_a_watermark_and_the_event_time_are_of_one_column(spark: Any) -> None:
+def test_watermark_and_event_time_must_name_the_same_column(spark: Any) -> None:
     frame = spark.sql("select timestamp_millis(id) a, timestamp_millis(-id) b from range(3)")
     env = rh.Environment(parallelism=1)
     watermark = rh.Watermark.bounded_out_of_orderness("1s", on="b")
@@ -209,8 +209,8 @@ def test_a_watermark_and_the_event_time_are_of_one_column(spark: Any) -> None:
 
 
 @pytest.mark.parametrize("runtime", ["batch", "simulated"])
-def test_no_row_is_late_whatever_order_it_comes_in(spark: Any, runtime: Any) -> None:
-    """Rows go back in time: read in their own order, most would be late."""
+def test_no_row_of_a_dataframe_is_late_in_any_order(spark: Any, runtime: Any) -> None:
+    """Check that no row is late even though the rows go back in time."""
     frame = spark.sql("select 'k' k, 8640000000 - id * 60000 as at from range(600)").coalesce(1)
     env = rh.Environment(parallelism=2, runtime=runtime)
     counts = (
@@ -228,7 +228,7 @@ def test_no_row_is_late_whatever_order_it_comes_in(spark: Any, runtime: Any) -> 
 
 @pytest.mark.parametrize("runtime", ["batch", "simulated"])
 @pytest.mark.parametrize("where", ["id < 0", "id < 5"])
-def test_an_empty_dataframe_and_a_tiny_one(spark: Any, trips: Any, runtime: Any, where: str) -> None:
+def test_empty_and_tiny_dataframes_are_read(spark: Any, trips: Any, runtime: Any, where: str) -> None:
     env = rh.Environment(parallelism=3, runtime=runtime)
     env.from_dataframe(trips.filter(where), event_time="at").collect("all")
     table = env.execute("few").collected["all"]

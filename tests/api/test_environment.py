@@ -1,4 +1,4 @@
-"""How a program is run: settings, runtimes, what a command says beside it."""
+"""Running a program: settings, runtimes, and options of the command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.api.programs import events, refused
 
 
 class Done:
-    """A job that has ended."""
+    """Job that has ended."""
 
     def __init__(self, config: JobConfig, name: str) -> None:
         self._status = JobStatus(
@@ -49,7 +49,7 @@ class Done:
 
 @dataclass
 class Recorder:
-    """A runtime that notes what it is given."""
+    """Runtime that records its arguments."""
 
     plans: list[PhysicalPlan] = field(default_factory=list)
     configs: list[JobConfig] = field(default_factory=list)
@@ -135,7 +135,7 @@ def test_checkpoints_state_and_savepoints_reach_the_runtime(tmp_path: Path) -> N
     assert config.allow_dropped
 
 
-def test_rarely_used_settings_are_those_of_the_contracts_unless_said() -> None:
+def test_rarely_used_settings_default_to_those_of_the_contracts() -> None:
     _, config = run(parallelism=2)
     assert config.checkpoint == CheckpointConfig()
     assert config.task == TaskConfig()
@@ -151,7 +151,7 @@ def test_at_least_once_with_several_checkpoints_in_flight() -> None:
     assert config.checkpoint.max_concurrent == 3
 
 
-def test_a_savepoint_may_lie_at_a_url_and_an_unaligned_barrier_may_overtake_at_once() -> None:
+def test_a_savepoint_may_be_at_a_url_and_barriers_unaligned_from_the_start() -> None:
     checkpoints = rh.Checkpoints(unaligned_after="0s", max_concurrent=2)
     _, config = run(from_savepoint="s3://bucket/s", state="rocksdb", checkpoints=checkpoints)
     assert config.from_savepoint == "s3://bucket/s"
@@ -160,25 +160,25 @@ def test_a_savepoint_may_lie_at_a_url_and_an_unaligned_barrier_may_overtake_at_o
 
 
 @pytest.mark.parametrize(("said", "meant"), [(0, 0), ("0ms", 0), (-1, None), ("10ms", 10_000)])
-def test_a_buffer_timeout_is_a_duration_or_a_mark(said: Any, meant: int | None) -> None:
+def test_a_buffer_timeout_is_a_duration_or_a_special_value(said: Any, meant: int | None) -> None:
     assert run(buffer_timeout=said)[1].task.buffer_timeout_us == meant
 
 
-def test_batches_are_bounded_where_the_job_chooses_by_its_latency() -> None:
+def test_batches_are_bounded_if_a_latency_objective_is_set() -> None:
     _, config = run(latency="20ms", batch_rows=512)
     assert (config.task.latency_us, config.task.batch_rows) == (20_000, 512)
 
 
-def test_no_interval_leaves_the_final_checkpoint_alone() -> None:
+def test_without_an_interval_only_the_final_checkpoint_is_taken() -> None:
     assert run(checkpoint_interval=None)[1].checkpoint.interval_ms is None
 
 
-def test_a_relative_folder_is_that_of_the_program() -> None:
+def test_a_relative_folder_is_resolved_against_the_programs_folder() -> None:
     assert run(checkpoint_dir="state")[1].checkpoint_dir == os.path.abspath("state")
     assert run(checkpoint_dir="s3://bucket/state")[1].checkpoint_dir == "s3://bucket/state"
 
 
-def test_a_job_whose_log_is_kept_has_the_same_id_at_each_start(tmp_path: object) -> None:
+def test_a_job_with_a_kept_log_has_the_same_id_at_each_start(tmp_path: object) -> None:
     kept = {run(checkpoint_dir=tmp_path)[1].job for _ in range(2)}
     assert kept == {"visitors-per-country"}
     passing = {run()[1].job for _ in range(2)}
@@ -257,7 +257,7 @@ def test_wrong_settings_are_refused_where_they_are_written(
     refused(lambda: rh.Environment(**settings), error, what, "", at="rh.Environment")
 
 
-def test_the_parallelism_is_that_of_the_machine_unless_said() -> None:
+def test_the_default_parallelism_is_that_of_the_machine() -> None:
     assert 1 <= rh.Environment().parallelism <= 4
 
 
@@ -282,7 +282,7 @@ def test_a_source_that_nobody_reads_does_not_choose_the_runtime() -> None:
     assert "runtime: batch" in env.explain("plan")
 
 
-def test_what_was_executed_is_not_executed_again() -> None:
+def test_a_program_is_not_executed_twice() -> None:
     recorder = Recorder()
     env = rh.Environment(runtime=recorder)
     rows = events(env)
@@ -334,7 +334,7 @@ def test_a_command_overrides_the_program() -> None:
     assert overrides.current() == Overrides()
 
 
-def test_a_program_can_be_captured_and_not_run() -> None:
+def test_a_program_can_be_captured_without_running() -> None:
     recorder = Recorder()
     env = rh.Environment(runtime=recorder)
     events(env).print()

@@ -40,7 +40,7 @@ def leave_both(left: Any, right: Any) -> Any:
         lambda stream: stream.key_by("user").process(Leaves(), returns={"n": int}),
     ],
 )
-def test_a_function_that_leaves_fails_the_job_at_its_line(
+def test_a_function_that_exits_fails_the_job_at_its_line(
     use: Callable[[rh.DataStream], rh.DataStream],
 ) -> None:
     env = rh.Environment(1, runtime="simulated")

@@ -1,4 +1,4 @@
-"""Which expressions a stream takes: those that look at their own row only."""
+"""Expressions that a stream accepts: those whose result depends on their own row only."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ NOT_ROW_WISE = [
 
 
 @pytest.mark.parametrize("expr", ROW_WISE, ids=str)
-def test_an_expression_of_a_row_is_taken(expr: pl.Expr) -> None:
+def test_an_expression_of_a_single_row_is_accepted(expr: pl.Expr) -> None:
     compile_expressions("with_columns", [expr], {}, SCHEMA)
 
 
@@ -80,7 +80,7 @@ def test_an_expression_of_other_rows_is_refused(expr: pl.Expr) -> None:
         compile_expressions("select", [expr], {}, SCHEMA)
 
 
-def test_columns_that_are_not_touched_keep_their_types() -> None:
+def test_unchanged_columns_keep_their_types() -> None:
     schema = pa.schema(
         [
             pa.field("id", pa.int64(), nullable=False),
@@ -108,7 +108,7 @@ def test_computed_columns_have_canonical_types() -> None:
     assert result == pa.schema([("s", pa.string()), ("l", pa.list_(pa.string())), ("c", pa.string())])
 
 
-def test_a_condition_of_several_columns_holds_where_all_do() -> None:
+def test_a_condition_of_several_columns_holds_if_all_hold() -> None:
     (condition,), _ = compile_expressions("filter", [pl.col("n", "s").is_not_null()], {}, SCHEMA)
     rows = pl.DataFrame({"n": [1, None, 3], "s": ["a", "b", None]})
     assert rows.select(condition).to_series().to_list() == [True, False, False]
@@ -118,6 +118,6 @@ def test_a_condition_of_several_columns_holds_where_all_do() -> None:
 @pytest.mark.parametrize(
     "expr", [col("n") > "x", col("s") == col("n"), col("at") < "2020", col("n").is_in(["x"])], ids=str
 )
-def test_values_that_cannot_be_compared_are_found_without_rows(op: Op, expr: pl.Expr) -> None:
+def test_incomparable_values_are_found_without_rows(op: Op, expr: pl.Expr) -> None:
     with pytest.raises(SchemaError, match="does not fit the columns"):
         compile_expressions(op, [expr], {}, SCHEMA)

@@ -43,14 +43,14 @@ WRITTEN: dict[str, tuple[Callable[[rh.DataStream], rh.DataStream], list[float | 
 
 
 @pytest.mark.parametrize("where", WRITTEN)
-def test_an_infinite_literal_is_one_like_others(where: str) -> None:
+def test_an_infinite_literal_is_treated_like_other_literals(where: str) -> None:
     write, wanted = WRITTEN[where]
     env = rh.Environment(parallelism=1, runtime="simulated")
     write(env.from_source(rh.collection(pa.table({"x": X})))).collect("out")
     assert str(env.execute().collected["out"]["x"].to_pylist()) == str(wanted)
 
 
-def test_it_travels_to_the_workers() -> None:
+def test_an_infinite_literal_reaches_the_workers() -> None:
     env = rh.Environment(parallelism=1, runtime="simulated")
     rows = env.from_source(rh.collection(pa.table({"x": X})))
     rows.filter(col("x") < math.inf).select(x=-math.inf).collect("out")

@@ -1,4 +1,4 @@
-"""What `rheos` exports is the API: nothing else shows, and all of it says what it is."""
+"""`rheos` exports exactly the API, and every exported name is documented."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import pytest
 import rheos as rh
 
 
-def test_what_is_exported_is_there_and_sorted() -> None:
+def test_exported_names_exist_and_are_sorted() -> None:
     assert list(rh.__all__) == sorted(rh.__all__)
     assert all(hasattr(rh, name) for name in rh.__all__)
 
 
-def test_nothing_else_shows_but_the_packages_inside() -> None:
+def test_only_exported_names_and_packages_are_visible() -> None:
     shown = {name for name, value in vars(rh).items() if not name.startswith("_")}
     modules = {name for name in shown if isinstance(getattr(rh, name), ModuleType)}
     assert shown - modules - set(rh.__all__) <= {"VERSION"}
 
 
 @pytest.mark.parametrize("name", rh.__all__)
-def test_every_name_says_what_it_is(name: str) -> None:
+def test_every_name_has_a_docstring(name: str) -> None:
     value = getattr(rh, name)
     said = (value.__doc__ or "").strip()
     assert said
@@ -50,8 +50,8 @@ def test_the_page_of_the_api_has_every_name_of_the_test_kit_once() -> None:
     assert sorted(re.findall(r"`testing\.(\w+)`", " ".join(rows))) == sorted(rh.testing.__all__)
 
 
-def test_the_api_is_imported_when_it_is_asked_for() -> None:
-    """And by no command or worker before."""
+def test_the_api_is_imported_on_demand() -> None:
+    """Check that neither commands nor workers import the API before."""
     program = """
 import sys
 import rheos.cli.main, rheos.runtimes.spark.early_start, rheos.runtimes.spark.daemon
@@ -70,6 +70,6 @@ except AttributeError as error:
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=400)
 
 
-def test_no_name_of_the_api_is_that_of_another_thing_inside() -> None:
+def test_no_name_of_the_api_is_reused_internally() -> None:
     inside = {module.name for module in pkgutil.iter_modules(rh.__path__)} & {*rh.__all__}
     assert {name for name in inside if getattr(rh, name) is not import_module(f"rheos.{name}")} == set()

@@ -1,4 +1,4 @@
-"""What is wrong with a program is said where it was written, with what to do about it."""
+"""Errors of a program are raised at the line that caused them, with a hint."""
 
 from __future__ import annotations
 
@@ -756,7 +756,7 @@ def test_a_wrong_program_is_refused(name: str) -> None:
     refused(program, error, what, hint)
 
 
-def test_the_error_stands_at_the_line_of_the_call() -> None:
+def test_the_error_names_the_line_of_the_call() -> None:
     def program() -> None:
         rows = (
             events()
@@ -769,7 +769,7 @@ def test_the_error_stands_at_the_line_of_the_call() -> None:
     refused(program, rh.SchemaError, "unknown column", "", at=".select(")
 
 
-def test_two_operators_of_one_uid_are_refused_with_both_lines() -> None:
+def test_two_operators_with_one_uid_are_refused_with_both_lines() -> None:
     rows = events()
     first = rows.filter("value > 0").name("first").uid("same")
 
@@ -781,7 +781,7 @@ def test_two_operators_of_one_uid_are_refused_with_both_lines() -> None:
     )
 
 
-def test_two_collects_of_one_name_are_refused() -> None:
+def test_two_collects_with_one_name_are_refused() -> None:
     rows = events()
     rows.collect("rows")
     refused(
@@ -798,7 +798,7 @@ def test_a_sink_may_refuse_the_columns() -> None:
     refused(lambda: events().sink_to(Picky()), rh.SchemaError, "cannot be written", "", at="sink_to")
 
 
-def test_an_annotation_that_is_nowhere_is_named() -> None:
+def test_an_unknown_annotation_is_named() -> None:
     def lost(event: Event) -> Nowhere:  # type: ignore[name-defined]  # noqa: F821
         return event
 
@@ -837,7 +837,7 @@ def test_state_declared_on_the_instance_is_refused_at_its_own_line() -> None:
     assert "seen = rh.ValueState(...)" in str(caught.value.hint)
 
 
-def test_state_that_is_nobodys_says_where_it_was_written() -> None:
+def test_unowned_state_names_its_line() -> None:
     loose = rh.ListState(int)
     with pytest.raises(
         rh.StateAccessError, match="the state is used without being an attribute of a class"
@@ -870,7 +870,7 @@ def test_a_map_in_json_lines_is_refused_where_it_is_written() -> None:
         )
 
 
-def test_a_series_of_pandas_is_no_collection_and_a_frame_is_one() -> None:
+def test_a_pandas_series_is_refused_and_a_frame_accepted() -> None:
     frame = pd.DataFrame({"n": [1, 2], "k": ["a", None]}, index=[7, 8])
     assert rh.collection(frame).table.to_pylist() == [{"n": 1, "k": "a"}, {"n": 2, "k": None}]
     refused(lambda: rh.collection(frame["n"]), rh.SchemaError, "has no columns", "to_frame")

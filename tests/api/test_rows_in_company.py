@@ -1,8 +1,6 @@
-"""A row's result does not depend on the rows it travels with: all functions of Polars are held to it.
-
-Each is refused where it is written, or let through and evaluated: of each row alone, of the row beside
-others, of all rows in several orders, and in another process that has seen other texts before.
-"""
+"""A row's result does not depend on the other rows in its batch, for all functions of Polars. Each
+function is refused when the program is built, or accepted and evaluated: for each row alone, for pairs
+of rows, for all rows in several orders, and in another process that has seen other strings before."""
 
 from __future__ import annotations
 
@@ -49,14 +47,14 @@ def test_every_function_of_polars_is_known() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_what_needs_company_is_refused(name: str) -> None:
+def test_expressions_that_need_other_rows_are_refused(name: str) -> None:
     for expr in REFUSED[name]:
         with pytest.raises(ProgramError):
             compile_expressions("select", [expr], {}, ROWS.schema)
 
 
 def operators() -> Iterator[tuple[list[str], ExpressionOperator]]:
-    """All that is let through, in operators of many expressions, with what each is."""
+    """Return all accepted expressions, in operators of many expressions, with their descriptions."""
     given = [(f"{name}: {expr}", expr) for name, exprs in ROW_WISE.items() for expr in exprs]
     # What computes nothing is evaluated by other operators, of batches as they are.
     given.sort(key=lambda named: computes(named[1]))
@@ -72,7 +70,7 @@ def operators() -> Iterator[tuple[list[str], ExpressionOperator]]:
 
 
 def evaluated(operator: ExpressionOperator, rows: Sequence[int]) -> list[list[str]]:
-    """The values as text, to the last bit, for each of the rows."""
+    """Return the values of each row as exact strings."""
     columns: list[list[str]] = []
     for out in operator.on_batch(0, ROWS.take(pa.array(rows))):
         columns = [[repr(value) for value in column.to_pylist()] for column in out.batch.columns]
@@ -90,7 +88,7 @@ def companies() -> Iterator[list[int]]:
         yield [NULL_ROW, row, EMPTY_ROW]
 
 
-def test_a_row_is_the_same_alone_and_in_company() -> None:
+def test_a_row_has_the_same_result_alone_and_with_others() -> None:
     for some, operator in operators():
         alone = [evaluated(operator, [row])[0] for row in range(COUNT)]
         for company in companies():
@@ -103,7 +101,7 @@ def fingerprint() -> list[str]:
     return [str(evaluated(operator, range(COUNT))) for _, operator in operators()]
 
 
-def test_a_row_is_the_same_in_a_process_that_has_seen_other_texts() -> None:
+def test_a_row_has_the_same_result_in_a_process_that_has_seen_other_strings() -> None:
     program = "\n".join(
         [
             "import sys, warnings; warnings.simplefilter('ignore')",
@@ -119,7 +117,7 @@ def test_a_row_is_the_same_in_a_process_that_has_seen_other_texts() -> None:
     assert there.stdout.split("\x00") == fingerprint()
 
 
-def test_an_expression_that_fails_fails_alone_and_in_company() -> None:
+def test_a_failing_expression_fails_alone_and_with_others() -> None:
     exprs, schema = compile_expressions("select", [col("s").cast(pl.Int64)], {}, ROWS.schema)
     operator = ExpressionOperator(context(ROWS.schema, schema), ExpressionSpec("select", exprs))
     for rows in ([0], [0, NULL_ROW], [NULL_ROW, 0, 1]):

@@ -1,4 +1,5 @@
-"""Settings: where they may be given, which place wins, and how an error names the setting and place."""
+"""Settings: where they may be set, which place has precedence, and how errors name setting and
+place."""
 
 from __future__ import annotations
 
@@ -52,7 +53,7 @@ def toml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return read
 
 
-def test_the_environment_takes_every_setting_and_shows_them() -> None:
+def test_the_environment_accepts_and_shows_every_setting() -> None:
     names = {setting.name for setting in fields(Settings)}
     shown = inspect.signature(rh.Environment).parameters
     assert set(shown) == names | {"settings", "parameters", "files"}
@@ -61,7 +62,7 @@ def test_the_environment_takes_every_setting_and_shows_them() -> None:
     assert names <= set(documented)
 
 
-def test_the_command_wins_over_the_file_and_the_file_over_the_program(toml: Any) -> None:
+def test_precedence_is_command_then_file_then_program(toml: Any) -> None:
     whole = program(parallelism=1, credits=1, batch_rows=1, min_parallelism=1, master="local[1]")
     said = program(parallelism=2, credits=2, batch_rows=2, min_parallelism=2)
     file = toml("parallelism = 3\ncredits = 3\nmin_parallelism = 3\n")
@@ -72,7 +73,7 @@ def test_the_command_wins_over_the_file_and_the_file_over_the_program(toml: Any)
     assert (found.config.min_parallelism, found.config.master) == (3, "local[1]")
 
 
-def test_one_field_of_a_group_leaves_the_others_as_the_program_has_them() -> None:
+def test_setting_one_field_of_a_group_keeps_the_programs_others() -> None:
     written = program(
         checkpoints=rh.Checkpoints(retain=7, unaligned_after="9s", at_least_once=True),
         state=rh.StateConfig(directory="/fast"),
@@ -117,7 +118,7 @@ def test_a_file_has_tables_for_groups_and_for_the_restart_strategy(toml: Any) ->
     assert settled(words).config.state.backend is Backend.ROCKSDB
 
 
-def test_settings_as_a_whole_serve_several_environments(tmp_path: Path) -> None:
+def test_one_settings_object_serves_several_environments(tmp_path: Path) -> None:
     ours = rh.Settings(parallelism=3, checkpoint_dir=tmp_path, max_parallelism=64)
     assert rh.Environment(settings=ours).parallelism == 3
     env = rh.Environment(2, settings=ours, runtime="simulated")
@@ -156,7 +157,7 @@ def test_an_error_in_a_file_names_the_setting_and_its_line(text: str, said: str,
     assert caught.value.hint or "must be" in said or "is true or" in said or "is a " in said
 
 
-def test_a_file_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_file_of_settings_is_refused(tmp_path: Path) -> None:
     with pytest.raises(rh.ConfigurationError, match="cannot be read"):
         from_file(tmp_path / "gone.toml")
 
@@ -181,7 +182,7 @@ def test_an_error_of_the_command_names_the_option(values: Mapping[str, Any], sai
     assert str(caught.value).startswith(said)
 
 
-def test_what_the_program_says_is_refused_at_its_line() -> None:
+def test_a_wrong_setting_of_the_program_is_refused_at_its_line() -> None:
     refused(
         lambda: rh.Environment(paralelism=2),  # type: ignore[call-arg]
         rh.ConfigurationError,
@@ -221,7 +222,7 @@ def test_an_address_for_alerts_is_checked(given: dict[str, Any], message: str) -
         settled(program(**given))
 
 
-def test_an_address_for_alerts_is_in_no_repr() -> None:
+def test_no_repr_shows_an_address_for_alerts() -> None:
     address = "https://hooks.example.com/SECRET"
     alerts = settled(program(alert_webhook=address, alert_from="failing")).config.alerts
     assert alerts is not None

@@ -1,4 +1,4 @@
-"""Settings as they are shown: the names of `rh.Settings`, values that a user could write."""
+"""Display of settings: under the names of `rh.Settings`, with values that a user could write."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ OTHER = Settings(
 
 
 def test_every_setting_is_shown_by_its_name() -> None:
-    """The test that finds the next setting: its name is here, and its value is no repr."""
+    """Check every setting, including those added later: it must be shown under its name, and not as a
+    repr."""
     for settings in (Settings(), OTHER):
         found = shown(settings)
         whole = ("restart", "renamed")
@@ -71,7 +72,7 @@ def test_every_setting_is_shown_by_its_name() -> None:
         assert not [name for name, text in found.items() if any(c in text for c in "(=<'\"")]
 
 
-def test_what_holds_by_default() -> None:
+def test_default_settings_are_shown() -> None:
     found = shown(Settings(parallelism=2))
     assert found == {
         "parallelism": "2",
@@ -134,7 +135,7 @@ STRATEGIES = [
         *(Settings(restart=strategy) for strategy in STRATEGIES),
     ],
 )
-def test_what_is_shown_can_be_written_in_a_file_of_settings(settings: Settings, tmp_path: Path) -> None:
+def test_shown_settings_are_valid_in_a_file(settings: Settings, tmp_path: Path) -> None:
     config = config_of(settings)
     path = tmp_path / "job.toml"
     path.write_text(toml_of(dict(config.settings)))
@@ -142,7 +143,7 @@ def test_what_is_shown_can_be_written_in_a_file_of_settings(settings: Settings, 
     assert read == config
 
 
-def test_the_strategies_are_all_of_rh_restart() -> None:
+def test_all_restart_strategies_are_shown() -> None:
     names = {shown(Settings(restart=strategy))["restart"] for strategy in STRATEGIES}
     assert names == {name for name in restart.__all__ if name.islower()}
 
@@ -157,7 +158,7 @@ def test_objects_of_the_program_and_credentials_are_not_shown() -> None:
     assert found["checkpoint_dir"] == "s3://***@bucket/c"
 
 
-def test_each_environment_has_them() -> None:
+def test_each_environment_shows_its_settings() -> None:
     env = rh.Environment(2, checkpoint_interval="1s")
     found = dict(env._config.settings)
     assert (found["parallelism"], found["checkpoint_interval"]) == ("2", "1s")
@@ -165,7 +166,7 @@ def test_each_environment_has_them() -> None:
 
 
 def toml_of(found: Mapping[str, str]) -> str:
-    """What is shown, as a file: what is "none" is left out."""
+    """Return the shown settings as TOML, without those that are "none"."""
     tables: dict[str, dict[str, Any]] = {"": {}}
     for name, text in found.items():
         group, _, part = name.rpartition(".")

@@ -1,4 +1,4 @@
-"""SQL text: a word that is a column is that column, whatever else SQL makes of it."""
+"""SQL strings: a word that is the name of a column is that column, whatever else it means in SQL."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_word_that_is_a_column_is_the_column(text: str, means: pl.Expr) -> Non
         ("user = 1", ["value"], "the example"),
     ],
 )
-def test_what_cannot_be_read_says_what_to_write(text: str, columns: list[str], hint: str) -> None:
+def test_invalid_sql_has_a_hint(text: str, columns: list[str], hint: str) -> None:
     with pytest.raises(ProgramError, match="is neither a column nor SQL") as caught:
         read_sql(text, columns, "the example")
     assert caught.value.hint is not None

@@ -1,4 +1,4 @@
-"""What a program's streams are, operator by operator."""
+"""Columns and types of a program's streams, operator by operator."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def test_filter_keeps_the_columns() -> None:
     assert rows.filter(col("value") > 1, "kind = 'click'").schema == rows.schema
 
 
-def test_select_gives_just_what_it_computes() -> None:
+def test_select_returns_exactly_its_expressions() -> None:
     rows = events().select("user", col("value").cast(pl.Float64), twice=col("value") * 2)
     assert columns(rows) == {"user": pa.string(), "value": pa.float64(), "twice": pa.int64()}
 
 
-def test_select_takes_a_list_and_selectors() -> None:
+def test_select_accepts_lists_and_selectors() -> None:
     rows = events().select([col("user"), pl.selectors.integer()])
     assert columns(rows) == {"user": pa.string(), "value": pa.int64()}
 
@@ -55,7 +55,7 @@ def test_with_columns_adds_and_replaces() -> None:
     assert columns(rows)["none"] == pa.int8()
 
 
-def test_a_plain_column_is_handed_on_as_it_is_declared() -> None:
+def test_a_plain_column_keeps_its_declared_type() -> None:
     rows = events().select("user", other=col("user"))
     assert not rows.schema.field("user").nullable
     assert rows.schema.field("other").nullable
@@ -78,7 +78,7 @@ def test_map_takes_its_types_from_the_annotations() -> None:
     assert node_of(rows).name.startswith("map(")
 
 
-def test_a_lambda_takes_named_rows_and_says_what_it_returns() -> None:
+def test_a_lambda_receives_named_rows_and_declares_its_result() -> None:
     rows = events().map(lambda row: Alert(row.user, row.value), returns=Alert)
     spec = node_of(rows).spec
     assert isinstance(spec, MapSpec)
@@ -107,7 +107,7 @@ def test_union_keeps_the_columns_and_the_event_time() -> None:
     assert both._type.event_time
 
 
-def test_union_may_hold_nulls_where_one_of_its_members_may() -> None:
+def test_a_column_of_a_union_is_nullable_if_it_is_in_any_input() -> None:
     env = environment()
     one, other = events(env).select("user"), events(env).select(user=col("kind"))
     both = one.union(other)
@@ -117,7 +117,7 @@ def test_union_may_hold_nulls_where_one_of_its_members_may() -> None:
     assert relaxed.outputs[""].schema == both.schema
 
 
-def test_process_declares_its_side_outputs_and_what_is_late() -> None:
+def test_process_declares_side_outputs_and_late_rows() -> None:
     @dataclass
     class Odd:
         user: str
@@ -135,7 +135,7 @@ def test_process_declares_its_side_outputs_and_what_is_late() -> None:
     assert spec.side_outputs == {"odd": pa.schema([pa.field("user", pa.string(), nullable=False)])}
 
 
-def test_timers_alone_may_say_what_a_process_gives() -> None:
+def test_on_timer_alone_may_declare_the_result() -> None:
     class Quiet(rh.KeyedProcessFunction):
         def process_element(self, event: Event, ctx: rh.KeyedContext) -> None: ...
 
@@ -148,7 +148,7 @@ def test_timers_alone_may_say_what_a_process_gives() -> None:
     }
 
 
-def test_reduce_gives_what_it_takes() -> None:
+def test_reduce_keeps_the_schema() -> None:
     def larger(a: Event, b: Event) -> Event:
         return max(a, b, key=lambda event: event.value)
 
@@ -156,13 +156,13 @@ def test_reduce_gives_what_it_takes() -> None:
     assert rows.key_by("user").reduce(larger).schema == rows.schema
 
 
-def test_running_aggregates_stand_behind_the_columns() -> None:
+def test_running_aggregates_follow_the_columns() -> None:
     rows = events().key_by("user").running(n=rh.agg.count(), mean=rh.agg.mean("value"))
     assert list(columns(rows)) == ["user", "kind", "value", "at", "n", "mean"]
     assert columns(rows)["mean"] == pa.float64()
 
 
-def test_windows_give_keys_times_and_aggregates() -> None:
+def test_windows_return_keys_times_and_aggregates() -> None:
     rows = (
         events()
         .key_by("user", "kind")
@@ -193,7 +193,7 @@ def test_the_late_rows_of_a_window_have_its_inputs_columns() -> None:
     assert spec.late_tag == "late"
 
 
-def test_results_of_a_whole_stream_keep_its_windows_when_they_are_dealt_out() -> None:
+def test_unkeyed_window_results_keep_their_windows_when_rebalanced() -> None:
     windows = events().window_all(rh.Tumbling("1m"))
     counts = windows.aggregate(n=rh.agg.count()).rebalance().uid("counts").name("count all")
     late = counts.side_output("late")
@@ -203,7 +203,7 @@ def test_results_of_a_whole_stream_keep_its_windows_when_they_are_dealt_out() ->
     assert (operator.uid, operator.name) == ("counts", "count all")
 
 
-def test_a_window_function_takes_the_records_of_its_annotation() -> None:
+def test_a_window_function_receives_records_of_its_annotation() -> None:
     class Top(rh.WindowFunction):
         def process(self, records: list[Event], ctx: rh.WindowContext) -> Iterator[Alert]:
             yield Alert(records[0].user, records[0].value)
@@ -215,7 +215,7 @@ def test_a_window_function_takes_the_records_of_its_annotation() -> None:
     assert columns(rows) == {"user": pa.string(), "value": pa.int64()}
 
 
-def test_a_name_and_a_uid_are_of_the_operator_that_the_stream_leaves() -> None:
+def test_name_and_uid_apply_to_the_operator_that_produced_the_stream() -> None:
     rows = events()
     late = rows.filter("value > 1").name("large").uid("large-1")
     assert node_of(late).name == "large"
@@ -240,11 +240,11 @@ def test_an_operator_knows_its_own_line_of_a_chain_of_calls() -> None:
     assert before < filtered.site.line
 
 
-def test_a_source_that_skips_rows_has_them_as_a_side_output(tmp_path: object) -> None:
+def test_a_source_emits_skipped_rows_to_a_side_output(tmp_path: object) -> None:
     source = rh.files.source(f"{tmp_path}/*.jsonl", schema=Event, on_error="skip")
     rejected = environment().from_source(source, name="files").side_output("rejected")
     assert rejected.schema.names == ["file", "line", "record", "error", "payload"]
 
 
-def test_a_stream_says_what_it_is() -> None:
+def test_the_repr_of_a_stream_describes_it() -> None:
     assert repr(events().select("user")) == "<stream of 'select': user: string>"

@@ -1,4 +1,4 @@
-"""What functions take and give, by their annotations."""
+"""Input and result types of functions, derived from their annotations."""
 
 import functools
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def test_an_annotation_in_quotes_may_name_a_local_class() -> None:
     assert input_record(many, pa.schema([("n", pa.int64())])) is Local
 
 
-def test_none_among_the_results_is_left_out_of_an_iterable() -> None:
+def test_none_is_dropped_from_an_iterable_result() -> None:
     def maybe(record: Any) -> Optional[list[Alert]]:  # noqa: UP045 -- both spellings are read
         return None
 
@@ -49,7 +49,7 @@ def test_none_among_the_results_is_left_out_of_an_iterable() -> None:
     assert gives(maybe, many=True) == gives(maybe_too, many=True) == Declared(ALERT, Alert)
 
 
-def test_partial_functions_and_callable_objects_say_their_types() -> None:
+def test_types_of_partial_functions_and_callable_objects_are_found() -> None:
     def scaled(factor: int, record: Alert) -> Alert:
         return Alert(record.user, record.value * factor)
 
@@ -64,7 +64,7 @@ def test_partial_functions_and_callable_objects_say_their_types() -> None:
     assert function_name(Scaling()) == "Scaling"
 
 
-def test_functions_without_annotations_take_named_rows() -> None:
+def test_functions_without_annotations_receive_named_rows() -> None:
     def anything(record: Any) -> Alert:
         return Alert(record.user, record.value)
 
@@ -73,7 +73,7 @@ def test_functions_without_annotations_take_named_rows() -> None:
     assert input_record(print, COLUMNS) is None
 
 
-def test_a_field_takes_columns_of_another_width() -> None:
+def test_a_field_accepts_columns_of_another_width() -> None:
     @dataclass
     class Floats:
         user: str
@@ -88,7 +88,7 @@ def test_a_field_takes_columns_of_another_width() -> None:
     )
 
 
-def test_fields_that_are_not_set_from_outside_need_no_column() -> None:
+def test_fields_without_an_init_argument_need_no_column() -> None:
     @dataclass
     class Counted:
         user: str
@@ -101,7 +101,7 @@ def test_fields_that_are_not_set_from_outside_need_no_column() -> None:
 
 
 @pytest.mark.parametrize("annotation", [dict, dict[str, int], str, tuple[int, ...], list[Event]])
-def test_records_come_neither_as_dicts_nor_as_tuples(annotation: Any) -> None:
+def test_records_are_neither_dicts_nor_tuples(annotation: Any) -> None:
     def takes(record: Any) -> Alert:
         return Alert("x", 1)
 
@@ -110,7 +110,7 @@ def test_records_come_neither_as_dicts_nor_as_tuples(annotation: Any) -> None:
         input_record(takes, COLUMNS)
 
 
-def test_any_is_no_type_of_a_result() -> None:
+def test_any_is_refused_as_a_result_type() -> None:
     def anything(record: Event) -> Any:
         return record
 

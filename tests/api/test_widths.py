@@ -1,4 +1,4 @@
-"""A parallelism, or the bounds of one that follows the load, as it is written."""
+"""A parallelism, or the bounds of an automatic one, as users write it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rheos.runtimes.job import ScalingBounds
     ],
     ids=str,
 )
-def test_what_is_written_and_what_it_means(
+def test_valid_parallelisms_are_parsed(
     said: int | str, means: tuple[int, ScalingBounds | None]
 ) -> None:
     assert read_width(said, 128) == means
@@ -46,12 +46,12 @@ def test_what_is_written_and_what_it_means(
     ],
     ids=str,
 )
-def test_what_cannot_be_meant_is_refused(said: Any, words: str) -> None:
+def test_invalid_parallelisms_are_refused(said: Any, words: str) -> None:
     with pytest.raises(RheosError, match=words):
         read_width(said, 8)
 
 
-def test_the_least_stands_in_the_bounds_alone() -> None:
+def test_the_minimum_is_only_in_the_bounds() -> None:
     with pytest.raises(
         ConfigurationError, match=r"test_widths\.py.*already has its own minimum"
     ) as error:
@@ -59,14 +59,14 @@ def test_the_least_stands_in_the_bounds_alone() -> None:
     assert 'parallelism="auto:2.."' in str(error.value)
 
 
-def test_a_batch_job_has_no_load_to_follow() -> None:
+def test_a_batch_job_refuses_an_automatic_parallelism() -> None:
     env = rh.Environment("auto:1..2", runtime="batch")
     env.from_source(rh.generator(lambda block: {"n": block.index()}, count=1)).collect("rows")
     with pytest.raises(ConfigurationError, match='runtime="continuous"'):
         env.execute("rows")
 
 
-def test_the_command_says_what_is_wrong_with_it(tmp_path: Path) -> None:
+def test_the_command_refuses_an_invalid_parallelism(tmp_path: Path) -> None:
     job = tmp_path / "job.py"
     job.write_text("import rheos as rh\nrh.Environment()\n")
     done = CliRunner().invoke(app, ["run", str(job), "--parallelism", "auto:8..2"])

@@ -1,9 +1,7 @@
-"""Every conversion that rows cross on their way in, through and out, there and back.
-
-A border takes rows of one column `v` and returns them as they are behind it. It raises a RheosError
-that names the column or the record where a value cannot cross, and SchemaError, before it sees any
-value, where the type cannot.
-"""
+"""Every conversion that rows pass on their way in, through and out, forth and back. A border converts
+rows of one column `v` and returns them converted back. If a value cannot be converted, it raises a
+RheosError that names the column or the record. If no value of the type can, it raises SchemaError
+before it reads a value."""
 
 from __future__ import annotations
 
@@ -171,7 +169,7 @@ def collect(rows: Batch) -> Batch:
 
 
 def printed(rows: Batch) -> Batch:
-    """Printing is for people: it takes every value."""
+    """Print rows, for people: every value is accepted."""
     with contextlib.redirect_stdout(io.StringIO()) as out:
         PrintSink().open(_sink_context(rows.schema)).write(rows)
     assert out.getvalue().count(">") >= rows.num_rows
@@ -187,7 +185,7 @@ def redis(rows: Batch) -> Batch:
 
 
 def postgres(rows: Batch) -> Batch:
-    """As text, which PostgreSQL reads and writes alike but for the names of eras and of zones."""
+    """Convert to strings as PostgreSQL reads and writes them, except names of eras and zones."""
     kind = rows.schema.field("v").type
     if column_types(kind) is None or pa.types.is_duration(kind):
         raise SchemaError("column 'v' is written, and not read")
@@ -220,7 +218,7 @@ def _integers(values: list[Any], integers: pa.DataType, field: pa.Field) -> Batc
 
 
 def spark(rows: Batch) -> Batch:
-    """Values that Python sends to the JVM and receives from it."""
+    """Convert values that Python sends to the JVM and receives from it."""
     return to_arrow(to_spark(rows), spark_arrow_schema(rows.schema))
 
 

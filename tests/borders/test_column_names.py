@@ -1,4 +1,4 @@
-"""Names of columns and fields that libraries read as something else: refused, or kept exactly."""
+"""Names of columns and fields that libraries may interpret: refused, or kept exactly."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_json_keeps_names_of_columns_and_fields(name: str, tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["*", "^a.*$", "a\0b"])
-def test_a_field_that_expressions_would_not_find_is_refused(name: str) -> None:
+def test_a_field_that_expressions_cannot_find_is_refused(name: str) -> None:
     table = pa.Table.from_pylist([{"s": [{name: 1}]}])
     with pytest.raises(SchemaError, match="a column or field cannot have the name"):
         rh.Environment().from_source(rh.collection(table))

@@ -1,4 +1,4 @@
-"""A value crosses every border unchanged, or an error names its column: alone as in company."""
+"""A value crosses every border unchanged, or an error names its column: alone and with other rows."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _of_user_data(error: RheosError) -> str:
 
 
 def holds(name: str, rows: Batch) -> None:
-    """Whichever rows share the batch, each comes out as it went in, or there is an error."""
+    """Check that each row comes out unchanged or raises an error, whichever rows share its batch."""
     border, kind = BORDERS[name], rows.schema.field(0).type
     want = [documented(name, each) for each in plain(rows.column(0))]
     alone = [outcome(border, rows.slice(at, 1)) for at in range(rows.num_rows)]
@@ -86,7 +86,7 @@ def test_drawn_values_cross_unchanged_or_are_refused(name: str, data: st.DataObj
     holds(name, rows_of_type(kind, data.draw(st.lists(value, min_size=1, max_size=6))))
 
 
-def test_every_type_that_is_known_is_tried() -> None:
+def test_every_known_type_is_tested() -> None:
     known = {*ANNOTATED.values(), *(column.type for column in COLUMNS.values()), *SPARK_TYPES.values()}
     kinds = {make([]).type for make, _, _ in TYPES.values()}
     untried = {kind for kind in known - kinds if not pa.types.is_nested(kind)} - {pa.null()}
@@ -99,7 +99,7 @@ def test_every_form_of_map_batches_is_a_border() -> None:
 
 
 def test_errors_show_rows_that_python_cannot_hold() -> None:
-    """An error about a row never fails on the row: whoever shows one asks `shown_rows`."""
+    """Check that an error about a row never fails because of the row: it must use `shown_rows`."""
     for kind, (_, edges, _) in TYPES.items():
         rows = rows_of_type(kind, [*edges, None])
         assert len(rows_values(rows)) == rows.num_rows

@@ -1,4 +1,4 @@
-"""Columns of every type that streams carry, with the extremes of each."""
+"""Columns of every type that streams support, with the extremes of each."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ _BITS: Mapping[Any, Literal[32, 64]] = {np.float32: 32, np.float64: 64}
 
 
 def _counts(per_day: int, bits: int = 64) -> tuple[list[Any], Raw]:
-    """Integers that count units since 1970: the ends of their range and those of years, and between."""
+    """Return integers that count units since 1970: the limits of their range, those of years, and some
+    between."""
     least, most = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     days = [int(np.datetime64(f"{year:05d}-01-01", "D").astype(np.int64)) for year in _YEARS]
     edges = [*(day * per_day + more for day in days for more in (-1, 0, 1)), least, most, 1_234_567]
@@ -100,7 +101,7 @@ def _plain(kind: pa.DataType, values: Sequence[Any]) -> pa.Array:
 
 
 def _lists(inner: pa.DataType, values: Sequence[Any]) -> pa.Array:
-    """Each value twice, and a null between them."""
+    """Return lists of each value twice with a null in between."""
     flat = _plain(inner, [each for value in values for each in (value, None, value)])
     nulls = pa.array([value is None for value in values], pa.bool_())
     offsets = pa.array(range(0, 3 * len(values) + 1, 3), pa.int32())
@@ -140,7 +141,7 @@ TYPES: Mapping[str, tuple[Made, Sequence[Any], Raw]] = {
 
 
 def rows_of_type(name: str, values: Sequence[Any]) -> pa.RecordBatch:
-    """The raw values, of which None is null, as the column `v`."""
+    """Return rows with the raw values as the column `v`; None is null."""
     column = TYPES[name][0](values)
     return pa.record_batch([column], schema=pa.schema([pa.field("v", column.type)]))
 

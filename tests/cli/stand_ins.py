@@ -1,4 +1,4 @@
-"""A job for the tests of commands: it runs nothing, and does what it is asked."""
+"""Stand-in for a job in tests of commands: it runs nothing, but answers requests."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ INFO = CheckpointInfo(3, 2, 1_700_000_000_000, 120, 4096, Cost(sync_us=5, unalig
 
 
 def outline(name: str = "a job") -> PlanOutline:
-    """A source, and a map behind a shuffle."""
+    """Return a job graph of a source, and a map downstream of a shuffle."""
 
     def chain(id: str, operator: str, name: str, line: int) -> OutlinedChain:
         made = OutlinedOperator(
@@ -124,7 +124,7 @@ STORY = ("RUNNING Tick() -> SendToAll(message=TriggerCheckpoint 1)", "ENDED Canc
 
 
 class StandIn(JobHandle):
-    """A job that ends when it is asked to. Savepoints wait for `allowed`."""
+    """Job that ends when it is requested to. Savepoints wait for `allowed`."""
 
     def __init__(self) -> None:
         self.over = threading.Event()

@@ -1,4 +1,5 @@
-"""A new command is a file, and a function that is registered with the command line. This adds one."""
+"""A new command is a file, and a function that is registered with the command line. This test adds
+one."""
 
 from __future__ import annotations
 
@@ -82,8 +83,9 @@ def test_it_is_listed_in_the_help_and_on_the_page() -> None:
     assert "| `--unit UNIT` | Unit of the weight. Default: `g`. |" in made()
 
 
-def test_what_a_command_does_is_imported_where_it_is_registered_alone() -> None:
-    """A second module that imports it would be another place to change for a new command."""
+def test_the_implementation_of_a_command_is_imported_only_where_it_is_registered() -> None:
+    """Check that only the registering module imports it: a second one would be another place to change
+    for a new command."""
     importing = re.compile(r"from rheos\.cli\.(\w+) import|from rheos\.cli import (\w+)")
     registering = {path.stem for path in CLI.glob("*.py") if "typer.Typer(" in path.read_text()}
     found: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""What `rheos chaos` takes for the end of a job."""
+"""How `rheos chaos` recognises the end of a job."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FINAL = CheckpointCompleted(
 FINISHED = JobFinished(**ENTRY, checkpoint=CheckpointId(1))
 
 
-def test_a_directory_whose_jobs_have_all_finished(tmp_path: Path) -> None:
+def test_a_directory_is_finished_when_all_its_jobs_are(tmp_path: Path) -> None:
     store = LocalStore(tmp_path)
     assert not finished(str(tmp_path)), "no job has begun"
     first, second = JobLog(store, JobId("flüsse")), JobLog(store, JobId("rivers"))

@@ -1,4 +1,4 @@
-"""`rheos check`: what it says of a savepoint and a program, and how it ends."""
+"""`rheos check`: its output for a savepoint and a program, and its exit codes."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ env.execute("shop")
 
 @dataclass
 class Place:
-    """A folder with a savepoint of PROGRAM, and changed programs beside it."""
+    """Folder with a savepoint of PROGRAM, and changed programs next to it."""
 
     folder: Path
 
@@ -88,7 +88,7 @@ class Place:
         return self.folder / "savepoint"
 
     def check(self, *changes: tuple[str, str], arguments: tuple[str, ...] = ()) -> Result:
-        """Checks PROGRAM with texts of it replaced."""
+        """Check PROGRAM with some strings of it replaced."""
         text = PROGRAM
         for before, after in changes:
             assert before in text
@@ -106,7 +106,7 @@ def plan_of(file: Path) -> PhysicalPlan:
 
 
 def take_savepoint(plan: PhysicalPlan, folder: Path, *, empty: tuple[str, ...] = ()) -> Savepoint:
-    """A savepoint of the plan, with a row in every state but those of `empty`."""
+    """Return a savepoint of the plan, with a row in every state except those in `empty`."""
     store = open_store(str(folder))
     shapes = state_shapes(plan.operators())
     handles = []
@@ -201,7 +201,7 @@ RENAMED = ('.uid("watch")', '.uid("watching")')
         ([RENAMED], 1, "dropped", "watch (watch)"),
     ],
 )
-def test_what_changed_is_told_field_by_field(
+def test_changes_are_reported_field_by_field(
     place: Place, changes: Any, code: int, verdict: str, said: str
 ) -> None:
     result = place.check(*changes)
@@ -211,7 +211,7 @@ def test_what_changed_is_told_field_by_field(
     assert ("the program can start from the savepoint without losing" in result.stdout) is (code == 0)
 
 
-def test_what_is_dropped_may_be_allowed_and_what_cannot_be_read_never(place: Place) -> None:
+def test_dropped_state_may_be_allowed_but_unreadable_state_may_not(place: Place) -> None:
     for changes in ([LESS], [GONE], [RENAMED]):
         allowed = place.check(*changes, arguments=("--allow-dropped",))
         assert allowed.exit_code == 0
@@ -237,12 +237,12 @@ def test_a_new_aggregate_is_offered_with_its_commands(place: Place) -> None:
     assert f"{command} --allow-dropped --new-aggregates null" in offered
 
 
-def test_a_program_may_choose_by_itself(place: Place) -> None:
+def test_a_program_may_contain_the_choice(place: Place) -> None:
     chosen = ("MAX_PARALLELISM,", 'MAX_PARALLELISM, new_aggregates="since",')
     assert place.check(MORE, chosen).exit_code == 0
 
 
-def test_an_operator_with_another_uid_is_found_where_it_is_named(place: Place) -> None:
+def test_a_renamed_operator_is_found(place: Place) -> None:
     told = place.check(RENAMED)
     assert "if it is now the operator 'watching', add --rename watch=watching" in " ".join(
         told.stdout.split()
@@ -259,17 +259,17 @@ def test_an_operator_with_another_uid_is_found_where_it_is_named(place: Place) -
     assert place.check(RENAMED, arguments=("--rename", "watch")).exit_code == 2
 
 
-def test_no_hint_sends_back_to_the_command_itself(place: Place) -> None:
+def test_no_hint_refers_to_the_command_itself(place: Place) -> None:
     for changes in ([MORE], [OTHER], [GONE], [RENAMED], [LESS]):
         assert "rheos check" not in place.check(*changes).output
 
 
-def test_lost_fields_do_not_keep_a_run_from_starting_and_lost_states_do(place: Place) -> None:
+def test_lost_states_prevent_a_start_but_lost_fields_do_not(place: Place) -> None:
     assert "the program can start from the savepoint, but would lose 1 of" in place.check(LESS).stdout
     assert "the program cannot start from the savepoint" in place.check(GONE).stdout
 
 
-def test_where_nothing_is_stored_nothing_is_lost(place: Place) -> None:
+def test_without_stored_state_nothing_is_lost(place: Place) -> None:
     (place.savepoint / MANIFEST).unlink()
     file = place.folder / "job.py"
     take_savepoint(plan_of(file), place.savepoint, empty=("amounts",))
@@ -283,7 +283,7 @@ def test_the_key_groups_must_be_the_same(place: Place) -> None:
     assert "has max_parallelism 128, but the program has 64" in result.stdout
 
 
-def test_a_parallelism_beyond_the_key_groups_is_told(place: Place) -> None:
+def test_a_parallelism_beyond_the_key_groups_is_reported(place: Place) -> None:
     result = place.check(
         ("MAX_PARALLELISM = 128", "MAX_PARALLELISM = 256"), arguments=("--parallelism", "200")
     )
@@ -292,7 +292,7 @@ def test_a_parallelism_beyond_the_key_groups_is_told(place: Place) -> None:
     assert place.check(arguments=("--parallelism", "4")).exit_code == 0
 
 
-def test_it_comes_as_json_too(place: Place) -> None:
+def test_the_result_is_available_as_json(place: Place) -> None:
     result = place.check(LESS, arguments=("--json",))
     assert result.exit_code == 1
     told = json.loads(result.stdout)
@@ -350,7 +350,7 @@ def from_later(folder: Path) -> None:
         (from_later, 1, "has format 99; this version reads up to 1"),
     ],
 )
-def test_a_savepoint_that_is_not_whole_is_told(
+def test_an_incomplete_savepoint_is_reported(
     place: Place, spoil: Callable[[Path], object], code: int, said: str
 ) -> None:
     spoil(place.savepoint)
@@ -360,7 +360,7 @@ def test_a_savepoint_that_is_not_whole_is_told(
     assert result.stdout == ""
 
 
-def test_state_in_a_later_format_is_told(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_state_in_a_later_format_is_reported(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     (place.savepoint / MANIFEST).unlink()
     with monkeypatch.context() as later:
         later.setattr(state_format, "VERSION", 99)
@@ -376,13 +376,13 @@ def test_a_program_that_never_executes_cannot_be_checked(place: Place) -> None:
     assert "ended without a call of execute" in result.stderr
 
 
-def test_it_must_be_told_which_savepoint(place: Place) -> None:
+def test_the_savepoint_is_a_required_argument(place: Place) -> None:
     result = CliRunner().invoke(app, ["check", str(place.folder / "job.py")])
     assert result.exit_code == 2
     assert "--from-savepoint" in result.stderr
 
 
-def test_a_savepoint_of_another_job_is_told_so(place: Place) -> None:
+def test_a_savepoint_of_another_job_is_reported(place: Place) -> None:
     changes = [(f'.uid("{uid}")', f'.uid("other-{uid}")') for uid in ("events", "watch", "per-hour")]
     result = place.check(*changes)
     assert result.exit_code == 1

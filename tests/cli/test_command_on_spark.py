@@ -1,4 +1,4 @@
-"""The command as users start it: processes of its own, on a real Spark."""
+"""The command as users start it: in a separate process, on a real Spark."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_ctrl_c_while_spark_starts_shows_no_trace(tmp_path: Path, started: Start
 
 
 @pytest.mark.slow
-def test_a_jvm_that_was_killed_is_named(tmp_path: Path, started: Started) -> None:
+def test_the_error_names_a_jvm_that_was_killed(tmp_path: Path, started: Started) -> None:
     file = tmp_path / "job.py"
     file.write_text(ENDLESS)
     process = run(started, file)
@@ -123,9 +123,7 @@ env.execute("finite")
 """
 
 
-def test_a_supervisor_that_starts_a_finished_job_again_is_content(
-    tmp_path: Path, started: Started
-) -> None:
+def test_starting_a_finished_job_again_succeeds(tmp_path: Path, started: Started) -> None:
     file, out = tmp_path / "job.py", tmp_path / "out"
     file.write_text(FINITE)
     arguments = ["--checkpoint-dir", str(tmp_path / "checkpoints"), str(out)]
@@ -171,7 +169,7 @@ env.execute("leaves")
         ),
     ],
 )
-def test_a_function_that_ends_its_worker_is_named_and_restarts_are_bounded(
+def test_the_error_names_a_function_that_kills_its_worker_and_restarts_are_bounded(
     leave: str, said: str, tmp_path: Path, started: Started
 ) -> None:
     file = tmp_path / "job.py"

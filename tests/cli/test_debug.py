@@ -1,4 +1,4 @@
-"""`rheos debug`: what it prints, what it asks, and what it says of wrong input."""
+"""`rheos debug`: its output, its prompts, and its errors for wrong input."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.ops.debugging.jobs import PROGRAM, run_job, write_input
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> int:
-    """A job that has read its first file, and a second is there. Gives the number of its checkpoint."""
+    """Start a job that has read its first of two files. Return the number of its checkpoint."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("job.py").write_text(PROGRAM)
@@ -107,7 +107,7 @@ def scripted(*commands: str, operator: str = "sessions") -> list[str]:
     return lines[lines.index('help or ? lists the commands; "step" is the first') + 1 :]
 
 
-def test_steps_are_asked_for_and_taken_back(job: int) -> None:
+def test_steps_are_prompted_for_and_undone(job: int) -> None:
     lines = scripted("step", "state", "back", "step 2", "quit")
     asked = [line for line in lines if line.startswith("next: ")]
     assert [line.split(",")[0] for line in asked] == [
@@ -121,7 +121,7 @@ def test_steps_are_asked_for_and_taken_back(job: int) -> None:
     assert lines[lines.index("user=ada") + 1] == "  total: 11"
 
 
-def test_continue_goes_to_the_next_row_that_is_given(job: int) -> None:
+def test_continue_runs_to_the_next_emitted_row(job: int) -> None:
     lines = scripted("continue", "quit")
     assert lines[-1] == "next: step 3, on_timer for a timer"
     lines = scripted("continue", "continue", "quit")
@@ -136,14 +136,14 @@ def test_pdb_stops_at_the_first_line_of_the_function(job: int) -> None:
     assert "        total: 11 -> 20" in lines
 
 
-def test_windows_are_asked_for_behind_each_step(job: int) -> None:
+def test_windows_are_available_after_each_step(job: int) -> None:
     lines = scripted("break", "step", "step", "back", "step", "quit", operator="windows")
     assert lines[0] == "the program has no function that is called for each row"
     numbers = [line.split()[0] for line in lines if line[:4].strip().isdigit()]
     assert numbers == ["1", "2", "2"]
 
 
-def test_breakpoints_of_the_program_stop(job: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_breakpoints_in_the_program_stop_the_replay(job: int, monkeypatch: pytest.MonkeyPatch) -> None:
     text = PROGRAM.replace("        size = ", "        breakpoint()\n        size = ")
     Path("job.py").write_text(text)
     stops: list[int] = []
@@ -152,7 +152,7 @@ def test_breakpoints_of_the_program_stop(job: int, monkeypatch: pytest.MonkeyPat
     assert (code, len(stops)) == (0, 2)
 
 
-def test_what_fails_is_shown_and_looked_into(job: int) -> None:
+def test_a_failure_is_shown_and_can_be_debugged(job: int) -> None:
     Path("job.py").write_text(PROGRAM.replace("order.amount < 0", "order.amount == 9"))
     code, out, _ = debug("--trace")
     assert code == 1

@@ -1,4 +1,4 @@
-"""`rheos run --runtime simulated --for`: a source that never ends, for a length of virtual time."""
+"""`rheos run --runtime simulated --for`: an unbounded source, for a length of virtual time."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
-def test_the_input_ends_then_and_windows_fire(job: Path) -> None:
+def test_the_input_ends_after_that_time_and_windows_fire(job: Path) -> None:
     done = CliRunner().invoke(app, ["run", "--runtime", "simulated", "--for", "1m", str(job)])
     assert done.exit_code == 0, done.output
     lines = [line for file in Path("counts").glob("*.jsonl") for line in file.read_text().splitlines()]
@@ -62,7 +62,7 @@ def test_the_input_ends_then_and_windows_fire(job: Path) -> None:
         (["--runtime", "simulated", "--for", "soon"], "'soon' is not a duration"),
     ],
 )
-def test_what_it_cannot_mean_is_said(job: Path, arguments: list[str], says: str) -> None:
+def test_invalid_uses_are_refused(job: Path, arguments: list[str], says: str) -> None:
     done = CliRunner().invoke(app, ["run", *arguments, str(job)])
     assert done.exit_code != 0
     assert says in " ".join(done.output.replace("│", " ").split())

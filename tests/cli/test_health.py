@@ -1,4 +1,4 @@
-"""`rheos status`, and the health in what else shows a job's state."""
+"""`rheos status`, and health in other outputs that show a job's state."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rheos(*arguments: str) -> str:
     return result.stdout
 
 
-def test_status_says_what_is_wrong_since_when_and_what_to_do(job: StandIn) -> None:
+def test_status_shows_problem_start_and_advice(job: StandIn) -> None:
     job.shown = replace(job.shown, health=STUCK)
     assert rheos("status").splitlines() == rheos("status", "job").splitlines()
     assert rheos("status").splitlines() == [

@@ -1,4 +1,5 @@
-"""One job over a killed worker, a killed driver and another start: its key, counts and event log."""
+"""A job remains the same job after a killed worker, a killed driver and a new start: its key, counts
+and event log."""
 
 from __future__ import annotations
 
@@ -44,7 +45,9 @@ def events(*arguments: str) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_job_is_one_over_killed_workers_and_drivers(tmp_path: Path, started: Started) -> None:
+def test_a_job_keeps_its_identity_over_killed_workers_and_drivers(
+    tmp_path: Path, started: Started
+) -> None:
     file, directory = tmp_path / "job.py", tmp_path / "checkpoints"
     file.write_text(SHOP)
     arguments = ["--checkpoint-dir", str(directory), str(tmp_path / "out")]

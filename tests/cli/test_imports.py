@@ -1,7 +1,5 @@
-"""Modules that a situation may not import: each import costs every user who is in it time.
-
-What Rheos requires is forbidden unless the situation needs it, so a new dependency is, too.
-"""
+"""Modules that must not be imported in a situation, as each costs every user start-up time. Everything
+that Rheos requires is forbidden unless the situation needs it, and so are new dependencies."""
 
 from __future__ import annotations
 
@@ -79,7 +77,7 @@ def required() -> set[str]:
 
 
 def imported(program: str) -> set[str]:
-    """Run a program in a process of its own, and return the modules that it leaves imported."""
+    """Run a program in a separate process, and return the modules that it has imported."""
     ran = subprocess.run(
         [sys.executable, "-c", f"{program}\n{LISTED}"], capture_output=True, text=True, check=False
     )
@@ -98,7 +96,7 @@ def test_a_new_dependency_is_forbidden() -> None:
     assert {"pandas", "pyspark", "sqlglot", "numba", "starlette", "confluent_kafka"} < required()
 
 
-def test_the_package_alone_imports_no_library() -> None:
+def test_importing_rheos_imports_no_library() -> None:
     found = imported("import rheos")
     assert not sorted(found & required())
     assert {name for name in found if name.count(".") == 1 and name.startswith("rheos.")} == {

@@ -1,4 +1,4 @@
-"""`rheos init`: a project whose tests pass, or nothing at all."""
+"""`rheos init`: creates a project whose tests pass, or nothing."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def test_a_new_project_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "".join(written).count("\n") == 80
 
 
-def test_an_empty_folder_is_taken(tmp_path: Path) -> None:
+def test_an_empty_folder_is_used(tmp_path: Path) -> None:
     (tmp_path / "sensors").mkdir()
     made(tmp_path / "sensors")
 
 
-def test_what_is_there_stays(tmp_path: Path) -> None:
+def test_existing_files_are_kept(tmp_path: Path) -> None:
     (tmp_path / "sensors").mkdir()
     (tmp_path / "sensors/notes").write_text("mine")
     assert "is not empty" in refused(tmp_path / "sensors")
@@ -105,7 +105,7 @@ def test_what_is_there_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["3x", "a b", "-x", "a.b", "ä", "x" * 65, "..", ""])
-def test_what_is_no_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_names_are_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     result = CliRunner().invoke(app, ["init", "--", name])
     assert result.exit_code == 2
@@ -113,9 +113,7 @@ def test_what_is_no_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_where_one_file_cannot_be_written_there_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_if_one_file_cannot_be_written_none_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = init.text_of
 
     def text_of(file: str, name: str) -> str:

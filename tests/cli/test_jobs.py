@@ -1,4 +1,4 @@
-"""The commands that speak to running jobs, in the driver's own process; the jobs are stand-ins."""
+"""Commands that contact running jobs, in the driver's own process; the jobs are stand-ins."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Start = Callable[..., StandIn]
 
 @pytest.fixture
 def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts a job of that name, in the registry of the test alone."""
+    """Start a job with this name, in a registry of the test alone."""
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
     running: list[tuple[StandIn, ControlledJob]] = []
@@ -54,17 +54,17 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 
 def rheos(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr."""
+    """Run the command; return exit code, stdout and stderr."""
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_no_jobs(start: Start) -> None:
+def test_the_list_may_be_empty(start: Start) -> None:
     assert rheos("jobs") == (0, "no jobs are running\n", "")
     assert rheos("jobs", "--json") == (0, "[]\n", "")
 
 
-def test_jobs_are_listed_with_how_they_go(start: Start) -> None:
+def test_jobs_are_listed_with_their_state(start: Start) -> None:
     start("visits", "/a/long/folder/of/checkpoints")
     start("flights", None)
     code, out, _ = rheos("jobs")
@@ -77,7 +77,7 @@ def test_jobs_are_listed_with_how_they_go(start: Start) -> None:
     assert visits.rstrip().endswith("/a/long/folder/of/checkpoints")
 
 
-def test_a_loop_that_goes_on_though_its_input_has_ended_is_named(start: Start) -> None:
+def test_a_loop_that_continues_after_its_input_is_named(start: Start) -> None:
     job = start()
     loop = OperatorStatus("iterate-1", "iterate", gauges={LAPS: 1204.0})
     job.shown = dataclasses.replace(job.shown, operators=(*job.shown.operators, loop))
@@ -137,7 +137,7 @@ def test_a_job_is_stopped_with_a_savepoint(
     assert job.asked == [asked]
 
 
-def test_to_stop_one_says_how(start: Start) -> None:
+def test_stop_requires_the_option_savepoint(start: Start) -> None:
     job = start()
     code, out, error = rheos("stop", "job", "/s")
     assert (code, out, job.asked) == (2, "", [])
@@ -163,7 +163,7 @@ def test_a_job_is_cancelled(start: Start) -> None:
 
 
 @pytest.mark.parametrize("command", ["checkpoints", "events", "savepoint", "cancel"])
-def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None:
+def test_an_unknown_job_is_a_usage_error(start: Start, command: str) -> None:
     start("visits")
     code, out, error = rheos(command, "bookings")
     assert (code, out) == (2, "")
@@ -171,7 +171,7 @@ def test_a_job_that_is_not_there_is_a_misuse(start: Start, command: str) -> None
     assert re.search(r"visits-[0-9a-f]{8} \('The visits', process", error)
 
 
-def test_jobs_of_one_name_are_told_apart_by_their_directory(start: Start) -> None:
+def test_jobs_with_one_name_are_distinguished_by_directory(start: Start) -> None:
     here, there = start("flights", "/here"), start("flights", "/there")
     code, _, error = rheos("savepoint", "flights")
     assert code == 2
@@ -181,7 +181,7 @@ def test_jobs_of_one_name_are_told_apart_by_their_directory(start: Start) -> Non
     assert (here.asked, there.asked) == ([], [("cancel",)])
 
 
-def test_what_the_job_answers_with_is_the_commands_error(start: Start) -> None:
+def test_the_error_of_the_job_is_that_of_the_command(start: Start) -> None:
     job = start()
     job.savepoint_failure = CheckpointError("the disk is full", hint="make room")
     assert rheos("savepoint", "job") == (1, "", "the disk is full\n  what to do: make room\n")
@@ -195,7 +195,7 @@ def test_a_timeout_is_a_duration(start: Start, command: list[str]) -> None:
     assert "'soon' is not a duration" in error
 
 
-def test_a_job_that_takes_too_long_is_waited_for_no_longer(start: Start) -> None:
+def test_the_command_stops_waiting_at_its_timeout(start: Start) -> None:
     job = start()
     job.allowed.clear()
     code, out, error = rheos("savepoint", "job", "--timeout", "50ms")
@@ -239,7 +239,7 @@ def completed(number: int, **changes: Any) -> CheckpointCompleted:
 
 @pytest.fixture
 def kept(tmp_path: Path) -> str:
-    """A checkpoint directory with the log of the job "Daily visits", which is not running."""
+    """Return a checkpoint directory with the log of the job "Daily visits", which is not running."""
     directory = tmp_path / "checkpoints"
     log = JobLog(open_store(str(directory)), JobId("daily-visits"))
     claim = AttemptStarted(
@@ -264,7 +264,7 @@ def test_the_decisions_of_a_running_job(start: Start) -> None:
     assert (code, out.splitlines()) == (0, list(STORY))
 
 
-def test_the_event_log_of_a_job_that_runs_and_has_ended(start: Start) -> None:
+def test_the_event_log_of_a_running_and_an_ended_job(start: Start) -> None:
     job = start("job")
     code, out, _ = rheos("events", "job")
     heading, newest, oldest = (line.split() for line in out.splitlines())
@@ -315,14 +315,14 @@ def test_checkpoints_as_json(kept: str) -> None:
     assert (third["unaligned"], third["in_flight_bytes"]) == (True, 2048)
 
 
-def test_a_directory_says_which_jobs_it_has(kept: str) -> None:
+def test_a_directory_lists_its_jobs(kept: str) -> None:
     code, out, error = rheos("checkpoints", "bookings", "--checkpoint-dir", kept)
     assert (code, out) == (2, "")
     assert "no job 'bookings'" in error
     assert "its jobs are: daily-visits" in error
 
 
-def test_a_directory_that_is_not_there_is_not_made(tmp_path: Path) -> None:
+def test_a_missing_directory_is_not_created(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
     code, _, error = rheos("checkpoints", "job", "--checkpoint-dir", str(gone))
     assert (code, gone.exists()) == (2, False)

@@ -1,4 +1,4 @@
-"""`rheos logs`, of jobs that run and of those that have ended."""
+"""`rheos logs`, for running jobs and those that have ended."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINE = LogLine(1_700_000_000_123, 20, "shop", "a bad price", "map-1", error="Tra
 
 @pytest.fixture
 def logged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
-    """A job that runs, and has logged three lines."""
+    """Return a running job that has logged three lines."""
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     job, config = StandIn(), JobConfig(JobId("shop"), checkpoint_dir="/data")
     log = LogFile(config.key, config.job)
@@ -65,14 +65,16 @@ def test_the_lines_of_a_job_that_has_ended(logged: StandIn) -> None:
     assert rheos("logs", "sho", "--level", "warning")[1].endswith("a checkpoint has failed\n")
 
 
-def test_a_job_that_has_left_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_without_a_log_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     code, said, wrong = rheos("logs", "shop")
     assert (code, said) == (2, "")
     assert "no job 'shop' is running, and there is no log of one in" in wrong
 
 
-def test_a_job_that_keeps_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_does_not_keep_a_log_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     job = StandIn()
     controlled = ControlledJob(

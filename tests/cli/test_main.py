@@ -1,4 +1,4 @@
-"""The command line: what is an option of ours, and what is the job's."""
+"""The command line: which options belong to Rheos, and which to the job."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def file(tmp_path: Path) -> str:
         ),
     ],
 )
-def test_options_that_are_not_ours_go_to_the_job(
+def test_unknown_options_are_passed_to_the_job(
     file: str, before: list[str], after: list[str], printed: str
 ) -> None:
     result = CliRunner().invoke(app, ["run", *before, file, *after])
@@ -55,14 +55,14 @@ def test_options_that_are_not_ours_go_to_the_job(
 
 
 @pytest.mark.parametrize("command", ["run", "check", "chaos", "explain"])
-def test_an_option_of_ours_with_a_slip_is_not_taken_for_one_of_the_job(file: str, command: str) -> None:
+def test_a_mistyped_option_is_not_passed_to_the_job(file: str, command: str) -> None:
     given = ["--from-savepoint", "s"] if command == "check" else []
     slip = CliRunner().invoke(app, [command, *given, file, "--paralelism=4"])
     assert slip.exit_code == 2
     assert "Did you mean --parallelism?" in slip.stderr
 
 
-def test_behind_the_dashes_nothing_is_a_slip(file: str) -> None:
+def test_options_after_the_dashes_are_never_refused(file: str) -> None:
     result = CliRunner().invoke(app, ["run", file, "--", "--form-savepoint", "s"])
     assert result.stdout.endswith("['--form-savepoint', 's']\n")
 
@@ -128,7 +128,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     assert set(ast.literal_eval(result.stdout)) == with_option
 
 
-def test_a_file_of_settings_stands_below_the_options(tmp_path: Path) -> None:
+def test_options_have_precedence_over_a_file_of_settings(tmp_path: Path) -> None:
     job, config = tmp_path / "job.py", tmp_path / "job.toml"
     job.write_text(PRINTS)
     config.write_text('parallelism = 3\nmaster = "local[9]"\n')
@@ -166,21 +166,19 @@ def test_each_command_has_help(command: str) -> None:
     assert "Usage:" in result.stdout
 
 
-def test_help_shows_the_first_sentence_of_every_command_whole() -> None:
+def test_help_shows_the_whole_first_sentence_of_every_command() -> None:
     result = CliRunner().invoke(app, ["--help"], env={"COLUMNS": "80"})
     assert "Commands:" in result.stdout
     commands = result.stdout.partition("Commands:")[2]
     assert [line for line in commands.splitlines() if line.endswith("...")] == []
 
 
-def test_it_says_its_version() -> None:
+def test_the_version_is_printed() -> None:
     result = CliRunner().invoke(app, ["--version"])
     assert (result.exit_code, result.stdout) == (0, f"rheos {rheos.__version__}\n")
 
 
-def test_run_says_first_of_all_which_jvm_it_may_need(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_run_starts_the_jvm_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[tuple[str, str, str]] = []
     monkeypatch.setattr(early_start, "start", lambda *said: told.append(said))
     program, config = tmp_path / "job.py", tmp_path / "job.toml"
@@ -197,7 +195,7 @@ def test_run_says_first_of_all_which_jvm_it_may_need(
 
 
 def test_ctrl_c_while_python_imports_shows_no_trace(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The JVM starts by then."""
+    """Check that Ctrl-C while Python imports modules prints no traceback; the JVM is starting then."""
     from rheos.runtimes.spark import early_start
 
     def pressed(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""`rheos metrics`, of a stand-in."""
+"""`rheos metrics` of a stand-in job."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def job(start: Start) -> None:
     start()
 
 
-def test_operators_and_subtasks() -> None:
+def test_operators_and_subtasks_are_listed() -> None:
     code, out, _ = rheos("metrics", "job")
     assert code == 0
     assert row(out, "map") == ["map", "80", "30", "50", "%", "1.5", "s"]
     assert row(out, "0 ") == ["0", "128.0", "MB"]
 
 
-def test_one_metric_of_each_subtask() -> None:
+def test_one_metric_is_shown_per_subtask() -> None:
     code, out, _ = rheos("metrics", "job", "--metric", "rows_in")
     assert code == 0
     assert [line.split() for line in out.splitlines()] == [
@@ -42,14 +42,14 @@ def test_one_metric_of_each_subtask() -> None:
     assert "n 3, p50" in rheos("metrics", "job", "--metric", "accumulated")[1]
 
 
-def test_a_metric_that_is_none() -> None:
+def test_an_unknown_metric_is_refused() -> None:
     code, _, err = rheos("metrics", "job", "--metric", "row_in")
     assert code == 2
     assert "unknown metric 'row_in'" in err
     assert "rows_in" in err
 
 
-def test_as_json() -> None:
+def test_metrics_are_available_as_json() -> None:
     shown = json.loads(rheos("metrics", "job", "--json")[1])
     assert (shown["job"], shown["attempt"]) == ("job", 2)
     assert shown["figures"]["restarts"]["readings"] == [{"cause": "TransportError", "value": 1}]
@@ -57,7 +57,7 @@ def test_as_json() -> None:
     assert one["readings"] == [{"edge": "0", "subtask": "0", "value": 4096, "per_s": 512.0}]
 
 
-def test_what_they_were() -> None:
+def test_the_history_of_metrics_is_shown() -> None:
     code, out, _ = rheos("metrics", "job", "--history", "--metric", "rows_in")
     assert code == 0
     assert [line.split() for line in out.splitlines()] == [
@@ -70,7 +70,7 @@ def test_what_they_were() -> None:
     assert shown["coarse"]["values"] == [[7.5]]
 
 
-def test_what_they_were_of_a_job_that_does_not_run(tmp_path: Path, kept: str) -> None:
+def test_the_history_of_an_ended_job_is_shown(tmp_path: Path, kept: str) -> None:
     code, _, err = rheos("metrics", "job", "--checkpoint-dir", str(tmp_path / "none"))
     assert code == 2
     assert "does not exist" in err

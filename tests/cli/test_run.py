@@ -26,7 +26,7 @@ Write = Callable[[str], Path]
 
 @dataclass
 class StandIn:
-    """A job that ends when it is waited for."""
+    """Job that ends when it is waited for."""
 
     failure: Exception | None = None
     calls: list[str] = field(default_factory=list)
@@ -56,7 +56,7 @@ def write(tmp_path: Path) -> Write:
 
 @pytest.fixture
 def job(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    """A job that the file submits by `overrides.JOB`."""
+    """Job that the file submits through `overrides.JOB`."""
     made = StandIn()
     monkeypatch.setattr(overrides, "JOB", made, raising=False)
     return made
@@ -98,7 +98,9 @@ def test_a_missing_file_is_a_misuse(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "is a folder" in capsys.readouterr().err
 
 
-def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_of_rheos_is_printed_without_traceback(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write("""
         from rheos.core.errors import SchemaError, Site
         place = Site("job.py", 3)
@@ -110,7 +112,9 @@ def test_an_error_of_ours_is_its_text_alone(write: Write, capsys: pytest.Capture
     )
 
 
-def test_wrong_surroundings_are_a_misuse(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_misconfigured_environment_is_a_usage_error(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = write("""
         from rheos.core.errors import ConfigurationError
         raise ConfigurationError("there is no Java")
@@ -119,7 +123,7 @@ def test_wrong_surroundings_are_a_misuse(write: Write, capsys: pytest.CaptureFix
     assert capsys.readouterr().err == "there is no Java\n"
 
 
-def test_another_error_has_the_traceback_of_the_users_lines(
+def test_other_errors_have_a_traceback_of_the_users_lines(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write("""
@@ -151,14 +155,14 @@ def test_a_file_that_python_cannot_read_is_shown(
 
 
 @pytest.mark.parametrize(("left_with", "code"), [("", 0), ("7", 7), ("'no input'", 1)])
-def test_the_file_may_leave_with_a_code(
+def test_the_file_may_exit_with_a_code(
     write: Write, left_with: str, code: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(write(f"import sys; sys.exit({left_with})"), [], Overrides()) == code
     assert capsys.readouterr().err == ("no input\n" if code == 1 else "")
 
 
-def test_jobs_that_are_left_to_us_are_waited_for(
+def test_jobs_that_the_file_does_not_wait_for_are_waited_for(
     write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(write(SUBMIT), [], Overrides()) == 0
@@ -176,7 +180,7 @@ def test_a_job_that_fails_fails_the_command(
     assert shown.endswith("a subtask was lost\n")
 
 
-def test_ctrl_c_cancels_the_jobs_of_the_program_alone(
+def test_ctrl_c_cancels_only_jobs_of_the_program(
     write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = signal.getsignal(signal.SIGINT)
@@ -204,7 +208,7 @@ def test_explain_shows_the_captured_program(write: Write, capsys: pytest.Capture
     assert capsys.readouterr().out == "job explained as mermaid\n"
 
 
-def test_explain_tells_what_is_wrong_at_the_line_that_executes(
+def test_explain_reports_errors_at_the_line_of_execute(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write(
@@ -228,7 +232,7 @@ def test_explain_needs_a_program(write: Write, capsys: pytest.CaptureFixture[str
     assert "without a call of execute" in capsys.readouterr().err
 
 
-def test_a_program_that_forgot_to_execute_is_told_so(
+def test_a_program_without_execute_is_reported(
     write: Write, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = write("""

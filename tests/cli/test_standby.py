@@ -1,7 +1,5 @@
-"""`rheos run --standby` says at once what it needs.
-
-tests/ops/control tests how it waits, and tests/deploy how it does on hosts that are cut off.
-"""
+"""`rheos run --standby` reports missing requirements at once. tests/ops/control tests how it waits, and
+tests/deploy how it behaves on hosts that are cut off."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ env.execute("numbers")
         (["--runtime", "simulated", "--checkpoint-dir", "kept"], "a simulated job always starts anew"),
     ],
 )
-def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
+def test_missing_requirements_are_reported_at_the_line_that_starts_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""How a job's status reads."""
+"""Text form of a job's status."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_watermark_reads_as_a_time_and_its_lag(watermark_ms: int | None, text:
     assert watermark_text(watermark_ms, NOON_MS + 2_000) == text
 
 
-def test_the_line_tells_all() -> None:
+def test_the_line_contains_everything() -> None:
     assert status_line(STATUS, NOON_MS + 1_500) == (
         "visitors per country: running for 1 min 23 s, 1,234,568 records/s, "
         "watermark 2025-03-14T12:00:00Z (1.5 s behind), "
@@ -83,14 +83,14 @@ def test_the_line_tells_all() -> None:
     )
 
 
-def test_strangers_are_told_of_where_there_were_any() -> None:
+def test_unauthenticated_peers_are_reported_if_there_were_any() -> None:
     assert status_line(replace(STATUS, strangers=3), NOON_MS).endswith(
         ", unauthenticated peers rejected 3"
     )
 
 
 @pytest.mark.parametrize("state", list(JobState))
-def test_a_restart_has_its_reason_beside_it(state: JobState) -> None:
+def test_a_restart_is_shown_with_its_reason(state: JobState) -> None:
     failed = replace(STATUS, state=state, failure="job.py:3: a slot was lost\n  what to do: wait")
     told = state is JobState.RESTARTING
     assert status_line(failed, NOON_MS).endswith("because of: job.py:3: a slot was lost") == told
@@ -99,7 +99,7 @@ def test_a_restart_has_its_reason_beside_it(state: JobState) -> None:
     assert state.value in rendered(final_table(failed))
 
 
-def test_the_view_tells_the_same() -> None:
+def test_the_view_contains_the_same() -> None:
     text = rendered(status_view(STATUS, NOON_MS))
     for part in (
         "visitors per country",
@@ -121,7 +121,7 @@ def test_the_table_has_each_operator_with_what_it_counted() -> None:
     assert "dropped 3, late 1,007" in row
 
 
-def test_without_a_terminal_a_job_gets_a_line_now_and_then() -> None:
+def test_without_a_terminal_lines_are_printed_at_intervals() -> None:
     out = io.StringIO()
     with StatusDisplay(Console(file=out)) as display:
         tell = display.listener(STATUS.name)
@@ -132,7 +132,7 @@ def test_without_a_terminal_a_job_gets_a_line_now_and_then() -> None:
     assert "visitors per country: running" in line
 
 
-def test_on_a_terminal_the_latest_status_is_shown_and_taken_away_at_the_end() -> None:
+def test_on_a_terminal_the_latest_status_is_shown_and_removed_at_the_end() -> None:
     out = io.StringIO()
     with StatusDisplay(Console(file=out, force_terminal=True, width=160)) as display:
         tell = display.listener(STATUS.name)
@@ -142,6 +142,6 @@ def test_on_a_terminal_the_latest_status_is_shown_and_taken_away_at_the_end() ->
     assert shown.endswith("\x1b[2K")
 
 
-def test_a_job_that_has_read_no_row_says_so() -> None:
+def test_a_job_that_has_read_no_row_is_shown_as_such() -> None:
     began = replace(STATUS, records_per_s=0.0, operators=())
     assert ", no rows yet, " in status_line(began, 0)

@@ -1,4 +1,4 @@
-"""`rheos run --until now`: what is there is read, and the next run goes on from it."""
+"""`rheos run --until now` reads what exists now, and the next run continues from there."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
+def test_missing_requirements_are_reported_at_the_line_that_starts_the_job(
     job: Path, settings: dict[str, Any], says: str
 ) -> None:
     env = rh.Environment(parallelism=1, **settings)
@@ -85,7 +85,7 @@ def test_what_it_needs_is_said_at_the_line_that_starts_the_job(
     assert says in str(error.value)
 
 
-def test_the_command_knows_no_other_moment(job: Path) -> None:
+def test_other_values_than_now_are_refused(job: Path) -> None:
     done = CliRunner().invoke(app, ["run", "--until", "tomorrow", str(job)])
     assert done.exit_code == 2
     assert "tomorrow" in done.output
@@ -99,7 +99,7 @@ def written(folder: str) -> list[tuple[str, int]]:
 @pytest.mark.spark
 @pytest.mark.deploy
 @pytest.mark.slow
-def test_runs_go_on_from_one_another_and_windows_stay_open(job: Path) -> None:
+def test_each_run_continues_the_last_and_windows_stay_open(job: Path) -> None:
     def run_with(name: str, *orders: tuple[str, int]) -> str:
         lines = [json.dumps({"user": user, "at": at}) for user, at in orders]
         Path(f"in/{name}.jsonl").write_text("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""`rheos why-not`: in words and as JSON."""
+"""`rheos why-not`: output as text and as JSON."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def answered(key: str | None = None, due: Due | None = None, **changes: Any) -> 
     return list(_lines(WhyNot(100_000, WatermarkDelay(**held), key, PendingForKey(**kept), "", due)))
 
 
-def test_all_that_is_known_in_words() -> None:
+def test_the_answer_as_text() -> None:
     due = Due("window", 60_000, 120_000, asked=False)
     assert answered("ada", due) == [
         "operator 'map' (map-1), job.py:4",
@@ -96,11 +96,11 @@ def test_all_that_is_known_in_words() -> None:
         (None, {"unread": ("totals (files of a database)",)}, "not examined: totals"),
     ],
 )
-def test_what_is_said_of_each(due: Due | None, changes: dict[str, Any], says: str) -> None:
+def test_explanations_of_single_windows(due: Due | None, changes: dict[str, Any], says: str) -> None:
     assert says in "\n".join(answered("ada", due, **changes))
 
 
-def test_of_a_job_without_a_checkpoint(start: Start) -> None:
+def test_a_job_without_a_checkpoint_is_explained(start: Start) -> None:
     start(directory=None)
     code, out, _ = rheos("why-not", "job", "--operator", "map")
     assert code == 0
@@ -117,13 +117,13 @@ def test_of_a_job_without_a_checkpoint(start: Start) -> None:
         ("10", "the end of the window is unknown: windows of this operator differ in size, or there"),
     ],
 )
-def test_a_window_that_is_none(start: Start, window: str, says: str) -> None:
+def test_an_invalid_window_is_refused(start: Start, window: str, says: str) -> None:
     start(directory=None)
     code, _, err = rheos("why-not", "job", "--operator", "map", "--window", window)
     assert (code, says in err) == (2, True)
 
 
-def test_a_window_by_both_of_its_ends(start: Start) -> None:
+def test_a_window_is_found_by_start_and_end(start: Start) -> None:
     start(directory=None)
     asked = "2026-11-24T04:00:00Z/2026-11-24T04:01:00+00:00"
     shown = rheos("why-not", "job", "--operator", "map", "--window", asked, "--json")[1]

@@ -48,7 +48,7 @@ _FRAMES = {
 
 
 def made(block: rh.Block) -> dict[str, Any]:
-    """Two rows of each time per split. Values need few bits, so no sum is rounded."""
+    """Return two rows of each time per split. Values need few bits, so no sum is rounded."""
     index = block.index()
     number = index * SPLITS + block.split
     return {
@@ -94,7 +94,7 @@ def _query(*calls: str, frame: str = "") -> str:
 
 
 def _shown(call: str) -> str:
-    """Sinks of the stored program write JSON, which has no decimals."""
+    """Cast decimals, as the sinks of the stored program write JSON, which has none."""
     if "DECIMAL" not in call:
         return call
     value, name = call.rsplit(" AS ", 1)

@@ -1,8 +1,6 @@
-"""The program whose snapshots are kept for ever, and what became of it.
-
-It has an operator of every kind that keeps state, each with a uid. `released` is never changed, but to
-add operators for what a release has newly; `evolved` changes whatever may be changed.
-"""
+"""Program whose snapshots are kept for ever, and its later version. It has an operator of every
+stateful kind, each with a uid. `released` never changes, except for new operators of a release;
+`evolved` changes whatever may change."""
 
 from __future__ import annotations
 
@@ -27,8 +25,8 @@ Outputs = dict[str, rh.DataStream]
 
 
 def made(block: rh.Block) -> dict[str, Any]:
-    """Row i of a split: 10 ms after the row before it. Every fourth row is of one key, the others of
-    keys that come and go."""
+    """Return row i of a split, which is 10 ms after the row before it. Every fourth row has one
+    constant key; keys of the others change with time."""
     index = block.index()
     number = index * SPLITS + block.split
     return {
@@ -98,7 +96,7 @@ class Summary:
 
 
 class Watch(rh.KeyedProcessFunction):
-    """Keeps state of every kind, and says what it holds when event time ends."""
+    """Keeps state of every kind, and emits it when event time ends."""
 
     seen = rh.ValueState(Seen)
     least = rh.ValueState(int, default=1_000_000)
@@ -246,7 +244,7 @@ class Span3(NamedTuple):
 
 @dataclass
 class MoreDetail:
-    """Was `Detail`: renamed, and with one field more."""
+    """Renamed from `Detail`, with one more field."""
 
     size: Size3
     tags: list[str]
@@ -256,7 +254,7 @@ class MoreDetail:
 
 @dataclass
 class MoreSeen:
-    """Was `Seen`: `events` is wider, `mode` is any text, `note` is gone."""
+    """Renamed from `Seen`: `events` is wider, `mode` is any string, `note` was removed."""
 
     level: float = field(default=0.5, kw_only=True)
     events: float
@@ -268,7 +266,7 @@ class MoreSeen:
 
 
 class MoreWatch(rh.KeyedProcessFunction):
-    """Reads what `Watch` has kept, and goes on with it."""
+    """Resumes from the state that `Watch` has kept."""
 
     seen = rh.ValueState(MoreSeen)
     least = rh.ValueState(int | None, default=1_000_000)  # type: ignore[arg-type]
@@ -318,7 +316,7 @@ class MoreWatch(rh.KeyedProcessFunction):
 
 @dataclass
 class MoreSum:
-    """Was `Sum`."""
+    """Renamed from `Sum`."""
 
     k: str
     n: float
@@ -335,7 +333,8 @@ def added_more(a: MoreSum, b: MoreSum) -> MoreSum:
 
 
 def evolved(env: rh.Environment) -> Outputs:
-    """Without `row sums`, whose state is dropped; with a new operator."""
+    """Build the changed program, without `row sums`, whose state is dropped, and with a new
+    operator."""
     rows = source(env).with_columns(col("small").cast(pl.Int64), extra=rh.lit("x"))
     keyed = rows.key_by("k")
     sums = rows.map(as_more_sum).uid("as sum")

@@ -1,8 +1,6 @@
-"""Snapshots of every released version are restored: a job goes on from them as if nothing had been.
-
-What a snapshot had published and what is published after it are together what one run publishes. The
-snapshots are made by `make_golden.py`, and never again.
-"""
+"""Snapshots of every released version are restored, and jobs resume from them. Rows published before
+and after a snapshot are together those of a single run. The snapshots come from `make_golden.py`, and
+are never written again."""
 
 from __future__ import annotations
 
@@ -71,7 +69,7 @@ def from_savepoint(version: str, build: Build, **more: Any) -> Kept:
 
 
 def settled(rows: dict[str, Rows]) -> dict[str, Any]:
-    """The rows of each output, where the order of arrival is no part of the result."""
+    """Return the rows of each output, sorted if their order of arrival is not part of the result."""
     told: dict[str, Any] = {}
     for output, of in rows.items():
         if output in SUMS:
@@ -94,19 +92,19 @@ def settled(rows: dict[str, Rows]) -> dict[str, Any]:
 
 
 def in_order(row: dict[str, Any]) -> str:
-    """The row as text, whatever the order of its columns."""
+    """Return the row as a string that does not depend on the order of columns."""
     return repr(sorted(row.items()))
 
 
 @cache
 def whole(build: Build) -> dict[str, Rows]:
-    """What one run publishes."""
+    """Return the rows that a single run publishes."""
     kept = begin(build)
     kept.world.run()
     return kept.rows()
 
 
-def test_the_program_does_what_it_says() -> None:
+def test_the_program_computes_the_expected_rows() -> None:
     rows = whole(released)
     assert {output: len(of) for output, of in rows.items() if output in SUMS} == {
         "sums": ROWS,
@@ -124,7 +122,7 @@ NARROWER, WIDER = (1, MEMORY), (3, ROCKSDB)
 
 
 def anywhere(parallelism: int, backend: Backend) -> Any:
-    """At this parallelism in every run, and at the other one among the slow tests."""
+    """Yield worlds with this parallelism in every run, and with the other one in slow tests."""
     return pytest.mark.parametrize(
         ("parallelism", "backend"),
         [
@@ -136,7 +134,7 @@ def anywhere(parallelism: int, backend: Backend) -> Any:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @anywhere(*NARROWER)
-def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int, backend: Backend) -> None:
+def test_a_job_resumes_from_a_savepoint(version: str, parallelism: int, backend: Backend) -> None:
     kept = from_savepoint(version, released, parallelism=parallelism, backend=backend)
     before = {output: len(of) for output, of in kept.rows().items()}
     assert 0 < before["sums"] < ROWS
@@ -148,7 +146,7 @@ def test_a_job_goes_on_from_a_savepoint(version: str, parallelism: int, backend:
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("kind", BACKENDS)
 @anywhere(*NARROWER)
-def test_a_job_goes_on_from_its_checkpoint_directory(
+def test_a_job_resumes_from_its_checkpoint_directory(
     version: str, kind: str, parallelism: int, backend: Backend
 ) -> None:
     before = snapshot(version, kind)
@@ -182,7 +180,7 @@ def savepoint_of(version: str) -> Savepoint:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_program_finds_all_of_its_state_as_it_was(version: str) -> None:
+def test_the_program_finds_all_its_state_unchanged(version: str) -> None:
     savepoint = savepoint_of(version)
     assert savepoint.version == version
     findings = changes(savepoint, released)
@@ -215,7 +213,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_became_of_the_program_is_told(version: str) -> None:
+def test_changes_of_the_program_are_reported(version: str) -> None:
     findings = changes(savepoint_of(version), evolved)
     told = {
         "/".join(
@@ -228,14 +226,14 @@ def test_what_became_of_the_program_is_told(version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_what_would_be_dropped_is_refused_first(version: str) -> None:
+def test_dropping_state_is_refused_by_default(version: str) -> None:
     with pytest.raises(CheckpointError, match="row sums"):
         from_savepoint(version, evolved).world.run()
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 @anywhere(*WIDER)
-def test_what_became_of_the_program_goes_on_from_a_savepoint(
+def test_the_changed_program_resumes_from_a_savepoint(
     version: str, parallelism: int, backend: Backend
 ) -> None:
     kept = from_savepoint(
@@ -265,7 +263,7 @@ BOTH = {
 
 
 def of_both(rows: dict[str, Rows]) -> dict[str, Rows]:
-    """The columns that the program has had from the beginning until now."""
+    """Return the columns that the program has had since the first release."""
     return {
         output: [{name: row[name] for name in names} for row in rows[output]]
         for output, names in BOTH.items()
@@ -317,7 +315,7 @@ def check_worth_keeping(log: JobLog, kind: str) -> None:
 
 
 @pytest.mark.slow
-def test_this_version_would_make_snapshots_as_good() -> None:
+def test_this_version_can_write_such_snapshots() -> None:
     taken, directory = with_savepoint()
     savepoint = read_savepoint(StoreFolder(taken.world.store, directory), directory)
     assert stored_states(savepoint.entry.handles) == STATES

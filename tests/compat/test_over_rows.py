@@ -13,7 +13,7 @@ from tests.compat.worlds import Rows, begin
 
 @cache
 def whole() -> dict[str, Rows]:
-    """The rows that one run publishes."""
+    """Return the rows that a single run publishes."""
     kept = begin(program)
     kept.world.run()
     return kept.rows()
@@ -41,5 +41,5 @@ def test_a_job_resumes_from_a_savepoint(parallelism: int, backend: Backend) -> N
 
 
 def settled(rows: Rows) -> list[str]:
-    """The rows in one order. Variances were rounded at each row when the snapshot was written."""
+    """Return the rows sorted. Variances were rounded at each row when the snapshot was written."""
     return sorted(repr({**row, "spread": round(row.get("spread") or 0, 12)}) for row in rows)

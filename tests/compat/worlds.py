@@ -1,4 +1,4 @@
-"""Runs the programs of snapshots in simulated worlds, to some moment and from stored files."""
+"""Runs programs of snapshots in simulated worlds, up to some moment and from stored files."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rows = list[dict[str, Any]]
 
 
 class Published(msgspec.Struct, frozen=True):
-    """The committable: rows with a name that is given once."""
+    """Committable: rows with a name that is unique."""
 
     name: str
     rows: bytes
@@ -35,7 +35,8 @@ class Published(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, eq=False)
 class CarryingSink(Sink):
-    """Its committables carry the rows: they are published from any checkpoint, in any process."""
+    """Sink whose committables contain the rows: they are published from any checkpoint, in any
+    process."""
 
     published: dict[str, Rows] = field(default_factory=dict)
 
@@ -91,13 +92,13 @@ def jsonable(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass
 class Kept:
-    """A program in a world."""
+    """Program in a world."""
 
     world: World
     sinks: Mapping[str, CarryingSink]
 
     def rows(self) -> dict[str, Rows]:
-        """What is published, by output."""
+        """Return the published rows by output."""
         return {name: sink.rows for name, sink in self.sinks.items()}
 
     def job(self) -> SimulatedJob:
@@ -118,8 +119,8 @@ def begin(
     backend: Backend = Backend.MEMORY,
     seed: int = 7,
 ) -> Kept:
-    """Builds the program; time passes when its world is run. `published` is what sinks had published
-    before."""
+    """Build the program; time passes when its world is run. `published` has the rows that sinks
+    published before."""
     env = rh.Environment(parallelism, max_parallelism=16, runtime="simulated")
     sinks = {}
     for name, stream in build(env).items():

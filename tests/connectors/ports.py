@@ -1,4 +1,4 @@
-"""A clock, I/O executors and helpers to drive sources and sinks by hand."""
+"""Clock, I/O executors and helpers to drive sources and sinks by hand."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ManualClock:
 
 
 class Work:
-    """A piece of work that is run when it is asked to."""
+    """Work that runs when the test requests it."""
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
@@ -76,7 +76,7 @@ class InlineIo:
 
 
 class HeldIo:
-    """Runs nothing until `run`."""
+    """Executor that runs nothing until `run`."""
 
     def __init__(self) -> None:
         self.held: list[Work] = []
@@ -97,7 +97,7 @@ class HeldIo:
 
 @dataclass
 class Probe:
-    """A reader context that remembers."""
+    """Reader context that records calls."""
 
     clock: ManualClock = field(default_factory=ManualClock)
     io: Any = field(default_factory=InlineIo)
@@ -115,7 +115,7 @@ class Probe:
 
 
 def read(reader: SplitReader, max_rows: int = 1000, limit: int | None = None) -> list[dict[str, Any]]:
-    """The rows of a reader to its end, or the first `limit`."""
+    """Return the rows of a reader to its end, or the first `limit`."""
     rows: list[dict[str, Any]] = []
     while limit is None or len(rows) < limit:
         polled = reader.poll(max_rows if limit is None else min(max_rows, limit - len(rows)))
@@ -138,8 +138,8 @@ def read_all(source: Source, probe: Probe | None = None, max_rows: int = 1000) -
 
 
 def assert_resumes_everywhere(source: Source, split: Split, max_rows: int = 3) -> None:
-    """A reader opened at the position after n rows gives just the rest, for every n; rejected rows
-    come once."""
+    """Check for every n that a reader opened at the position after n rows returns exactly the rest, and
+    rejected rows once."""
     whole = Probe()
     rows = read(source.open(split, None, whole.context()))
     for n in range(len(rows) + 1):

@@ -1,1 +1,2 @@
-"""Every function of Polars that makes expressions: what is let through is the same in any company."""
+"""Tables of all Polars functions that return expressions. An accepted expression gives the same result
+for a row, whichever other rows are in the batch."""

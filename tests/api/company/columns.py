@@ -1,4 +1,4 @@
-"""The columns of the rows, and the table of what is let through."""
+"""Columns of the test rows, and helpers for the table of accepted expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def takes(name: str, *exprs: Expr) -> None:
 
 
 def each(space: str, names: str, *subjects: Expr) -> None:
-    """Functions without arguments, of every subject."""
+    """Return calls of functions without arguments, for every subject."""
     for name in names.split():
         for subject in subjects:
             there = subject if space == "Expr" else getattr(subject, space)
@@ -30,6 +30,6 @@ def each(space: str, names: str, *subjects: Expr) -> None:
 
 
 def both(names: str, *pairs: tuple[Expr, object]) -> None:
-    """Functions of two, of every pair."""
+    """Return calls of functions of two arguments, for every pair."""
     for name in names.split():
         takes(f"Expr.{name}", *(getattr(left, name)(right) for left, right in pairs))

@@ -1,4 +1,4 @@
-"""The functions that this version of Polars has, and those of them that make no expressions."""
+"""Functions of the installed version of Polars, and those of them that return no expressions."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _OF_FRAMES = ("pl.read_", "pl.scan_", "pl.from_")
 
 
 def functions_of_polars() -> set[str]:
-    """Every function that makes expressions, as `Expr.abs`, `str.contains` or `pl.when`."""
+    """Return every function that returns expressions, such as `Expr.abs`, `str.contains` or
+    `pl.when`."""
     found = {f"Expr.{name}" for name in dir(pl.Expr) if name[0] != "_"}
     found |= {f"Expr.{name}" for name in DUNDERS | _operators()}
     for space in NAMESPACES:
@@ -58,7 +59,7 @@ def namespaces_of_polars() -> set[str]:
 
 
 def _operators() -> set[str]:
-    """The special methods that give an expression: those of Python's operators."""
+    """Return the special methods that return an expression: those of Python's operators."""
     return {
         name
         for name, made in vars(pl.Expr).items()

@@ -1,4 +1,4 @@
-"""What is let through: lists, arrays, structs, maps."""
+"""Accepted expressions: lists, arrays, structs, maps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is let through: SQL."""
+"""Accepted expressions: SQL."""
 
 from __future__ import annotations
 

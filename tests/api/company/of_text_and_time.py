@@ -1,4 +1,4 @@
-"""What is let through: text, bytes and times."""
+"""Accepted expressions: strings, bytes and times."""
 
 from __future__ import annotations
 

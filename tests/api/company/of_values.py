@@ -1,4 +1,4 @@
-"""What is let through: numbers, comparisons, choice, types and names."""
+"""Accepted expressions: numbers, comparisons, choice, types and names."""
 
 from __future__ import annotations
 

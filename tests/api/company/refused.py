@@ -1,7 +1,5 @@
-"""What of each function is refused: its result for a row depends on other rows, or on chance.
-
-First functions of whole columns, then Python functions, then what Polars calls row-wise and is not.
-"""
+"""Refused forms of each function: the result for a row depends on other rows, or on chance. First come
+functions of whole columns, then Python functions, then functions that Polars wrongly calls row-wise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of each function is let through. Where it takes constants and columns, both."""
+"""Accepted forms of each function, with constants and with columns where it accepts both."""
 
 from tests.api.company import of_lists, of_sql, of_text_and_time, of_values
 from tests.api.company.columns import ROW_WISE

@@ -1,5 +1,5 @@
-"""Twelve rows with a column of each type, and what expressions trip over: nulls, empty lists, NaN, long
-lists of floats."""
+"""Twelve rows with a column of each type, and values that expressions often treat wrongly: nulls, empty
+lists, NaN, long lists of floats."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _each(of: Callable[[int], Any]) -> list[Any]:
 
 
 def _with_null(values: list[Any], i: int) -> list[Any]:
-    """The values of row 6 have a null among them."""
+    """Add a null to the values of row 6."""
     return [None if i == 6 and place == 1 else value for place, value in enumerate(values)]
 
 

@@ -1,4 +1,4 @@
-"""The batch programs do the same in Rheos and by hand, on input that is as it is said to be."""
+"""The batch programs do the same in Rheos and by hand, on input with the stated properties."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROWS, USERS = 9_000, 20
 
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[Any]:
-    """The modules of `benchmarks/batch.py`, by name."""
+    """Return the modules of `benchmarks/batch.py`, by name."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
         names = ("batch", "batch_input", "batch_programs")
@@ -38,7 +38,7 @@ def made(benchmark: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_events_are_out_of_order_and_those_of_a_user_are_not(benchmark: Any, made: Path) -> None:
+def test_events_are_out_of_order_but_in_order_per_user(benchmark: Any, made: Path) -> None:
     given = benchmark.batch_input.Input(ROWS, USERS)
     events = pl.read_parquet(made / "*.parquet")
     assert events.height == ROWS
@@ -79,7 +79,7 @@ def test_both_sides_write_the_same(
     assert found["rheos"]["rows"] > 0
 
 
-def test_content_is_told_apart_but_not_by_order(benchmark: Any, tmp_path: Path) -> None:
+def test_comparison_of_content_ignores_order(benchmark: Any, tmp_path: Path) -> None:
     rows = pl.DataFrame({"a": [1, 2, 2], "b": ["x", "y", "y"]})
     other = pl.DataFrame({"b": ["y", "x", "y"], "a": [2.0, 1.0, 2.0]})
     wrong = pl.DataFrame({"a": [1, 2, 1], "b": ["x", "y", "y"]})

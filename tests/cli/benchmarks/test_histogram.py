@@ -1,4 +1,4 @@
-"""Quantiles of the histogram against the sorted values themselves."""
+"""Quantiles of the histogram compared with those of the sorted values."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def test_the_largest_value_has_a_bucket() -> None:
     assert histogram([2**63 - 1]).count == 1
 
 
-def test_nothing_counted_has_no_quantile() -> None:
+def test_an_empty_histogram_has_no_quantile() -> None:
     empty = Histogram()
     empty.record(np.array([], np.int64))
     assert empty.quantile(0.5) is None
     assert empty.sparse() == ([], [])
 
 
-def test_a_cleared_one_counts_anew() -> None:
+def test_a_cleared_histogram_counts_from_zero() -> None:
     used = histogram([1, 10, 100])
     used.clear()
     assert used.count == 0

@@ -1,4 +1,4 @@
-"""The checker of the Kafka soak finds what a defect would leave."""
+"""The checker of the Kafka soak finds the traces of a defect."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ def verdict(records: Iterable[Out]) -> Verdict:
 
 
 def found(records: list[Out]) -> dict[str, int]:
-    """What is wrong with the records."""
+    """Return the problems that the checker finds in the records."""
     judged = verdict(records)
     wrong = ("lost", "doubled", "foreign", "out_of_order", "miscounted")
     return {name: getattr(judged, name) for name in wrong if getattr(judged, name)}
 
 
-def test_what_is_right_is_passed() -> None:
+def test_correct_records_pass() -> None:
     assert verdict(RIGHT) == Verdict(5, 0, 0, 0, 0, 0)
     assert verdict(RIGHT).ok
 
@@ -63,6 +63,6 @@ def test_what_is_right_is_passed() -> None:
         "aggregate",
     ],
 )
-def test_what_is_wrong_is_found(records: list[Out], wrong: dict[str, int]) -> None:
+def test_wrong_records_are_found(records: list[Out], wrong: dict[str, int]) -> None:
     assert found(records) == wrong
     assert not verdict(records).ok

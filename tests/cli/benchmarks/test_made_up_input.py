@@ -1,4 +1,4 @@
-"""The inputs of the benchmarks are what they are said to be."""
+"""The generated inputs of the benchmarks have the stated properties."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_lines_are_about_a_hundred_bytes_and_all_different() -> None:
     assert len(set(lines)) == len(lines) == grep.LINES
 
 
-def test_a_block_of_lines_runs_on_at_the_start_of_the_pool() -> None:
+def test_a_block_of_lines_wraps_around_at_the_end_of_the_pool() -> None:
     pool = grep.lines(3)
     block = Block(split=0, start=grep.LINES * 2 - 10, rows=25, seed=3)
     assert grep.Lines()(block)["line"].equals(
@@ -56,7 +56,7 @@ def events(
     return found
 
 
-def test_each_user_of_a_split_has_one_event_in_each_round() -> None:
+def test_each_user_of_a_split_has_one_event_per_iteration() -> None:
     made = [user for user, _ in events(users=11, splits=2, split=1, rows=640)]
     ours = [1, 3, 5, 7, 9]
     rounds = [made[at : at + len(ours)] for at in range(0, len(made), len(ours))]
@@ -64,7 +64,7 @@ def test_each_user_of_a_split_has_one_event_in_each_round() -> None:
     assert rounds[0] != rounds[1]
 
 
-def test_users_take_the_tour_but_for_a_few_wrong_events() -> None:
+def test_users_follow_the_cycle_except_for_a_few_wrong_events() -> None:
     kinds = defaultdict(list)
     for user, kind in events(users=20, splits=2, split=0, rows=16_000):
         kinds[user].append(kind)
@@ -75,7 +75,7 @@ def test_users_take_the_tour_but_for_a_few_wrong_events() -> None:
     assert 0 < right[False] / right.total() < 2 / 200
 
 
-def test_the_tour_keeps_the_rules_and_ends_where_it_began() -> None:
+def test_the_cycle_obeys_the_rules_and_returns_to_its_start() -> None:
     state = state_machine.INITIAL
     for kind in state_machine.TOUR:
         state = state_machine.RULES[state, kind]

@@ -1,4 +1,4 @@
-"""What the programs of Nexmark find is what an independent SQL engine finds in the same events."""
+"""Results of the Nexmark programs equal those of an independent SQL engine on the same events."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def theirs() -> Found:
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_a_query_finds_what_sql_finds(name: str, ours: Found, theirs: Found) -> None:
+def test_a_query_agrees_with_the_independent_engine(name: str, ours: Found, theirs: Found) -> None:
     assert check(name, ours, theirs) > 0
 
 
@@ -48,7 +48,7 @@ def in_sql() -> Found:
 
 
 @pytest.mark.parametrize("name", CHECKED)
-def test_a_query_in_sql_finds_the_same(name: str, in_sql: Found, theirs: Found) -> None:
+def test_a_query_in_rheos_sql_agrees_too(name: str, in_sql: Found, theirs: Found) -> None:
     assert check(name, in_sql, theirs) > 0
 
 
@@ -56,7 +56,7 @@ def test_every_query_is_in_sql() -> None:
     assert {*sql.QUERIES} == {*QUERIES}
 
 
-def test_the_query_by_the_clock_has_the_windows_of_the_program() -> None:
+def test_the_processing_time_query_has_the_programs_windows() -> None:
     env = rh.Environment(runtime="simulated")
     house = market(env, rh.generator(Events(PER_SECOND), count=100, schema=SCHEMA))
     sql.registered(env, house)
@@ -69,7 +69,7 @@ def test_the_query_by_the_clock_has_the_windows_of_the_program() -> None:
     assert {*env.execute("q12").collected} == {"in SQL", "program"}
 
 
-def test_a_row_that_is_lost_or_doubled_or_another_is_found(theirs: Found) -> None:
+def test_lost_duplicated_and_wrong_rows_are_found(theirs: Found) -> None:
     rows = theirs["q4"]
     other = rows.with_columns(average=pl.col("average") * 1.000001)
     for wrong in (rows[1:], pl.concat([rows, rows[:1]]), other):
@@ -77,11 +77,11 @@ def test_a_row_that_is_lost_or_doubled_or_another_is_found(theirs: Found) -> Non
             check("q4", {"q4": wrong}, theirs)
 
 
-def test_every_query_but_the_one_by_the_clock_is_checked() -> None:
+def test_every_query_except_that_in_processing_time_is_checked() -> None:
     assert [name for name in QUERIES if name not in CHECKED] == ["q12"]
 
 
-def test_events_are_the_same_however_they_are_cut() -> None:
+def test_events_do_not_depend_on_block_boundaries() -> None:
     events = Events(PER_SECOND)
     whole = events.made(np.arange(300), seed=7)
     assert events.made(np.arange(40, 300, 3), seed=7).equals(whole.take(np.arange(40, 300, 3)))
@@ -114,13 +114,13 @@ def test_events_follow_the_published_rules() -> None:
     assert (auction["expires"] > auction["date_time"]).all()
 
 
-def test_the_page_is_what_the_results_say(tmp_path: Path) -> None:
+def test_the_page_matches_the_results(tmp_path: Path) -> None:
     page = Path(shutil.copy(PAGE, tmp_path))
     rewrite([experiment()], RESULTS, page, footnote)
     assert page.read_text() == PAGE.read_text(), "run: python -m benchmarks.nexmark page"
 
 
-def test_the_time_of_workers_that_have_ended_still_counts() -> None:
+def test_processor_time_of_ended_workers_counts() -> None:
     busy = "import time\nwhile time.process_time() < 0.3: pass\nprint(flush=True); input()"
     with Sampler(every_s=60) as sampler:
         worker = subprocess.Popen([sys.executable, "-c", busy], stdin=PIPE, stdout=PIPE)
@@ -134,7 +134,7 @@ def test_the_time_of_workers_that_have_ended_still_counts() -> None:
     assert used == sorted(used)
 
 
-def test_figures_stand_beside_those_of_flink() -> None:
+def test_metrics_are_shown_next_to_those_of_flink() -> None:
     runs = [
         {"query": query, "events_per_s": rate, "events_per_core_s": rate / 2}
         for query, rate in (("q0", 3e6), ("q0", 1e6), ("q6", 2e4))

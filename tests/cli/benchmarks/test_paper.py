@@ -1,4 +1,4 @@
-"""The experiments' page is made of their results, and every experiment has its place there."""
+"""The experiments' page is generated from their results, and contains every experiment."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ def page(tmp_path: Path) -> Path:
 
 
 def block(page: Path, name: str) -> str:
-    """What a page shows of an experiment."""
+    """Return the part of the page about an experiment."""
     return page.read_text().partition(f"<!-- results: {name} -->\n")[2].partition("<!-- end -->")[0]
 
 
-def test_results_become_a_figure_a_table_and_sentences(page: Path) -> None:
+def test_results_are_shown_as_figure_table_and_sentences(page: Path) -> None:
     names = [e.name for e in EXPERIMENTS if (SAMPLES / f"{e.name}.json").exists()]
     assert rewrite(EXPERIMENTS, SAMPLES, page) == names
     for name in names:
@@ -42,14 +42,14 @@ def test_results_become_a_figure_a_table_and_sentences(page: Path) -> None:
         assert NO_FIGURE.findall(shown) == []
 
 
-def test_a_page_that_is_made_again_is_the_same(page: Path) -> None:
+def test_regenerating_a_page_changes_nothing(page: Path) -> None:
     rewrite(EXPERIMENTS[:1], SAMPLES, page)
     once = page.read_text()
     rewrite(EXPERIMENTS[:1], SAMPLES, page)
     assert page.read_text() == once
 
 
-def test_the_page_is_what_the_results_say(page: Path) -> None:
+def test_the_page_matches_the_results(page: Path) -> None:
     rewrite(EXPERIMENTS, RESULTS, page)
     assert page.read_text() == PAGE.read_text(), "run: python -m benchmarks.paper page"
 
@@ -60,12 +60,12 @@ def test_results_without_a_place_on_the_page_are_an_error(page: Path) -> None:
         rewrite(EXPERIMENTS[:1], SAMPLES, page)
 
 
-def test_a_figure_with_the_name_of_a_part_of_the_cell_does_not_replace_it() -> None:
+def test_a_value_named_like_a_part_of_the_cell_does_not_replace_it() -> None:
     made = in_turns(Options(1, 1, quick=True), [{"cores": 2}], lambda _: {"cores": 1.93, "rate": 5})
     assert made == [{"cores": 2, "rate": 5, "round": 1}]
 
 
-def test_runs_are_made_in_turns_and_every_second_round_backwards() -> None:
+def test_runs_alternate_and_every_second_round_is_reversed() -> None:
     cells = [{"engine": "a"}, {"engine": "b"}]
     made = in_turns(Options(1, 2, quick=True), cells, lambda cell: {"rate": ord(cell["engine"])})
     assert [(run["round"], run["engine"]) for run in made] == [(1, "a"), (1, "b"), (2, "b"), (2, "a")]

@@ -1,4 +1,4 @@
-"""What the experiments' events must bring out is known, and what a defect would leave is found."""
+"""The expected results of the experiments' events are known, and traces of a defect are found."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def by_plain_rules() -> list[shop.Alert]:
     return alerts
 
 
-def test_the_planted_alerts_are_those_of_plain_rules() -> None:
+def test_planted_alerts_match_the_plain_rules() -> None:
     found = by_plain_rules()
     assert len(found) > 20
     verdict = shop.judge(found, SHOP.planted(EVENTS))
@@ -32,7 +32,7 @@ def test_the_planted_alerts_are_those_of_plain_rules() -> None:
     assert verdict.ok
 
 
-def test_events_are_the_same_however_they_are_cut() -> None:
+def test_events_do_not_depend_on_block_boundaries() -> None:
     whole = SHOP.events(0, 500)
     assert whole.slice(123, 200).equals(SHOP.events(123, 200))
     values, partitions = shop.payloads(7, 50, 4, users=37, seed=5)
@@ -40,7 +40,7 @@ def test_events_are_the_same_however_they_are_cut() -> None:
     assert partitions == [json.loads(value)["user"] % 4 for value in values]
 
 
-def test_lost_doubled_false_and_swapped_alerts_are_found() -> None:
+def test_lost_duplicated_false_and_swapped_alerts_are_found() -> None:
     planted = SHOP.planted(EVENTS)
     found = by_plain_rules()
     first = found[0]
@@ -57,7 +57,7 @@ def test_lost_doubled_false_and_swapped_alerts_are_found() -> None:
         assert not verdict.ok
 
 
-def test_views_are_counted_as_one_by_one() -> None:
+def test_views_are_counted_as_if_one_by_one() -> None:
     values, partitions = ads.payloads(0, 30_000, 3, began_ms=PACE.began_ms, rate_per_s=PACE.rate_per_s)
     assert partitions[:4] == [0, 1, 2, 0]
     campaign, own = ads.campaign_of_ad(), Counter[tuple[str, int]]()
@@ -71,7 +71,7 @@ def test_views_are_counted_as_one_by_one() -> None:
     assert len({window for _, window in own}) == 2
 
 
-def test_the_program_counts_what_the_generator_made() -> None:
+def test_the_program_counts_all_generated_rows() -> None:
     env = rh.Environment(2, runtime="simulated")
     made, blocks = yahoo.Made(ads.Pace(1_700_000_009_900, 3e6)), 10
     views_by_campaign(env.from_source(made.source(blocks))).collect("counts")
@@ -85,7 +85,7 @@ def test_the_program_counts_what_the_generator_made() -> None:
     assert ads.judge(counts, ads.counted(events, made.pace), events).ok
 
 
-def test_a_count_that_is_wrong_missing_or_too_many_is_found() -> None:
+def test_wrong_missing_and_extra_counts_are_found() -> None:
     made = ads.counted(5_000, PACE)
     lost, doubled, foreign, gone = made.copy(), made.copy(), made.copy(), made.copy()
     some = next(iter(made))

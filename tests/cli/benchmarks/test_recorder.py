@@ -1,4 +1,4 @@
-"""What recorders write, and what the driver makes of it."""
+"""Files that recorders write, and their evaluation by the driver."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ START_NS = 1_700_000_000 * 10**9
 
 
 class HandClock:
-    """A clock that is set by hand."""
+    """Clock that the test sets."""
 
     def __init__(self) -> None:
         self.ns = START_NS
@@ -43,7 +43,7 @@ def part(number: int, rows: int, rss_mib: float = 100.0, cpu_s: float = 0.0) -> 
     return Slice(number, rows, [], [], rss_mib, cpu_s)
 
 
-def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
+def test_a_recorder_writes_completed_slices(tmp_path: Path) -> None:
     clock = HandClock()
     recorder = Recorder(str(tmp_path), "sink", clock)
     for rows in range(1, 8):
@@ -57,7 +57,7 @@ def test_a_recorder_tells_of_the_slices_that_are_over(tmp_path: Path) -> None:
     assert all(sum(each.counts) == each.rows and each.rss_mib > 1 for each in slices)
 
 
-def test_a_second_look_tells_only_what_is_new(tmp_path: Path) -> None:
+def test_a_second_read_returns_only_new_slices(tmp_path: Path) -> None:
     new, path = NewSlices(str(tmp_path), "sink"), tmp_path / "sink-1.jsonl"
     lines = [msgspec.json.encode(part(number, 1)) + b"\n" for number in range(4)]
     assert new.take() == {}
@@ -70,7 +70,7 @@ def test_a_second_look_tells_only_what_is_new(tmp_path: Path) -> None:
     assert list(new.take().values()) == [[], []]
 
 
-def test_latencies_count_from_the_time_that_is_given(tmp_path: Path) -> None:
+def test_latencies_count_from_the_passed_time(tmp_path: Path) -> None:
     clock = HandClock()
     recorder = Recorder(str(tmp_path), "sink", clock)
     for _ in range(6):
@@ -85,7 +85,7 @@ def test_latencies_count_from_the_time_that_is_given(tmp_path: Path) -> None:
     assert window.records_per_s == 1000
 
 
-def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
+def test_an_incomplete_line_is_read_later(tmp_path: Path) -> None:
     clock = HandClock()
     recorder = Recorder(str(tmp_path), "sink", clock)
     for _ in range(6):
@@ -98,20 +98,20 @@ def test_a_line_that_is_being_written_is_left_for_later(tmp_path: Path) -> None:
     assert len(slices) == 4
 
 
-def test_recorders_are_read_by_their_name(tmp_path: Path) -> None:
+def test_recorders_are_read_by_name(tmp_path: Path) -> None:
     clock = HandClock()
     Recorder(str(tmp_path), "source", clock).close()
     assert read_slices(str(tmp_path), "sink") == []
     assert read_slices(str(tmp_path), "source") == [[]]
 
 
-def test_all_recorders_are_at_work_from_the_slice_after_the_last_began() -> None:
+def test_the_first_complete_slice_follows_the_start_of_the_last_recorder() -> None:
     assert first_complete([[part(7, 1), part(8, 1)], [part(9, 1)]]) == 10
     assert first_complete([[part(7, 1)], []]) is None
     assert first_complete([]) is None
 
 
-def test_a_window_holds_the_rows_of_its_slices_alone() -> None:
+def test_a_window_contains_only_rows_of_its_slices() -> None:
     recorded = [
         [part(9, 1000), part(10, 10, 50.0), part(12, 20, 60.0), part(13, 1000)],
         [part(11, 30, 55.0), part(12, 40, 52.0)],
@@ -130,5 +130,5 @@ def test_the_share_of_a_core_is_that_of_the_window() -> None:
     assert measured(recorded, [], 10, 13).cpu_share == pytest.approx((1.0 + 0.5) / 2)
 
 
-def test_the_memory_of_this_process_is_told() -> None:
+def test_the_memory_of_this_process_is_reported() -> None:
     assert 1 < memory_mib() < 2**20

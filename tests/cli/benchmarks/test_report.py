@@ -1,4 +1,4 @@
-"""A benchmark's figures, as JSON and as a table."""
+"""Metrics of a benchmark as JSON and as a table."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_the_json_has_the_figures_and_their_conditions() -> None:
     }
 
 
-def test_what_a_benchmark_has_not_is_null() -> None:
+def test_missing_metrics_are_null() -> None:
     settings = replace(SETTINGS, checkpoint_interval=None, buffer_timeout="-1")
     load = replace(LOAD, keys=None)
     window = MeasuredWindow(1.0, (None, None, None), 1.0, 1.0, 1.0)
@@ -72,7 +72,7 @@ def rendered(outcome: BenchResult) -> str:
     return " ".join(console.file.getvalue().split())
 
 
-def test_the_table_tells_the_conditions() -> None:
+def test_the_table_shows_the_conditions() -> None:
     text = rendered(OUTCOME)
     assert "1,500,000" in text
     assert "4.21 ms" in text

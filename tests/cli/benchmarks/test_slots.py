@@ -1,4 +1,4 @@
-"""The model of many slots, and what is measured beside Flink."""
+"""The model for many slots, and the comparison with Flink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.core.task.config import TaskConfig
 CONFIG = TaskConfig()
 
 
-def test_the_model_finds_the_costs_that_made_what_was_measured() -> None:
+def test_the_model_recovers_the_costs_behind_measurements() -> None:
     made = Model(row_us=0.1, element_us=150.0, piece_us=2.0)
     measured = {slots: made.record_us(slots, CONFIG) for slots in MEASURED}
     fitted = Model.fitted(measured, CONFIG)
@@ -26,7 +26,7 @@ def test_no_cost_is_below_zero() -> None:
     assert min(fitted.row_us, fitted.element_us, fitted.piece_us) >= 0
 
 
-def test_elements_are_pieces_until_buffers_gather_them() -> None:
+def test_elements_are_fragments_until_buffers_merge_them() -> None:
     assert element_rows(2, CONFIG) == CONFIG.batch_rows // 2
     assert element_rows(1000, CONFIG) > CONFIG.batch_rows // 1000
 
@@ -35,11 +35,11 @@ def test_the_exchange_of_a_slot_is_bounded_whatever_the_number_of_slots() -> Non
     assert exchange_mib(1000, CONFIG) < 2 * exchange_mib(100, CONFIG)
 
 
-def test_the_cells_beside_flink_are_benchmarks_of_rheos() -> None:
+def test_the_cells_compared_with_flink_are_benchmarks_of_rheos() -> None:
     assert {cell.split()[0] for cell in CELLS} <= PROGRAMS.keys()
 
 
-def test_a_row_beside_flink_has_medians_and_the_least_and_the_largest() -> None:
+def test_a_comparison_with_flink_has_median_minimum_and_maximum() -> None:
     run = {"records_per_s": 2e6, "cores": 1.0, "processor_us_per_record": 0.5}
     runs = [run | {"latency_ms": {"p50": ms, "p99": None}} for ms in (3.0, 1.0, 2.0)]
     assert figures(runs)[3:] == ["2.00 (1.00 to 3.00)", "none"]

@@ -1,4 +1,4 @@
-"""What the soak makes of its minutes, and how it counts what was published."""
+"""Evaluation of the soak's minutes, and counting of the published windows."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ MINUTE = Minute(1, 5e6, 0.5, 200.0, 90.0, 10 << 20, 1 << 20, 40, 3.0, 30 << 20, 
 
 
 def minutes(**last: float) -> list[Minute]:
-    """Nine minutes; the last three are other than those before."""
+    """Return nine minutes, of which the last three differ from the others."""
     steady = [msgspec.structs.replace(MINUTE, number=n, checkpoints=n * 12) for n in range(1, 8)]
     changed = [msgspec.structs.replace(MINUTE, number=n, **last) for n in range(8, 11)]
     return steady + changed
 
 
-def test_all_held() -> None:
+def test_a_steady_run_has_no_problems() -> None:
     assert problems(minutes(), RIGHT) == []
 
 
@@ -52,15 +52,15 @@ def test_the_first_minute_is_warm_up() -> None:
         ({"restarts": 1}, "the job was restarted 1 times"),
     ],
 )
-def test_what_did_not_hold_is_said(last: dict[str, float], said: str) -> None:
+def test_failed_expectations_are_reported(last: dict[str, float], said: str) -> None:
     assert problems(minutes(**last), RIGHT) == [said]
 
 
-def test_what_else_the_machine_does_is_not_held_against_the_job() -> None:
+def test_other_load_on_the_machine_is_no_problem() -> None:
     assert problems(minutes(records_per_s=1e6, cpu_share=0.1), RIGHT) == []
 
 
-def test_wrong_windows_are_said() -> None:
+def test_wrong_windows_are_reported() -> None:
     (said,) = problems(minutes(), PublishedWindows(3, 3, 1, 2))
     assert said == "1 of 3 windows have other rows than were generated, and 2 keys were published twice"
 

@@ -1,4 +1,4 @@
-"""Programs held against each other: who goes first, and what their ratios are."""
+"""Comparison of pairs of programs: their order, and the ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.sql_comparison import SQL, Beside, compared, comparison
 
 
-def test_the_two_of_a_pair_take_turns_at_going_first() -> None:
+def test_the_programs_of_a_pair_take_turns_at_going_first() -> None:
     asked: list[str] = []
 
     def measure(name: str) -> dict[str, Any]:
@@ -37,5 +37,5 @@ def test_ratios_are_medians_over_the_rounds(target: float, held: bool) -> None:
     assert comparison(found)["of_processor_time"] == 0.8
 
 
-def test_what_is_compared_is_a_benchmark() -> None:
+def test_compared_programs_are_benchmarks() -> None:
     assert {name for each in SQL for name in (each.name, each.beside)} <= set(PROGRAMS)

@@ -1,4 +1,4 @@
-"""Where statements end, and what a word may become."""
+"""Where statements end, and completions of a word."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_statements_end_with_a_semicolon(text: str, whole: list[str], rest: str)
         ("-- nothing", True),
     ],
 )
-def test_a_line_is_carried_out_when_it_is_whole(text: str, whole: bool) -> None:
+def test_input_is_executed_when_it_is_complete(text: str, whole: bool) -> None:
     assert is_whole(text) is whole
 
 
@@ -60,5 +60,5 @@ def test_a_line_is_carried_out_when_it_is_whole(text: str, whole: bool) -> None:
         (".re", [".read"]),
     ],
 )
-def test_what_the_word_at_the_cursor_may_become(before: str, found: list[str]) -> None:
+def test_completions_of_the_word_at_the_cursor(before: str, found: list[str]) -> None:
     assert completions(before, TABLES, COMMANDS) == found

@@ -1,4 +1,4 @@
-"""The current rows of a query, and how they are drawn."""
+"""Current rows of a query, and their display."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def current(of: Changes | None, *tables: pa.Table, most: int = 10) -> list[tuple
     return [*rows]
 
 
-def test_upserts_replace_what_a_key_had() -> None:
+def test_upserts_replace_the_row_of_a_key() -> None:
     first = changes(("insert", "a", 1), ("insert", "b", 1))
     then = changes(("update_after", "a", 2), ("delete", "b", 1))
     assert current(Changes(("name",), retracts=False), first, then) == [("a", 2)]
 
 
-def test_retractions_of_a_key() -> None:
+def test_retractions_remove_the_row_of_a_key() -> None:
     first = changes(("insert", "a", 1))
     then = changes(("update_before", "a", 1), ("update_after", "a", 2))
     assert current(Changes(("name",), retracts=True), first, then) == [("a", 2)]
@@ -44,7 +44,7 @@ def test_rows_without_a_key_are_counted() -> None:
     assert current(Changes((), retracts=True), first, then) == [("a", 1), ("b", 2)]
 
 
-def test_of_rows_that_stay_the_last_are_kept_and_all_counted() -> None:
+def test_of_append_only_rows_the_last_are_kept_and_all_counted() -> None:
     rows = CurrentRows(["n"], None, most=3)
     rows.add(pa.table({"n": range(5)}))
     rows.add(pa.table({"n": [5]}))
@@ -52,7 +52,7 @@ def test_of_rows_that_stay_the_last_are_kept_and_all_counted() -> None:
     assert drawn(rows, height=2)[-3:] == ["4", "5", "(6 rows, the last 2 shown)"]
 
 
-def test_a_table_that_grows_too_large_says_what_to_do() -> None:
+def test_a_table_that_grows_too_large_is_an_error_with_a_hint() -> None:
     rows = CurrentRows(["name", "n"], Changes(("name",), retracts=False), most=1)
     with pytest.raises(InputError, match="more than 1 rows") as caught:
         rows.add(changes(("insert", "a", 1), ("insert", "b", 1)).select(["name", "n", "op"]))

@@ -1,4 +1,4 @@
-"""What statements do in a shell, in virtual time."""
+"""Effect of statements in a shell, in virtual time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUES = "(VALUES ('tea', 3), ('jam', 5), ('tea', 4)) AS bids(item, price)"
 
 
 class Shell:
-    """A shell whose output is a text."""
+    """Shell whose output is a string."""
 
     def __init__(self, *, live: bool = False) -> None:
         self._out = io.StringIO()
@@ -25,13 +25,13 @@ class Shell:
         self.session = ShellSession(env, Console(file=self._out, width=100), live=live)
 
     def said(self, text: str, file: str | None = None) -> list[str]:
-        """The lines that carrying it out prints."""
+        """Return the lines that a statement prints."""
         begin = len(self._out.getvalue())
         self.session.run(text, file)
         return self._out.getvalue()[begin:].splitlines()
 
 
-def test_a_query_gives_its_table() -> None:
+def test_a_query_prints_its_table() -> None:
     assert Shell().said(f"SELECT item, price * 2 AS twice FROM {VALUES} WHERE price > 3;") == [
         "item  twice",
         "----  -----",
@@ -70,7 +70,7 @@ def test_explain_shows_the_plans_and_runs_nothing() -> None:
     assert "Plan of 'explain'" in text
 
 
-def test_insert_into_is_a_job_that_runs_beside(tmp_path: Path) -> None:
+def test_insert_into_starts_a_background_job(tmp_path: Path) -> None:
     shell = Shell()
     shell.said(
         f"""
@@ -89,7 +89,7 @@ def test_insert_into_is_a_job_that_runs_beside(tmp_path: Path) -> None:
     assert shell.session.failures() == []
 
 
-def test_jobs_have_slots_beside_each_other_and_say_when_they_are_over(tmp_path: Path) -> None:
+def test_jobs_run_side_by_side_and_report_their_end(tmp_path: Path) -> None:
     shell = Shell()
     assert shell.session._env._config.slots_beside == 4 * (shell.session._env._parallelism + 1)
     ended = threading.Event()
@@ -108,7 +108,7 @@ def test_jobs_have_slots_beside_each_other_and_say_when_they_are_over(tmp_path: 
     assert "views.jsonl:1" in str(error)
 
 
-def test_a_file_is_read_and_its_errors_have_its_lines(tmp_path: Path) -> None:
+def test_errors_in_a_file_have_its_lines(tmp_path: Path) -> None:
     file = tmp_path / "views.sql"
     file.write_text("CREATE VIEW one AS SELECT 1 AS a;\nCREATE VIEW two AS\nSELECT b FROM one;\n")
     shell = Shell()
@@ -118,7 +118,7 @@ def test_a_file_is_read_and_its_errors_have_its_lines(tmp_path: Path) -> None:
     assert shell.said("SELECT a FROM one")[2] == "1"
 
 
-def test_what_is_typed_wrong_is_underlined_and_the_shell_goes_on() -> None:
+def test_an_error_is_underlined_and_the_shell_continues() -> None:
     shell = Shell()
     with pytest.raises(rh.RheosError) as caught:
         shell.said("SELECT 1 AS a,\n  nope\nFROM (VALUES (1)) AS t(b);")
@@ -127,7 +127,7 @@ def test_what_is_typed_wrong_is_underlined_and_the_shell_goes_on() -> None:
     assert shell.said("SELECT 2 AS a")[2] == "2"
 
 
-def test_commands(tmp_path: Path) -> None:
+def test_commands_are_executed(tmp_path: Path) -> None:
     shell = Shell()
     assert "Statements end with a semicolon" in "\n".join(shell.said(".help"))
     assert shell.said(".jobs") == ["no jobs are running"]

@@ -36,7 +36,7 @@ class Terminal:
         os.write(self._side, text.encode())
 
     def shows(self, word: str) -> None:
-        """Returns when it has shown that, behind what was asked for before."""
+        """Wait until the terminal has shown this string, after those that were expected before."""
         until_s = time.monotonic() + _PATIENCE_S
         while word not in self._unread:
             assert time.monotonic() < until_s, self._unread
@@ -58,7 +58,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
 
 
 @pytest.mark.deploy
-def test_statements_of_several_lines_errors_and_history(terminal: Terminal, tmp_path: Path) -> None:
+def test_multi_line_statements_errors_and_history_work(terminal: Terminal, tmp_path: Path) -> None:
     terminal.shows("sql>")
     terminal.types("SELECT 1 AS first,\r")
     terminal.shows("...>")
@@ -86,7 +86,7 @@ def test_statements_of_several_lines_errors_and_history(terminal: Terminal, tmp_
 
 
 @pytest.mark.deploy
-def test_a_job_that_fails_is_told_while_nothing_is_typed(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_failed_job_is_reported_while_nothing_is_typed(terminal: Terminal, tmp_path: Path) -> None:
     (tmp_path / "views.jsonl").write_text('{"page": 7}\n')
     terminal.shows("sql>")
     terminal.types(
@@ -104,7 +104,7 @@ def test_a_job_that_fails_is_told_while_nothing_is_typed(terminal: Terminal, tmp
 
 
 @pytest.mark.deploy
-def test_a_pipe_is_carried_out_and_its_errors_end_it(tmp_path: Path) -> None:
+def test_a_pipe_is_executed_until_its_first_error(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "rheos", "sql", "--runtime", "simulated"]
     text = "CREATE VIEW v AS SELECT 1 AS a;\nSELECT a FROM v;\nSELECT b FROM v;\nSELECT 2 AS c;"
     ran = subprocess.run(

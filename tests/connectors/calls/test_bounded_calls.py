@@ -23,7 +23,7 @@ _LONG_S = 60.0
 
 
 class Library:
-    """Calls that block until they are let go."""
+    """Library whose calls block until the test releases them."""
 
     def __init__(self) -> None:
         self.let_go = threading.Event()
@@ -105,7 +105,7 @@ def test_abandoned_calls_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     library.let_go.set()
 
 
-def test_who_waits_for_what_and_how_long_is_known() -> None:
+def test_waiting_calls_are_known_with_purpose_and_duration() -> None:
     under_way, library = CallsUnderWay(), Library()
     calls, begun = BoundedCalls(under_way), threading.Event()
 

@@ -1,4 +1,4 @@
-"""Every HTTP client of the tree ends its request at a deadline, however the server trickles."""
+"""Every HTTP client in the sources ends its request at a deadline, however slowly the server sends."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ GIVES_UP_S = 20.0
 
 @contextmanager
 def trickling(begins: bytes, tls: Any = None) -> Iterator[int]:
-    """A server that answers `begins` at once, and then a byte now and then. Yields its port."""
+    """Run a server that sends `begins` at once, and then a byte at intervals. Yields its port."""
     listening = socket.create_server(("127.0.0.1", 0))
     over = threading.Event()
 
@@ -103,14 +103,14 @@ def _short(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @BEGINS
 @pytest.mark.parametrize("client", CLIENTS)
-def test_a_trickle_does_not_hold_a_client(client: str, begins: bytes, tmp_path: Path) -> None:
-    """The test passes if the request ends at all: the server runs longer than any test may take."""
+def test_a_slow_server_does_not_hold_a_client(client: str, begins: bytes, tmp_path: Path) -> None:
+    """Check that the request ends at all: the server runs longer than any test may take."""
     with trickling(begins) as port:
         CLIENTS[client](f"http://127.0.0.1:{port}", tmp_path)
 
 
 @pytest.mark.parametrize("ask", [ask_registry, ask_opensearch])
-def test_nor_does_one_over_tls(
+def test_a_slow_server_over_tls_does_not_hold_a_client(
     ask: Callable[[str, Path], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import ssl
@@ -131,8 +131,8 @@ def test_nor_does_one_over_tls(
         ask(f"https://127.0.0.1:{port}", tmp_path)
 
 
-def test_every_module_that_makes_requests_is_here() -> None:
-    """A new client needs a line in CLIENTS: what imports a client of HTTP makes requests by it."""
+def test_every_module_that_makes_requests_is_tested() -> None:
+    """Check that CLIENTS has every module that imports an HTTP client, including those added later."""
     tree = Path(rheos.__file__).parent
     found = set()
     for path in tree.rglob("*.py"):
@@ -155,8 +155,8 @@ def test_every_module_that_makes_requests_is_here() -> None:
     assert found - {"connectors/calls/http_deadlines.py"} == set(CLIENTS)
 
 
-def test_a_server_that_is_no_peer_of_the_certificate_is_refused() -> None:
-    """The deadline's sockets leave the checks of TLS as they are."""
+def test_a_server_that_does_not_match_its_certificate_is_refused() -> None:
+    """Check that the deadline's sockets keep the checks of TLS."""
     with trickling(HEAD) as port:
         endpoint = opensearch.Endpoint(f"https://127.0.0.1:{port}", None, None)
         connection = opensearch.Connection(endpoint)

@@ -1,9 +1,7 @@
-"""No call to a server waits for longer than our own limit, whoever makes it.
-
-`CASES` names what may wait for each connector, store and client. Each case is run against a server or a
-file system that never answers. A connector that is neither there nor in `ASKS_NOBODY` fails a test, and
-so does a module that uses a client library and declares no call.
-"""
+"""No call to a server waits longer than our own limit. `CASES` has the calls that may wait, for each
+connector, store and client. Each case runs against a server or a file system that never answers. A test
+fails if a connector is neither in `CASES` nor in `ASKS_NOBODY`, or if a module that uses a client
+library declares no call."""
 
 from __future__ import annotations
 
@@ -56,7 +54,7 @@ def written(sink: Sink) -> None:
 
 
 def prepared(sink: Sink) -> None:
-    """Look at the target, as the driver does."""
+    """Inspect the target, as the driver does."""
     sink.prepared(SCHEMA, ("job", "sink"))
 
 
@@ -87,7 +85,8 @@ def changes(port: int) -> ReadTable:
 
 
 def read_changes(port: int) -> None:
-    """Let the feed's thread try until it has found the server away twice. Raises as the thread saw."""
+    """Wait until the feed's thread has found the server unavailable twice. Raises the thread's
+    error."""
     probe = Probe()
     feed = ChangeFeed(changes(port), probe.context())
     feed.open(None, None)
@@ -247,7 +246,7 @@ def kinds() -> set[str]:
     return {kind.__name__ for kind in found if kind.__module__.startswith("rheos.connectors.")}
 
 
-def test_every_connector_has_cases_or_asks_nobody() -> None:
+def test_every_connector_has_cases_or_makes_no_calls() -> None:
     others = {"FsspecStore", "SchemaRegistry"}
     assert kinds() == (CASES.keys() - others) | ASKS_NOBODY.keys()
     assert not CASES.keys() & ASKS_NOBODY.keys()
@@ -334,7 +333,7 @@ def test_each_request_of_a_remote_file_system_is_bounded(monkeypatch: pytest.Mon
 
 
 def calls_table() -> str:
-    """Return the table of all declared calls, as the page has it."""
+    """Return the table of all declared calls, as the docs page has it."""
     lines = ["| server | call | limit without progress | what happens then |", "|---|---|---|---|"]
     for call in sorted(declared_calls().values(), key=lambda each: (each.server.lower(), each.call)):
         limit = "none" if call.limit_s == float("inf") else f"{call.limit_s:g} s"

@@ -54,7 +54,7 @@ def write(node: CassandraNode, table: str, rows: pa.RecordBatch, **more: Any) ->
 
 
 def big_endian(value: int) -> bytes:
-    """The shortest two's complement, as Java's BigInteger has it."""
+    """Return the shortest two's complement, as Java's BigInteger writes it."""
     bits = (value if value >= 0 else ~value).bit_length()
     return value.to_bytes(bits // 8 + 1, "big", signed=True)
 
@@ -178,7 +178,7 @@ def test_extremes_are_stored_bit_for_bit(cassandra_node: CassandraNode, cql: Any
 @pytest.mark.parametrize(
     "name", ["select", 'a"b', '"', "a.b", "a/b", "a b", "A", "a;b", "?", "a\nb", "ü💥", "x" * 300]
 )
-def test_columns_of_any_name(cassandra_node: CassandraNode, cql: Any, name: str) -> None:
+def test_columns_may_have_any_name(cassandra_node: CassandraNode, cql: Any, name: str) -> None:
     table, quoted = f"names_{name.encode().hex()[:40]}", '"' + name.replace('"', '""') + '"'
     cql(f"CREATE TABLE hostile.{table} (id int, {quoted} bigint, PRIMARY KEY (id, {quoted}))")
     schema = pa.schema({"id": pa.int32(), name: pa.int64(), "gone": pa.bool_()})

@@ -1,4 +1,5 @@
-"""A real Cassandra: the sink is held to the rules of connectors, and its table to the stream."""
+"""The sink on a real Cassandra: it keeps the connector contract, and checks its table against the
+stream."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ KINDS = {
 
 @pytest.fixture(scope="module")
 def cql(cassandra_node: CassandraNode) -> Iterator[Any]:
-    """Runs a statement, and gives its rows as dicts."""
+    """Execute a statement, and return its rows as dicts."""
     from cassandra.cluster import Cluster
     from cassandra.query import dict_factory
 
@@ -52,7 +53,7 @@ def cql(cassandra_node: CassandraNode) -> Iterator[Any]:
 
 @dataclass(frozen=True)
 class WithoutTimes(CassandraSink):
-    """The kit's have microseconds, which Cassandra's have not."""
+    """Columns of the test kit have microseconds, which Cassandra does not support."""
 
     def validate(self, schema: pa.Schema) -> None:
         super().validate(schema)
@@ -61,11 +62,11 @@ class WithoutTimes(CassandraSink):
 
 
 def plain(row: dict[str, Any]) -> dict[str, Any]:
-    """The client has dates of its own."""
+    """Convert the client's dates to plain ones."""
     return {name: value.date() if hasattr(value, "date") else value for name, value in row.items()}
 
 
-def test_the_sink_keeps_the_rules(cassandra_node: CassandraNode, cql: Any) -> None:
+def test_the_sink_keeps_the_contract(cassandra_node: CassandraNode, cql: Any) -> None:
     def make(name: str, schema: pa.Schema) -> Any:
         table = name.replace("-", "_")
         columns = ", ".join(f'"{field.name}" {KINDS[field.type]}' for field in schema)
@@ -80,7 +81,7 @@ def test_the_sink_keeps_the_rules(cassandra_node: CassandraNode, cql: Any) -> No
     }  # fmt: skip
 
 
-def test_rows_replace_each_other_and_are_deleted(cassandra_node: CassandraNode, cql: Any) -> None:
+def test_rows_are_replaced_and_deleted(cassandra_node: CassandraNode, cql: Any) -> None:
     cql('CREATE TABLE kit."Counts" ("id" text PRIMARY KEY, "n" bigint, other int)')
     sink = rh.cassandra.sink("kit.Counts", hosts=cassandra_node.address, delete="gone", ttl="1h")
     schema = SCHEMA.append(pa.field("gone", pa.bool_()))
@@ -96,7 +97,7 @@ def test_rows_replace_each_other_and_are_deleted(cassandra_node: CassandraNode, 
     assert 3000 < left["left"] <= 3600
 
 
-def test_tables_that_are_not_there_or_do_not_fit(cassandra_node: CassandraNode, cql: Any) -> None:
+def test_missing_and_unfit_tables_are_refused(cassandra_node: CassandraNode, cql: Any) -> None:
     cql("CREATE TABLE kit.narrow (id int PRIMARY KEY)")
 
     def prepared(table: str) -> Any:
@@ -111,7 +112,7 @@ def test_tables_that_are_not_there_or_do_not_fit(cassandra_node: CassandraNode, 
         prepared("kit.narrow")
 
 
-def test_the_node_listens_on_loopback_alone(cassandra_node: CassandraNode) -> None:
+def test_the_node_listens_on_loopback_only(cassandra_node: CassandraNode) -> None:
     listening = listening_at(cassandra_node)
     assert len(listening) == 2  # For clients, and for other nodes.
     assert all(address == "127.0.0.1" for address in listening)

@@ -1,4 +1,4 @@
-"""Rows as statements: what a table must have, what is written together, and what is tried again."""
+"""Rows as statements: requirements for the table, rows that are written together, and retries."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = [CqlColumn("id", "text"), CqlColumn("n", "bigint"), CqlColumn("unused"
 
 
 class Session:
-    """Stands in for a cluster: what is written, and which errors come instead, call after call."""
+    """Stand-in for a cluster: it records statements, and raises the given errors, call by call."""
 
     def __init__(self) -> None:
         self.written: list[list[tuple[str, tuple[Any, ...]]]] = []
@@ -77,18 +77,18 @@ class Writing:
         self.counts[name] = self.counts.get(name, 0) + by
 
     def write(self, *rows: dict[str, Any]) -> None:
-        """And a checkpoint."""
+        """Write rows and prepare a checkpoint."""
         self.writer.write(batch_of(self._schema, *rows))
         assert self.writer.prepare(CheckpointId(1)) == []
 
 
-def test_statements_name_what_the_stream_has() -> None:
+def test_statements_contain_the_streams_columns() -> None:
     made = table(ttl="90m", delete="gone").table.fitted(SCHEMA, COLUMNS, ["id"])
     assert made.insert() == 'INSERT INTO "shop"."counts" ("id", "n") VALUES (?, ?) USING TTL 5400'
     assert made.removal() == 'DELETE FROM "shop"."counts" WHERE "id" = ?'
 
 
-def test_of_each_key_the_newest_row_is_on_its_way(session: Session) -> None:
+def test_only_the_newest_row_of_a_key_is_in_flight(session: Session) -> None:
     job = Writing(table(delete="gone"), SCHEMA.append(pa.field("gone", pa.bool_())))
     job.write(
         {"id": "a", "n": 1, "gone": False},
@@ -99,7 +99,7 @@ def test_of_each_key_the_newest_row_is_on_its_way(session: Session) -> None:
     assert session.written == [[("INSERT", ("a", 3)), ("DELETE", ("b",))]]
 
 
-def test_only_what_was_not_taken_is_written_again(session: Session) -> None:
+def test_only_rejected_rows_are_written_again(session: Session) -> None:
     away = UnavailableError("nobody is there")
     session.errors = [away, {0: away, 2: away}, {}]
     job = Writing(table())
@@ -111,7 +111,7 @@ def test_only_what_was_not_taken_is_written_again(session: Session) -> None:
     assert job.counts == {"retries": 2}
 
 
-def test_patience_ends_and_a_refusal_says_which_row(session: Session) -> None:
+def test_retries_end_and_a_refusal_names_the_row(session: Session) -> None:
     session.errors = [{0: UnavailableError("nobody is there")}]
     with pytest.raises(UnavailableError, match="nobody is there"):
         Writing(table(retry_for="0s")).write({"id": "a", "n": 1})
@@ -140,7 +140,7 @@ def test_a_table_that_rows_do_not_fit_is_an_error_before_the_job_runs(
         table().prepared(pa.schema(schema), ("job", "sink"))
 
 
-def test_values_are_as_the_client_takes_them() -> None:
+def test_values_have_the_clients_types() -> None:
     schema = pa.schema(
         {"at": pa.timestamp("us"), "day": pa.date32(), "of": pa.string(), "number": pa.decimal128(5, 2)}
     )
@@ -183,12 +183,12 @@ def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any]) -> Non
     assert raised.value.site is not None
 
 
-def test_columns_that_no_table_takes_are_refused_where_they_are_written() -> None:
+def test_columns_that_no_table_accepts_are_refused_at_their_line() -> None:
     with pytest.raises(SchemaError, match="column 'of' is list<item: int64>"):
         table().validate(pa.schema({"of": pa.list_(pa.int64())}))
 
 
-def test_hosts_and_secrets() -> None:
+def test_hosts_are_parsed_and_secrets_hidden() -> None:
     sink = table(user="ada", password="lovelace", options={"ssl_context": "topsecret"})
     shown = f"{sink!r} {sink.describe()}"
     assert "lovelace" not in shown
@@ -198,7 +198,7 @@ def test_hosts_and_secrets() -> None:
     assert many.contact.hosts == (("h", 1), ("::1", 2), ("::1", 9042))
 
 
-def test_a_cluster_that_is_not_there_is_an_error() -> None:
+def test_an_unreachable_cluster_is_an_error() -> None:
     lonely = rh.cassandra.sink("a.b", hosts="127.0.0.1:1", retry_for="0s")
     with pytest.raises(UnavailableError, match=r"Cassandra at 127.0.0.1:1: .*[Rr]efused"):
         lonely.prepared(SCHEMA, ("job", "sink"))
@@ -217,7 +217,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("kind", REFUSED)
-def test_a_string_that_a_column_does_not_take_is_an_error_with_row_and_column(kind: str) -> None:
+def test_a_string_that_a_column_refuses_is_an_error_with_row_and_column(kind: str) -> None:
     column = CqlColumn("c", kind)
     schema = pa.schema({"c": pa.string()})
     for text in REFUSED[kind]:
@@ -228,7 +228,7 @@ def test_a_string_that_a_column_does_not_take_is_an_error_with_row_and_column(ki
 
 
 def test_every_kind_of_string_keeps_its_value() -> None:
-    """What is stored is what the client makes of a value: its own types decide."""
+    """Check that the stored value is what the client makes of a string: its own types decide."""
     types = import_module("cassandra.cqltypes")
     stored = {
         "inet": {"10.0.0.1": bytes([10, 0, 0, 1]), "::1": bytes(15) + b"\1"},
@@ -245,10 +245,11 @@ def test_every_kind_of_string_keeps_its_value() -> None:
         assert found == list(texts.values())
 
 
-def test_keys_that_python_takes_for_one_are_two(
+def test_keys_that_are_equal_in_python_stay_distinct(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Cassandra tells -0.0 from 0.0, and takes NaN for itself."""
+    """Check that keys which are equal in Python stay distinct: Cassandra distinguishes -0.0 from 0.0,
+    and NaN equals itself."""
     columns = [CqlColumn("k", "double"), CqlColumn("n", "bigint")]
     monkeypatch.setattr(Session, "describe", lambda *_: (columns, ["k"]))
     job = Writing(table(), pa.schema({"k": pa.float64(), "n": pa.int64()}))

@@ -1,4 +1,4 @@
-"""Requests as strangers and friends send them."""
+"""Requests of authorised and unauthorised clients."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def ask(
 
 
 class Asking:
-    """A request that waits for its answer beside the test."""
+    """Request that waits for its answer in a thread."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         self._answer: Answer | None = None

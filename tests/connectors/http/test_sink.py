@@ -1,4 +1,4 @@
-"""Rows for browsers: what a reader sees who comes early, late, again, or is slow."""
+"""Rows for browsers: events that a reader sees who connects early, late or again, or is slow."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEMA = pa.schema({"n": pa.int64(), "text": pa.string()})
 
 
 class Reader:
-    """An EventSource."""
+    """Client of server-sent events."""
 
     def __init__(self, address: str, path: str = "/events", **headers: str) -> None:
         self._connection = http.client.HTTPConnection(address, timeout=WITHIN_S)
@@ -33,7 +33,7 @@ class Reader:
         self.headers: Mapping[str, str] = dict(self._answer.headers)
 
     def events(self, count: int) -> list[dict[str, str]]:
-        """The next ones. Comments, and what says when to come again, are none."""
+        """Return the next events, without comments and retry intervals."""
         found: list[dict[str, str]] = []
         event: dict[str, str] = {}
         while len(found) < count:
@@ -74,7 +74,7 @@ def data(*numbers: int) -> list[str]:
     return [f'{{"n":{n},"text":"two\\nlines {n}"}}' for n in numbers]
 
 
-def test_a_reader_has_the_last_rows_and_those_that_come() -> None:
+def test_a_reader_receives_the_last_rows_and_new_ones() -> None:
     with showing(keep=2) as (writer, address):
         write(writer, 1, 2, 3)
         reader = Reader(address)
@@ -88,7 +88,7 @@ def test_a_reader_has_the_last_rows_and_those_that_come() -> None:
         assert "Access-Control-Allow-Origin" not in reader.headers
 
 
-def test_a_reader_that_comes_again_goes_on_and_hears_what_it_has_missed() -> None:
+def test_a_reader_that_reconnects_continues_and_learns_what_it_missed() -> None:
     with showing(keep=2) as (writer, address):
         write(writer, 1, 2)
         first = Reader(address)
@@ -109,7 +109,7 @@ def test_a_reader_that_comes_again_goes_on_and_hears_what_it_has_missed() -> Non
             stranger.close()
 
 
-def test_kept_rows_are_bounded_and_numbered_whoever_reads() -> None:
+def test_kept_rows_are_bounded_and_numbered() -> None:
     kept = KeptRows(3)
     kept.add([b"0", b"1"])
     assert kept.after(0, 10, 0) == (0, [b"0", b"1"])
@@ -121,7 +121,7 @@ def test_kept_rows_are_bounded_and_numbered_whoever_reads() -> None:
     assert (kept.after(8, 2, 0), kept.end) == ((8, [b"8"]), 9)
 
 
-def test_the_page_shows_texts_and_loads_nothing() -> None:
+def test_the_page_shows_strings_and_loads_nothing() -> None:
     with showing(path="/rows") as (_, address):
         page = ask(address, "/")
         assert page.status == 200
@@ -134,7 +134,7 @@ def test_the_page_shows_texts_and_loads_nothing() -> None:
         assert ask(address, "/rows", headers={"Host": "evil.example"}).status == 403
 
 
-def test_a_token_may_come_in_the_address_and_pages_of_others_where_they_are_named() -> None:
+def test_a_token_may_be_in_the_url_and_other_origins_must_be_named() -> None:
     with showing(token="sesame", cors="https://app.example.com") as (writer, address):
         write(writer, 1)
         assert ask(address, "/events").status == 401

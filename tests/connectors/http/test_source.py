@@ -1,4 +1,4 @@
-"""Webhooks: when a request is answered, what a position holds of it, and what is refused."""
+"""Webhooks: when a request is answered, which requests a position contains, and which are refused."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def hook(**more: Any) -> WebhookSource:
 
 
 class Running:
-    """The one subtask of a webhook source."""
+    """The only subtask of a webhook source."""
 
     def __init__(self, source: WebhookSource, position: bytes | None = None) -> None:
         self.probe = Probe()
@@ -68,7 +68,7 @@ class Running:
         return self.client._taken
 
     def checkpoint(self, position: bytes | None = None) -> bytes:
-        """One that completes."""
+        """Complete a checkpoint."""
         position = self.reader.position() if position is None else position
         self.client.completed({"requests": position})
         return position
@@ -87,7 +87,7 @@ def running(source: WebhookSource, position: bytes | None = None) -> Iterator[Ru
         job.close()
 
 
-def test_an_answer_comes_when_a_checkpoint_has_the_rows() -> None:
+def test_a_request_is_answered_when_a_checkpoint_has_its_rows() -> None:
     with running(hook()) as job:
         first = Asking(job.address, "/rows", '[{"n": 1}, {"n": 2}]')
         assert job.rows(1) == [1]
@@ -107,7 +107,7 @@ def test_an_answer_comes_when_a_checkpoint_has_the_rows() -> None:
         assert again.has_none()
 
 
-def test_who_waits_when_the_job_ends_is_to_send_again() -> None:
+def test_waiting_senders_are_asked_to_retry_when_the_job_ends() -> None:
     with running(hook()) as job:
         asking = Asking(job.address, "/rows", '{"n": 1}')
         wait_for(lambda: job.taken() == 1)
@@ -115,7 +115,7 @@ def test_who_waits_when_the_job_ends_is_to_send_again() -> None:
     assert asking.answer().headers["Retry-After"] == "1"
 
 
-def test_what_is_sent_again_with_its_key_is_taken_once() -> None:
+def test_a_repeated_request_with_a_key_is_accepted_once() -> None:
     keyed = {"headers": {"Idempotency-Key": "order 7"}}
     with running(hook()) as job:
         first = Asking(job.address, "/rows", '{"n": 7}', **keyed)
@@ -138,7 +138,7 @@ def test_what_is_sent_again_with_its_key_is_taken_once() -> None:
         assert new.answer().content == {"rows": 1, "duplicate": False}
 
 
-def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_remembered_keys_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "REMEMBERED_KEYS", 2)
     with running(hook(acknowledge="received")) as job:
         sent = [
@@ -148,7 +148,7 @@ def test_only_so_many_keys_are_remembered(monkeypatch: pytest.MonkeyPatch) -> No
     assert sent == [False, False, True, False, True, False]
 
 
-def test_received_is_answered_at_once_until_too_much_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_received_answers_at_once_until_the_buffer_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(webhook, "_HELD_BYTES", 10)
     with running(hook(acknowledge="received")) as job:
         answers = [ask(job.address, "/rows", '{"n": 1}') for _ in range(3)]
@@ -160,7 +160,7 @@ def test_received_is_answered_at_once_until_too_much_waits(monkeypatch: pytest.M
         assert job.probe.counts == {"held_off": 1}
 
 
-def test_a_body_with_a_bad_record_is_refused_whole() -> None:
+def test_a_body_with_a_bad_record_is_refused_as_a_whole() -> None:
     with running(hook(acknowledge="received")) as job:
         answer = ask(job.address, "/rows", '{"n": 1}\n{"n": "me"}\n')
         assert (answer.status, answer.content) == (
@@ -172,7 +172,7 @@ def test_a_body_with_a_bad_record_is_refused_whole() -> None:
         assert job.probe.counts == {"refused": 1}
 
 
-def test_strangers_are_refused() -> None:
+def test_requests_without_a_token_are_refused() -> None:
     with running(hook(token="open sesame", max_body_bytes=100)) as job:
         known = {"Authorization": "Bearer open sesame"}
 
@@ -201,7 +201,7 @@ def test_pages_of_other_sites_are_refused() -> None:
         assert ask(job.address, "/rows", '{"n": 1}', headers={"Host": "localhost:1"}).status == 202
 
 
-def test_what_is_no_request_ends_its_connection_alone() -> None:
+def test_an_invalid_request_closes_only_its_connection() -> None:
     with running(hook(acknowledge="received")) as job:
         host, port = job.address.split(":")
         for nonsense in (b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\nX: " + b"x" * 40_000, b"\0" * 20_000):
@@ -214,7 +214,7 @@ def test_what_is_no_request_ends_its_connection_alone() -> None:
         assert ask(job.address, "/rows", '{"n": 1}').status == 202
 
 
-def test_a_sender_that_has_gone_leaves_its_connection_to_others(
+def test_the_connection_of_a_lost_sender_is_freed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(webhook, "_LOOK_EVERY_S", 0.001)
@@ -232,7 +232,7 @@ def test_a_sender_that_has_gone_leaves_its_connection_to_others(
         wait_for(lambda: job.has_none() and job.probe.counts.get("senders_gone") == 1)
 
 
-def test_only_so_many_requests_are_served_at_a_time() -> None:
+def test_the_number_of_concurrent_requests_is_bounded() -> None:
     with running(hook(max_connections=2)) as job:
         patient = [Asking(job.address, "/rows", '{"n": 1}') for _ in range(2)]
         wait_for(lambda: job.connections().admitted == 2)
@@ -247,8 +247,8 @@ def test_only_so_many_requests_are_served_at_a_time() -> None:
 
 @pytest.mark.parametrize("token", [None, "open sesame"])
 @pytest.mark.parametrize("sent", [b"", b"POST /rows HTTP/1.1\r\nX:", b"BODY"])
-def test_slow_connections_keep_no_sender_out(token: str | None, sent: bytes) -> None:
-    """They are more than are served at a time, and more than may wait."""
+def test_slow_connections_do_not_exclude_senders(token: str | None, sent: bytes) -> None:
+    """Check this with more slow connections than are served at a time, and than may wait."""
     if sent == b"BODY":
         sent = b"POST /rows HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\n{"
     known = {} if token is None else {"Authorization": f"Bearer {token}"}
@@ -263,7 +263,7 @@ def test_slow_connections_keep_no_sender_out(token: str | None, sent: bytes) -> 
         assert job.connections().waiting <= MAX_WAITING
 
 
-def test_a_port_that_somebody_else_has_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_port_in_use_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheos.connectors.http.listener._BIND_WITHIN_S", 0.0)
     with socket.create_server(("127.0.0.1", 0)) as other:
         source = rh.http.source(port=other.getsockname()[1], schema=SCHEMA)
@@ -311,7 +311,7 @@ JSON = rh.formats.json()
         (b"", rh.formats.text(), []),
     ],
 )
-def test_the_records_of_a_body(body: bytes, format: Any, payloads: list[bytes]) -> None:
+def test_a_body_is_split_into_records(body: bytes, format: Any, payloads: list[bytes]) -> None:
     assert payloads_of(body, format) == payloads
 
 

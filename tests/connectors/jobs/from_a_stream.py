@@ -1,7 +1,7 @@
-"""A job that reads the Parquet files in FOLDER/in as a stream of Spark, one a micro-batch, and is
-stopped when it has written as many rows as it is to.
+"""Job that reads the Parquet files in FOLDER/in as a Spark stream, one per micro-batch, and is stopped
+when it has written ROWS rows.
 
-    python from_a_stream.py FOLDER ROWS
+python from_a_stream.py FOLDER ROWS
 """
 
 from __future__ import annotations

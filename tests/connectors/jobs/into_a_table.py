@@ -25,7 +25,7 @@ def numbered(block: Any, pids: Path) -> dict[str, Any]:
 
 
 def dies_at(number: int) -> None:
-    """The driver alone calls this, once for each checkpoint with rows."""
+    """Wrap the publication, which only the driver calls, once for each checkpoint with rows."""
     right, calls = ParquetCommitter.commit, []
 
     def commit(self: ParquetCommitter, committables: Sequence[bytes]) -> None:

@@ -1,4 +1,4 @@
-"""Topics of the real broker, each a test's own, and sources that are driven by hand."""
+"""Topics of the real broker, one per test, and sources that the test drives by hand."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN_S = 120.0
 
 
 class Topic:
-    """A topic with a name of its own, on the broker at an address."""
+    """Topic with a unique name, on the broker at an address."""
 
     def __init__(
         self, address: str, partitions: int = 1, name: str | None = None, **config: str
@@ -39,12 +39,12 @@ class Topic:
         self.admin.create_partitions([NewPartitions(self.name, partitions)])[self.name].result(WITHIN_S)
 
     def truncate(self, partition: int, before: int) -> None:
-        """Deletes the records before an offset."""
+        """Delete the records before an offset."""
         at = TopicPartition(self.name, partition, before)
         self.admin.delete_records([at])[at].result(WITHIN_S)
 
     def write(self, records: Mapping[int, Sequence[Any]]) -> None:
-        """Values, by partition: bytes, or a dict of what `produce` takes."""
+        """Write values by partition: bytes, or a dict of arguments of `produce`."""
         producer = Producer({"bootstrap.servers": self.address, "linger.ms": 5})
         self._produce(producer, records)
         assert producer.flush(WITHIN_S) == 0
@@ -86,7 +86,7 @@ class Reading:
         self.rows: dict[str, list[dict[str, Any]]] = {id: [] for id in self.readers}
 
     def read(self, rows: int | None = None, max_rows: int = 1000) -> dict[str, list[dict[str, Any]]]:
-        """So many rows of all in all, or all of them to the end; by the split's id."""
+        """Read this number of rows in total, or all to the end; return them by split id."""
         while self.open and (rows is None or self.count() < rows):
             self._woken.clear()
             polled = False

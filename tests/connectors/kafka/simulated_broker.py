@@ -1,8 +1,6 @@
-"""What a transaction coordinator and a group coordinator do with the transactions of our writers.
-
-Only what decides about exactly once is there, and that in its worst form: a transaction that is
-committed is seen by readers of the group some time after the producer that comes next was let in.
-"""
+"""Simulation of a transaction coordinator and a group coordinator. It has only what matters for
+exactly-once, in the worst case: after a commit, readers of the group may not see the transaction until
+some time after the next producer was admitted."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ class Open:
 
 @dataclass
 class Name:
-    """A transactional id, and the group of the same name."""
+    """Transactional id, and the group with the same name."""
 
     producer: int = 0
     """The one that was let in last."""
@@ -48,8 +46,8 @@ class SimulatedBroker:
     # --- what a producer asks for -----------------------------------------------------------------
 
     def fence(self, name: str) -> int:
-        """Ends what others have open under the name. A committed one is committed, but the mark that it
-        brings may not be visible yet."""
+        """Abort other open transactions with this name. A committed one stays committed, but its mark
+        may not be visible yet."""
         entry = self.names[name]
         entry.open = None
         entry.producer += 1
@@ -81,20 +79,20 @@ class SimulatedBroker:
     # --- what it does by itself -------------------------------------------------------------------
 
     def settle(self, name: str) -> None:
-        """The group coordinator takes over what is committed."""
+        """Let the group coordinator apply committed offsets."""
         entry = self.names[name]
         for mark in entry.settling:
             entry.mark = mark
         entry.settling = []
 
     def time_out(self, name: str) -> None:
-        """A transaction has been open for too long: aborted, and its producer is fenced."""
+        """Abort a transaction that was open for too long, and fence its producer."""
         entry = self.names[name]
         if entry.open is not None:
             entry.open = None
             entry.producer += 1
 
     def expire(self, name: str) -> None:
-        """The group was not heard of for offsets.retention.minutes."""
+        """Forget a group that was inactive for offsets.retention.minutes."""
         self.settle(name)
         self.names[name].mark = None

@@ -1,4 +1,4 @@
-"""Records that are produced by the batch are those that are produced one by one."""
+"""Records that are produced in batches equal those that are produced one by one."""
 
 from __future__ import annotations
 
@@ -56,12 +56,13 @@ def written(
 
 
 def test_the_installed_client_is_known() -> None:
-    """Where this fails, look at how the client of that version keeps its handle."""
+    """Check the installed client. If this fails, find out how this version of the client stores its
+    handle."""
     producer = kafka.Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     assert arrow_producing.ArrowProducing.of(producer, "t") is not None
 
 
-def test_with_a_client_that_is_not_known_records_go_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_an_unknown_client_records_are_sent_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(arrow_producing, "_KNOWN_SIZES", ())
     producing = Producing(ClientOptions.of("127.0.0.1:1"), "t", transactional_id="t")
     one_by_one = []
@@ -71,8 +72,9 @@ def test_with_a_client_that_is_not_known_records_go_one_by_one(monkeypatch: pyte
     producing.close()
 
 
-def test_batches_become_the_records_that_their_rows_are(kafka_broker: Any) -> None:
-    """Values, keys and partitions. Without a key a partition is drawn: it is not compared then."""
+def test_batches_become_the_records_of_their_rows(kafka_broker: Any) -> None:
+    """Compare values, keys and partitions. Without a key the partition is random, so it is not
+    compared."""
     batches = list(BATCHES.values())
     by_batch, one_by_one = (written(kafka_broker, batches, reported=each) for each in (False, True))
     assert len(by_batch) == sum(batch.num_rows for batch in batches)
@@ -86,7 +88,7 @@ def test_batches_become_the_records_that_their_rows_are(kafka_broker: Any) -> No
     assert compared[0] == compared[1]
 
 
-def test_where_the_queue_is_full_the_rest_waits_and_order_is_kept(kafka_broker: Any) -> None:
+def test_if_the_queue_is_full_the_rest_waits_and_order_is_kept(kafka_broker: Any) -> None:
     values = [b"%05d" % n for n in range(3_000)]
     batch = as_batch(value=pa.array(values), key=pa.array([b"k"] * len(values)))
     options = {"queue.buffering.max.messages": 100, "linger.ms": 0}
@@ -100,7 +102,7 @@ def test_a_record_that_the_client_refuses_is_an_error(kafka_broker: Any) -> None
         written(kafka_broker, [batch], reported=False, **{"message.max.bytes": 2_000})
 
 
-def test_headers_times_and_partitions_go_one_by_one() -> None:
+def test_records_with_headers_times_or_partitions_are_sent_one_by_one() -> None:
     producer = kafka.Producer({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
     producing = arrow_producing.ArrowProducing.of(producer, "t")
     assert producing is not None

@@ -1,4 +1,4 @@
-"""Where reading begins and ends: what a user may say, and the offsets that it comes to."""
+"""Start and end of reading: values that users may set, and the resulting offsets."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ A, B = ("orders", 0), ("orders", 1)
 
 
 class Brokers:
-    """Two partitions: 5 to 20, and 0 to 7. Times are the offsets times ten."""
+    """Cluster with two partitions: offsets 5 to 20, and 0 to 7. A record's time is ten times its
+    offset."""
 
     def earliest(self, partitions: Sequence[Partition]) -> Offsets:
         return {A: 5, B: 0}
@@ -56,7 +57,7 @@ class Brokers:
         ({"orders": {0: 17}}, {A: 17, B: 0}),
     ],
 )
-def test_starts(start: Any, offsets: Offsets) -> None:
+def test_starts_are_resolved_to_offsets(start: Any, offsets: Offsets) -> None:
     assert (
         resolved_starts(start_of(start, "the group"), [A, B], Brokers(), Brokers().earliest([A, B]))
         == offsets
@@ -71,17 +72,17 @@ def test_starts(start: Any, offsets: Offsets) -> None:
         ({"orders": {0: 17, 1: 100}}, {A: 17, B: 100}),
     ],
 )
-def test_ends(end: Any, offsets: Offsets) -> None:
+def test_ends_are_resolved_to_offsets(end: Any, offsets: Offsets) -> None:
     bound = end_of(end)
     assert bound is not None
     assert resolved_ends(bound, [A, B], Brokers()) == offsets
 
 
-def test_no_end_is_none() -> None:
+def test_without_an_end_the_bound_is_none() -> None:
     assert end_of(None) is None
 
 
-def test_what_is_said_is_kept_as_it_is_meant() -> None:
+def test_configured_bounds_are_kept() -> None:
     assert start_of("group", "g") == OfGroup("g")
     assert start_of("latest", None) is TopicEdge.LATEST
     assert start_of(datetime(1970, 1, 2), None) == Moment(86_400_000)
@@ -108,7 +109,7 @@ def test_what_is_no_place_is_refused(given: Any) -> None:
         end_of(given)
 
 
-def test_a_group_is_named_where_it_says_the_start() -> None:
+def test_start_group_requires_a_group() -> None:
     with pytest.raises(ProgramError, match='start="group" needs group='):
         start_of("group", None)
 
@@ -125,6 +126,6 @@ def test_an_end_is_needed_for_each_partition() -> None:
         resolved_ends(bound, [A, B], Brokers())
 
 
-def test_partitions_that_are_not_there_are_refused() -> None:
+def test_missing_partitions_are_refused() -> None:
     with pytest.raises(InputError, match=r"orders\[7\] is not among the partitions that are read"):
         resolved_starts(start_of({"orders": {7: 1}}, None), [A, B], Brokers(), {A: 0, B: 0})

@@ -1,4 +1,4 @@
-"""Brokers that break while a job reads and writes: a leader goes away, and a disk fills up."""
+"""Brokers that fail while a job reads and writes: a leader is lost, and a disk is full."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def installed(broker: KafkaBroker) -> KafkaBroker:
 
 @pytest.fixture
 def two_brokers() -> Iterator[tuple[KafkaBroker, KafkaBroker]]:
-    """The second has no controller: it may be killed, and the first goes on."""
+    """Run two brokers. The second has no controller, so it may be killed while the first continues."""
     copied = {"transaction.state.log.replication.factor": 2, "offsets.topic.replication.factor": 2}
     first = installed(KafkaBroker(settings=copied))
     second = KafkaBroker(joins=first, settings=copied)
@@ -45,7 +45,7 @@ def leader(admin: Any, topic: str) -> int:
     return int(admin.list_topics(topic, timeout=WITHIN_S).topics[topic].partitions[0].leader)
 
 
-def test_a_leader_that_goes_away_is_followed_by_another(
+def test_reading_and_writing_continue_with_a_new_leader(
     two_brokers: tuple[KafkaBroker, KafkaBroker], tmp_path: Path
 ) -> None:
     from confluent_kafka.admin import AdminClient, NewTopic
@@ -81,10 +81,11 @@ def java_of(broker: KafkaBroker) -> int:
     return found[0]
 
 
-def test_a_full_disk_is_said_and_the_epoch_is_written_when_there_is_room(
+def test_a_full_disk_is_reported_and_the_epoch_is_written_later(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No file of the broker may grow: each write fails as on a full disk, and the broker goes down."""
+    """Check this with a broker whose files may not grow: each write fails as on a full disk, and the
+    broker stops."""
     monkeypatch.setattr(marks, "REACH_S", 2.0)
     monkeypatch.setattr("rheos.connectors.kafka.epoch_commits.PAUSES_MS", (10,))
     with installed(KafkaBroker()) as broker:

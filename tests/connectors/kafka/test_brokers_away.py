@@ -1,4 +1,4 @@
-"""A consumer whose brokers are away says so, and since when, until they answer."""
+"""A consumer reports that its brokers are unreachable, and since when, until they answer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def reading(watch: Watch) -> tuple[Any, Any]:
     return made, kafka.KafkaError(kafka.KafkaError._ALL_BROKERS_DOWN)
 
 
-def test_brokers_are_away_until_they_say_that_the_topics_are_there(away: ServersAway) -> None:
+def test_brokers_are_unreachable_until_they_return_the_topics(away: ServersAway) -> None:
     watch = Watch()
     made, down = reading(watch)
     assert list(away.waits()) == []

@@ -1,4 +1,4 @@
-"""Options of Kafka's client: passed through, and never shown."""
+"""Options of Kafka's client: they are passed through, and never shown."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_no_value_of_an_option_is_shown() -> None:
     assert pickle.loads(pickle.dumps(options)) == options
 
 
-def test_what_the_client_says_is_shown_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
+def test_messages_of_the_client_are_shown_without_secrets(caplog: pytest.LogCaptureFixture) -> None:
     options = ClientOptions.of("a:9092", SECRETS)
     said = "user visits with hunter2! and o-auth, key /etc/client.key of key-word, from https://tokens"
     shown = "user visits with *** and ***, key /etc/client.key of ***, from https://tokens"
@@ -72,7 +72,7 @@ def test_what_the_client_says_is_shown_without_secrets(caplog: pytest.LogCapture
         ([("linger.ms", 3)], "must be a dict, not a list"),
     ],
 )
-def test_options_that_cannot_be_are_refused_without_their_values(options: object, said: str) -> None:
+def test_invalid_options_are_refused_without_their_values(options: object, said: str) -> None:
     with pytest.raises(ProgramError) as refused:
         ClientOptions.of("a:9092", options, {"group.id": "leave it out"})  # type: ignore[arg-type]
     assert said in str(refused.value)
@@ -80,6 +80,6 @@ def test_options_that_cannot_be_are_refused_without_their_values(options: object
 
 
 @pytest.mark.parametrize("brokers", ["", [], ["a:9092", ""], [3], None, 9092])
-def test_brokers_are_named(brokers: object) -> None:
+def test_brokers_are_required(brokers: object) -> None:
     with pytest.raises(ProgramError, match="brokers="):
         ClientOptions.of(brokers)  # type: ignore[arg-type]

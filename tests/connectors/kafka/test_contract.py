@@ -1,4 +1,4 @@
-"""Topics as a source and as a sink, held to the contract that every connector is held to."""
+"""Topics as a source and as a sink keep the contract of connectors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.connectors.kafka.topics import new_topic, values
 SCHEMA = pa.schema({"n": pa.int64(), "text": pa.string()})
 
 
-def test_the_source_keeps_the_rules(kafka_broker: Any) -> None:
+def test_the_source_keeps_the_contract(kafka_broker: Any) -> None:
     topic = Topic(kafka_broker.address, partitions=2)
     rows = [{"n": n, "text": f"line {n}"} for n in range(20)]
     payloads = [json.dumps(row).encode() for row in rows]
@@ -35,7 +35,7 @@ def test_the_source_keeps_the_rules(kafka_broker: Any) -> None:
 
 
 @pytest.mark.slow  # test_sink.py looks at the same, one by one, in every run.
-def test_the_sink_keeps_the_rules(kafka_broker: Any) -> None:
+def test_the_sink_keeps_the_contract(kafka_broker: Any) -> None:
     address = kafka_broker.address
 
     def make(name: str, schema: pa.Schema) -> Any:

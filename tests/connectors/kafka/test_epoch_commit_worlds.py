@@ -1,5 +1,5 @@
-"""One job in simulated worlds: attempts, checkpoints, crashes, drivers that recover, and all that was
-replaced and lives on. What was promised is in the topic once, whatever happens."""
+"""One job in simulated worlds: attempts, checkpoints, crashes, recovering drivers, and replaced
+processes that continue. Every epoch in the log is in the topic once, whatever happens."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ WORLDS = 250
 
 
 class World:
-    """Drawn from a seed. `may_stand_still`: sometimes for so long that the broker forgets the marks."""
+    """World that is drawn from a seed. `may_stand_still`: time sometimes passes until the broker
+    forgets marks."""
 
     def __init__(self, seed: int, *, may_stand_still: bool) -> None:
         self.random = Random(seed)
@@ -78,7 +79,7 @@ class World:
         return Committer(self.broker, self.folders[name], name, epochs)
 
     def stage(self) -> None:
-        """A barrier; its checkpoint is entered in the log, or given up."""
+        """Pass a barrier. Its checkpoint is written to the log, or abandoned."""
         self.checkpoint += 1
         for task in self.live:
             known = task.epochs[-1] if task.done and task.epochs else 0
@@ -90,7 +91,7 @@ class World:
             self.promised |= {(n, epoch) for n, epochs in self.logged.items() for epoch in epochs}
 
     def announce(self) -> None:
-        """The tasks commit what the newest entry of the log lists."""
+        """Let the tasks commit the epochs in the newest entry of the log."""
         for task in self.live:
             listed = self.logged.get(task.name, [])
             if task.done and listed and (not task.epochs or listed[-1] > task.epochs[-1]):
@@ -114,7 +115,7 @@ class World:
         return [c for c in (*self.replaced, *self.recovering, *self.live) if not c.over]
 
     def step(self) -> None:
-        """One of them does what is next, which goes well, does not, or only seems not to."""
+        """Let one committer execute its next action, which succeeds, fails, or only seems to fail."""
         self.random.choice(self.working()).step(self.random.choice(["", "", "", "", "before", "after"]))
 
     def die(self) -> None:
@@ -149,8 +150,8 @@ class World:
             assert {(n, e) for n, e in self.promised if n not in running} <= set(topic)
 
     def end(self) -> None:
-        """A driver recovers without faults: all that was promised is there, or it says that it cannot
-        know, which it may only where a mark was forgotten."""
+        """Let a driver recover without faults. All epochs in the log must be in the topic. An error
+        that this is unknown is allowed only if a mark was forgotten."""
         self.recover()
         unknown = {committer.name for committer in self.recovering if committer.run().error is not None}
         missing = self.promised - set(self.broker.topic)
@@ -161,7 +162,7 @@ class World:
 
 
 @pytest.mark.parametrize("may_stand_still", [False, True])
-def test_what_the_log_promises_is_in_the_topic_once(may_stand_still: bool) -> None:
+def test_every_epoch_in_the_log_is_in_the_topic_once(may_stand_still: bool) -> None:
     written = 0
     for seed in range(WORLDS):
         world = World(seed, may_stand_still=may_stand_still)
@@ -174,18 +175,18 @@ def test_what_the_log_promises_is_in_the_topic_once(may_stand_still: bool) -> No
 
 
 def found(monkeypatch: pytest.MonkeyPatch, target: object, name: str, value: object) -> bool:
-    """Whether the worlds find out what this change breaks."""
+    """Return whether the worlds detect this change of the rules."""
     with monkeypatch.context() as broken:
         broken.setattr(target, name, value)
         try:
-            test_what_the_log_promises_is_in_the_topic_once(False)
-            test_what_the_log_promises_is_in_the_topic_once(True)
+            test_every_epoch_in_the_log_is_in_the_topic_once(False)
+            test_every_epoch_in_the_log_is_in_the_topic_once(True)
         except AssertionError:
             return True
     return False
 
 
-def test_the_worlds_find_each_rule_that_is_broken(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_worlds_detect_each_broken_rule(monkeypatch: pytest.MonkeyPatch) -> None:
     def unstable(self: SimulatedBroker, name: str, *, stable: bool = True) -> int | None:
         return self.names[name].mark
 

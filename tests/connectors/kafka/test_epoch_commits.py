@@ -1,4 +1,4 @@
-"""Epochs are committed once, whoever commits them, in whatever interleaving: the pure part alone."""
+"""Epochs are committed once, by any committers in any interleaving. Tests of the pure part."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ GONE = UnrestorableError("the records are not there")
 
 @dataclass
 class Folder:
-    """What is staged for one writer, and its note."""
+    """Staged epochs of one writer, and its note."""
 
     staged: set[int] = field(default_factory=set)
     noted: int = 0
@@ -40,7 +40,7 @@ class Folder:
 
 @dataclass
 class Committer:
-    """Carries the actions out, one at a time, at a simulated broker."""
+    """Committer that executes its actions one at a time, on a simulated broker."""
 
     broker: SimulatedBroker
     folder: Folder
@@ -58,7 +58,7 @@ class Committer:
         self._begin()
 
     def ask(self, epochs: Sequence[int]) -> None:
-        """The task asks for the next ones, with what it has kept of the last."""
+        """Begin to commit the next epochs, with the state from earlier commits."""
         assert self.done
         self.epochs, self.done = epochs, False
         self._begin()
@@ -73,7 +73,8 @@ class Committer:
         return self.done or self.error is not None
 
     def step(self, fails: str = "") -> None:
-        """The next action. `fails`: "before" it is done, or "after", where its answer is lost."""
+        """Execute the next action. `fails`: "before" it is executed, or "after", so that its answer is
+        lost."""
         assert self.next is not None
         if fails == "before":
             return self._throw(TransientError(LOST))
@@ -133,7 +134,7 @@ def world(*staged: int) -> tuple[SimulatedBroker, Folder]:
     return broker, Folder(set(staged))
 
 
-def test_epochs_are_written_in_their_order_each_in_a_transaction_with_its_number() -> None:
+def test_epochs_are_written_in_order_each_in_a_transaction_with_its_number() -> None:
     broker, folder = world(4, 7)
     done = Committer(broker, folder, "w", [4, 7]).run()
     assert done.decisions == [
@@ -146,7 +147,7 @@ def test_epochs_are_written_in_their_order_each_in_a_transaction_with_its_number
     assert folder == Folder(set(), noted=7)
 
 
-def test_the_next_epochs_need_no_look_at_the_mark() -> None:
+def test_later_epochs_do_not_read_the_mark_again() -> None:
     broker, folder = world(1, 2)
     task = Committer(broker, folder, "w", [1]).run()
     task.ask([1, 2])
@@ -155,7 +156,7 @@ def test_the_next_epochs_need_no_look_at_the_mark() -> None:
     assert broker.topic == [("w", 1), ("w", 2)]
 
 
-def test_what_was_committed_by_another_is_only_settled() -> None:
+def test_an_epoch_committed_by_another_is_only_settled() -> None:
     broker, folder = world(1)
     task = Committer(broker, folder, "w", [1])
     for _ in range(4):  # Killed before it could note that.
@@ -188,7 +189,7 @@ def test_a_mark_is_read_only_when_the_transaction_before_is_settled() -> None:
     assert broker.topic == [("w", 1), ("w", 1)]
 
 
-def test_a_zombie_is_fenced_in_its_transaction() -> None:
+def test_a_replaced_committer_is_fenced_in_its_transaction() -> None:
     broker, folder = world(1)
     zombie = Committer(broker, folder, "w", [1])
     for _ in range(3):
@@ -201,7 +202,7 @@ def test_a_zombie_is_fenced_in_its_transaction() -> None:
     assert broker.topic == [("w", 1)]
 
 
-def test_records_that_another_has_committed_and_removed_since_are_not_taken_for_lost() -> None:
+def test_records_committed_and_removed_by_another_are_not_lost() -> None:
     broker, folder = world(1)
     recovery = Committer(broker, folder, "w", [1])
     recovery.step()
@@ -212,13 +213,13 @@ def test_records_that_another_has_committed_and_removed_since_are_not_taken_for_
     assert broker.topic == [("w", 1)]
 
 
-def test_records_that_are_gone_above_the_mark_are_lost() -> None:
+def test_missing_records_above_the_mark_are_lost() -> None:
     broker, folder = world()
     assert Committer(broker, folder, "w", [1]).run().error is GONE
     assert broker.topic == []
 
 
-def test_a_zombie_that_comes_late_finds_the_mark() -> None:
+def test_a_late_replaced_committer_finds_the_mark() -> None:
     broker, folder = world(1)
     zombie = Committer(broker, folder, "w", [1])
     Committer(broker, folder, "w", [1]).run()
@@ -240,7 +241,7 @@ def test_a_commit_of_unknown_outcome_is_looked_up(lost: str) -> None:
     assert task.commits.retries == 1
 
 
-def test_what_fails_again_and_again_fails_the_commit() -> None:
+def test_repeated_failures_fail_the_commit() -> None:
     broker, folder = world(1)
     task = Committer(broker, folder, "w", [1])
     while not task.over:
@@ -250,7 +251,7 @@ def test_what_fails_again_and_again_fails_the_commit() -> None:
     assert broker.topic == []
 
 
-def test_what_does_not_pass_is_not_tried_again() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     broker, folder = world(1)
     steps = EpochCommits("w").steps([1], 0)
     assert next(steps) == Fence()
@@ -261,7 +262,7 @@ def test_what_does_not_pass_is_not_tried_again() -> None:
     assert folder.staged == {1}
 
 
-def test_where_the_mark_has_expired_the_note_says_what_was_committed() -> None:
+def test_without_a_mark_the_note_is_used() -> None:
     broker, folder = world(1)
     Committer(broker, folder, "w", [1]).run()
     broker.expire("w")
@@ -269,7 +270,7 @@ def test_where_the_mark_has_expired_the_note_says_what_was_committed() -> None:
     assert broker.topic == [("w", 1)]
 
 
-def test_where_nothing_says_what_was_committed_nothing_is() -> None:
+def test_without_mark_and_note_nothing_is_committed() -> None:
     broker, folder = world(3, 5, 8)
     task = Committer(broker, folder, "w", [3, 5, 8])
     for _ in range(7):  # 3 is noted; 5 is committed, and not noted.
@@ -288,7 +289,7 @@ def test_where_nothing_says_what_was_committed_nothing_is() -> None:
     assert broker.topic == [("w", 3), ("w", 5)]
 
 
-def test_the_user_may_have_the_unknown_written() -> None:
+def test_the_user_may_choose_to_write_unknown_epochs() -> None:
     broker, folder = world(5, 8)
     broker.expire("w")
     assert Committer(broker, folder, "w", [5, 8], "write").run().done

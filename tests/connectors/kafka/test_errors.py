@@ -1,4 +1,4 @@
-"""What Kafka's client reports becomes an error that says what to do."""
+"""Errors of Kafka's client are translated to errors with advice."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ OPTIONS = ClientOptions.of("b:9092", {"sasl.password": "hunter2"})
         ("NOT_ENOUGH_REPLICAS", UnavailableError),
     ],
 )
-def test_each_kind_says_whether_another_try_may_help(name: str, kind: type[RheosError]) -> None:
+def test_each_kind_states_whether_a_retry_may_help(name: str, kind: type[RheosError]) -> None:
     error = kafka.KafkaError(getattr(kafka.KafkaError, name), "refused hunter2")
     for given in (error, kafka.KafkaException(error)):
         found = kafka_error(given, "the topic 't' cannot be written", OPTIONS)
@@ -33,7 +33,7 @@ def test_each_kind_says_whether_another_try_may_help(name: str, kind: type[Rheos
         assert found.what == f"the topic 't' cannot be written, at b:9092: refused *** ({name})"
 
 
-def test_what_is_no_error_of_the_client_is_said_as_it_is() -> None:
+def test_other_errors_are_not_translated() -> None:
     found = kafka_error(OSError("hunter2 is gone"), "no", OPTIONS)
     assert found.what == "no, at b:9092: *** is gone"
     assert as_kafka_error(kafka.KafkaException("text")) is None

@@ -1,5 +1,5 @@
-"""How the thread that reads ahead makes few large chunks where messages come one by one, and who closes
-it does not wait long."""
+"""The thread that reads ahead makes few large chunks if messages arrive singly, and `close` does not
+wait long for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROWS = pa.schema([("row", pa.int64())])
 
 
 class Reading:
-    """A consumer whose thread is not started, and what it waits for."""
+    """Consumer whose thread is not started, and the waiting times that it requests."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(TopicConsumer, "_run", lambda self: None)
@@ -41,20 +41,20 @@ class Reading:
         (self.feed,) = self.consumer._new
 
     def decoded(self, rows: int) -> None:
-        """The thread has decoded so many."""
+        """Add this number of decoded bytes."""
         batch = pa.RecordBatch.from_pydict({"row": list(range(rows))}, schema=ROWS)
         chunk = RecordChunk.of(batch, np.arange(rows), [], rows)
         self.consumer._ahead_bytes += chunk.size_bytes
         self.feed.chunks.append(chunk)
 
     def waited(self) -> list[float]:
-        """How long the thread waits before it reads on."""
+        """Return how long the thread waits before it continues to read."""
         self.waits.clear()
         self.consumer._gather()
         return self.waits
 
 
-def test_while_a_small_chunk_waits_more_is_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_small_chunk_is_buffered_the_thread_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Reading(monkeypatch)
     assert reading.waited() == []
     reading.decoded(3)
@@ -64,20 +64,20 @@ def test_while_a_small_chunk_waits_more_is_gathered(monkeypatch: pytest.MonkeyPa
     assert reading.waited() == []
 
 
-def test_where_much_waits_it_reads_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_a_large_buffer_the_thread_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Reading(monkeypatch)
     reading.decoded(_FEW_BYTES // 8)
     assert reading.waited() == []
 
 
-def test_one_that_closes_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_closing_consumer_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     reading = Reading(monkeypatch)
     reading.decoded(3)
     reading.consumer.close()
     assert reading.waited() == []
 
 
-def test_who_closes_does_not_wait_for_what_the_client_does_not_end(
+def test_close_does_not_wait_for_a_blocked_client(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     confirmed = threading.Event()

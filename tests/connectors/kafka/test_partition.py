@@ -1,4 +1,4 @@
-"""A reader's positions, over chunks with holes, with several rows of a record, and with bad records."""
+"""Positions of a reader, over chunks with gaps, several rows per record, and bad records."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ BAD = [1, 6, 7, 31, 32]
 
 
 class Consumer:
-    """Stands for the thread that reads ahead."""
+    """Stand-in for the thread that reads ahead."""
 
     def __init__(self) -> None:
         self.handed_out: list[RecordChunk] = []
@@ -43,7 +43,7 @@ class Consumer:
 
 
 def chunk(begin: int, end: int, first: int, after: int) -> RecordChunk:
-    """Rows begin to end, and the bad records of the offsets first to after."""
+    """Return a chunk of rows begin to end, with the bad records of the offsets first to after."""
     bad = [(offset, BadRecord("x", b"x", "no")) for offset in BAD if first <= offset < after]
     rows = pa.RecordBatch.from_pydict({"row": pa.array(range(begin, end), pa.int64())})
     return RecordChunk.of(rows, np.array(OFFSETS[begin:end], np.int64), bad, after)
@@ -70,7 +70,7 @@ def given(reader: PartitionReader, max_rows: int, polls: int | None = None) -> l
 
 
 def from_broker(begin: Position) -> list[RecordChunk]:
-    """What comes from the offset on: whole records, cut at offset 9."""
+    """Return the records from an offset on, in chunks that are cut at offset 9."""
     first = int(np.searchsorted(OFFSETS, begin.offset))
     if begin.offset < 9:
         return [chunk(first, 5, begin.offset, 9), chunk(5, 8, 9, 33)]
@@ -78,7 +78,7 @@ def from_broker(begin: Position) -> list[RecordChunk]:
 
 
 @pytest.mark.parametrize("max_rows", [1, 2, 3, 8])
-def test_at_every_position_the_rest_follows_and_bad_records_come_once(max_rows: int) -> None:
+def test_every_position_resumes_exactly_and_bad_records_come_once(max_rows: int) -> None:
     for polls in range(9):
         first, probe, _ = reader(Position(0), *from_broker(Position(0)))
         head = given(first, max_rows, polls)
@@ -101,7 +101,7 @@ def test_a_position_within_a_record_is_its_offset_and_its_rows() -> None:
 
 
 @pytest.mark.parametrize("begin", [Position(0), Position(2, rows=2), Position(5, rows=1), Position(10)])
-def test_rows_lie_at_their_offsets_wherever_it_has_begun(begin: Position) -> None:
+def test_rows_have_their_offsets_wherever_reading_began(begin: Position) -> None:
     made, _, _ = reader(begin, *from_broker(begin))
     places: list[tuple[int, Any]] = []
     while not isinstance(polled := made.poll(2), EndOfSplit):
@@ -111,7 +111,7 @@ def test_rows_lie_at_their_offsets_wherever_it_has_begun(begin: Position) -> Non
     assert places == list(enumerate(OFFSETS))[places[0][0] :]
 
 
-def test_a_record_that_was_compacted_away_since_takes_no_rows_with_it() -> None:
+def test_a_compacted_record_does_not_hide_other_rows() -> None:
     made, _, _ = reader(Position(2, rows=1), chunk(3, 8, 2, 31))
     assert given(made, 10) == [3, 4, 5, 6, 7]
 
@@ -124,7 +124,7 @@ def test_a_reader_waits_until_there_is_a_chunk_or_the_end() -> None:
     assert isinstance(made.poll(10), EndOfSplit)
 
 
-def test_what_waits_comes_as_one_batch_as_far_as_a_batch_goes() -> None:
+def test_buffered_rows_are_returned_in_large_batches() -> None:
     chunks = [chunk(0, 3, 0, 5), chunk(3, 5, 5, 9), chunk(5, 8, 9, 33)]
     made, probe, _ = reader(Position(0), *chunks)
     batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Rows become records, in columns; what cannot be one is refused with the row."""
+"""Conversion of rows to records, in columns; a row that cannot be converted is refused."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_keys_and_timestamps_may_be_whole_numbers() -> None:
     assert encoded(layout, FULL) == [(b"\x00", b"1", -1, 2, None)]
 
 
-def test_what_says_where_a_record_goes_is_not_in_its_value() -> None:
+def test_partition_and_headers_are_not_in_the_value() -> None:
     layout = RecordLayout(
         rh.formats.json(), key="user", headers=(("t", "trace"),), partition="part", tombstone="gone"
     )

@@ -1,4 +1,4 @@
-"""The sink against a real broker: what readers of committed records see, whoever commits and dies."""
+"""The sink on a real broker: what readers of committed records see when committers die."""
 
 from __future__ import annotations
 
@@ -65,11 +65,11 @@ def epoch(writer: SinkWriter, checkpoint: int, *numbers: int) -> list[bytes]:
 
 
 class Halted(Exception):  # noqa: N818
-    """The process is gone."""
+    """Raised to end the simulated process."""
 
 
 def halt_before(kind: type[Action], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever commits dies when it comes to that action."""
+    """Let committers die before that action."""
     carry_out = Transactions._carry_out
 
     def dies(self: Transactions, action: Action, *rest: Any) -> Any:
@@ -81,9 +81,7 @@ def halt_before(kind: type[Action], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Transactions, "close", lambda self: None)
 
 
-def test_rows_are_seen_when_their_checkpoint_is_committed_and_once(
-    kafka_broker: Any, tmp_path: Path
-) -> None:
+def test_rows_are_visible_once_their_checkpoint_is_committed(kafka_broker: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka_broker.address)
     sink = prepared(kafka_broker, tmp_path, topic)
     writer = sink.open(sink_context(SCHEMA))
@@ -104,8 +102,9 @@ def test_rows_are_seen_when_their_checkpoint_is_committed_and_once(
     assert [path.suffix for path in tmp_path.rglob("*") if path.is_file()] == [".done"]
 
 
-def test_writers_of_the_same_place_share_nothing(kafka_broker: Any, tmp_path: Path) -> None:
-    """A job whose log was lost begins again with attempt 1 and checkpoint 1; so may a fork."""
+def test_writers_with_the_same_ids_share_nothing(kafka_broker: Any, tmp_path: Path) -> None:
+    """Check a job whose log was lost: it begins again with attempt 1 and checkpoint 1, and so may a
+    fork."""
     topic = new_topic(kafka_broker.address)
     for number, folder in enumerate((tmp_path / "a", tmp_path / "b", tmp_path / "b")):
         writer = prepared(kafka_broker, folder, topic).open(sink_context(SCHEMA))
@@ -150,7 +149,8 @@ def test_parts_of_records_come_from_columns(kafka_broker: Any, tmp_path: Path) -
 def test_a_driver_commits_what_the_log_has_after_a_kill(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the log's entry and the commit, and between records and the end of the transaction."""
+    """Check kills between the log's entry and the commit, and between records and the end of the
+    transaction."""
     topic = new_topic(kafka_broker.address)
     sink = prepared(kafka_broker, tmp_path, topic)
     listed = []
@@ -170,7 +170,7 @@ def test_a_driver_commits_what_the_log_has_after_a_kill(
     assert seen(kafka_broker, topic) == [0, 1, 10, 11]
 
 
-def test_a_zombie_is_fenced_and_one_that_comes_late_finds_it_done(
+def test_replaced_committers_are_fenced_or_find_the_epoch_committed(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(kafka_broker.address)
@@ -226,7 +226,7 @@ def test_a_transaction_that_times_out_is_written_again(
 
 
 def _until_aborted(brokers: str, topic: str) -> None:
-    """Readers of committed records come to the end of the topic again."""
+    """Wait until readers of committed records reach the end of the topic again."""
     from confluent_kafka import IsolationLevel, TopicPartition
     from confluent_kafka.admin import AdminClient, OffsetSpec
 
@@ -239,7 +239,7 @@ def _until_aborted(brokers: str, topic: str) -> None:
             ends[level] = found[place].result().offset
 
 
-def test_where_the_broker_has_forgotten_the_mark_the_note_is_asked_and_else_nothing_is_written(
+def test_if_the_broker_has_lost_the_mark_the_note_decides(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(kafka_broker.address)
@@ -272,9 +272,7 @@ def _forget(brokers: str, group: str) -> None:
     deleted.result()
 
 
-def test_at_least_once_rows_are_sent_at_once_and_are_there_at_the_barrier(
-    kafka_broker: Any, tmp_path: Path
-) -> None:
+def test_at_least_once_rows_are_delivered_before_the_barrier(kafka_broker: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka_broker.address)
     sink = prepared(kafka_broker, tmp_path, topic, guarantee="at_least_once")
     writer = sink.open(sink_context(SCHEMA))
@@ -287,7 +285,7 @@ def test_at_least_once_rows_are_sent_at_once_and_are_there_at_the_barrier(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_the_program_staged_before_it_was_changed_to_at_least_once_is_committed(
+def test_epochs_staged_before_a_change_to_at_least_once_are_committed(
     kafka_broker: Any, tmp_path: Path
 ) -> None:
     topic = new_topic(kafka_broker.address)
@@ -300,7 +298,7 @@ def test_what_the_program_staged_before_it_was_changed_to_at_least_once_is_commi
     assert seen(kafka_broker, topic) == [1, 2]
 
 
-def test_a_topic_that_is_not_there_is_an_error_at_the_line_of_the_sink(kafka_broker: Any) -> None:
+def test_a_missing_topic_is_an_error_at_the_line_of_the_sink(kafka_broker: Any) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         numbers = env.from_source(rh.collection([{"n": 1}]))
         numbers.sink_to(rh.kafka.sink("no-such-topic", brokers=kafka_broker.address))
@@ -340,10 +338,10 @@ def test_a_record_that_is_too_large_is_refused_before_it_is_staged(
     writer.close()
 
 
-def test_a_record_that_the_broker_refuses_is_named_and_its_epoch_is_written_when_it_may_be(
+def test_a_record_that_the_broker_refuses_is_named_and_written_once_allowed(
     kafka_broker: Any, tmp_path: Path
 ) -> None:
-    """The topic was made to take less after the job was submitted."""
+    """Check this with a topic whose limit is lowered after the job was submitted."""
     topic = new_topic(kafka_broker.address, max_message_bytes="1000")
     sink = prepared(kafka_broker, tmp_path, topic, key="k")
     sink = KafkaSink(replace(sink.target, max_bytes=0), "exactly_once")
@@ -358,7 +356,7 @@ def test_a_record_that_the_broker_refuses_is_named_and_its_epoch_is_written_when
     set_topic(kafka_broker.address, topic, "max.message.bytes", "10000")
 
     def is_taken() -> bool:
-        """A broker may hear of the setting a little after the controller."""
+        """Return whether a broker has received the setting, which may be later than the controller."""
         try:
             _commit(writer, committables)
         except InputError:
@@ -384,9 +382,7 @@ def test_options_that_the_client_or_the_broker_refuses_are_named(
     writer.close()
 
 
-def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
-    kafka_broker: Any, tmp_path: Path
-) -> None:
+def test_sasl_admits_users_and_no_error_shows_a_password(kafka_broker: Any, tmp_path: Path) -> None:
     topic = new_topic(kafka_broker.address)
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN", "sasl.username": "ada"}
 
@@ -460,14 +456,14 @@ def test_a_topic_that_is_deleted_under_the_sink_is_named(
         ({"options": {"transactional.id": "x"}}, "'transactional.id' is set by Rheos"),
     ],
 )
-def test_what_cannot_be_is_refused_at_its_line(given: dict[str, Any], said: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: dict[str, Any], said: str) -> None:
     pytest.importorskip("confluent_kafka")
     with pytest.raises(ProgramError, match=said) as refused:
         rh.kafka.sink(**{"topic": "t", "brokers": "b:9092", **given})
     assert str(refused.value).startswith(f"{__file__}:")
 
 
-def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
+def test_a_broker_lost_for_good_fails_the_commit_but_keeps_the_epoch(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(kafka_broker.address)
@@ -492,7 +488,8 @@ def test_a_broker_that_goes_away_for_good_fails_the_commit_and_not_the_epoch(
 
 
 class StuckClient:
-    """A client that does not return from sending offsets, whatever its limit, until it is let go."""
+    """Client that does not return from sending offsets, whatever its limit, until the test releases
+    it."""
 
     def __init__(self, client: Any, let_go: threading.Event) -> None:
         self._client = client
@@ -544,7 +541,7 @@ def test_a_client_that_does_not_keep_its_limit_is_abandoned_and_its_epoch_writte
     writer.close()
 
 
-def test_a_broker_that_is_killed_while_an_epoch_is_committed_has_it_once_when_it_is_back(
+def test_an_epoch_is_in_the_topic_once_if_the_broker_is_killed_during_its_commit(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(kafka_broker.address)
@@ -568,7 +565,7 @@ def test_a_broker_that_is_killed_while_an_epoch_is_committed_has_it_once_when_it
 
 
 def simulated(broker: Any, seed: int) -> Simulated:
-    """A job with two sinks, of which one is a topic. It has all its rows once."""
+    """Run a job with two sinks, one of them a topic, and check that each row is in it once."""
     topic = new_topic(broker.address, 2)
 
     def build(env: rh.Environment) -> rh.DataStream:

@@ -26,7 +26,7 @@ def seen(brokers: str, topic: str) -> list[int]:
 
 @pytest.mark.slow  # Every run has simulated jobs with crashes at the same broker, and kills of it.
 @pytest.mark.parametrize("broker_too", [False, True])
-def test_workers_and_brokers_that_are_killed_cost_no_row_and_double_none(
+def test_killed_workers_and_brokers_neither_lose_nor_duplicate_rows(
     spark: Any, kafka_broker: Any, tmp_path: Path, broker_too: bool
 ) -> None:
     topic = new_topic(kafka_broker.address, 2)

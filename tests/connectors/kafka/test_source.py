@@ -1,4 +1,4 @@
-"""The source against a real broker: what it reads, where it goes on, and what it does not leave out."""
+"""The source on a real broker: which records it reads, where it resumes, and that it skips none."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ def topic(kafka_broker: KafkaBroker) -> Topic:
 
 
 def whole(topic: Topic, **more: Any) -> rh.kafka.KafkaSource:
-    """What is there, with an end."""
+    """Read all existing records of a source with an end."""
     return rh.kafka.source(topic.name, brokers=topic.address, **{"end": "latest", **more})
 
 
-def test_records_are_rows_with_what_kafka_knows_of_them(topic: Topic) -> None:
+def test_records_become_rows_with_metadata(topic: Topic) -> None:
     at_ms = 1_700_000_000_000
     first = {"value": b'{"user": "ada", "amount": 3}', "timestamp": at_ms, "key": b"k"}
     topic.write({0: [first, b'{"user": "bob", "amount": 4}'], 1: [{**first, "headers": {"h": b"v"}}]})
@@ -86,7 +86,7 @@ def test_records_are_rows_with_what_kafka_knows_of_them(topic: Topic) -> None:
     }  # fmt: skip
 
 
-def test_a_reader_goes_on_at_any_position_in_any_subtask(topic: Topic) -> None:
+def test_a_reader_resumes_at_any_position_in_any_subtask(topic: Topic) -> None:
     topic.write({0: numbered(0, 40), 1: numbered(100, 130)})
     source = whole(topic)
     expected = {f"{topic.name}/0": numbered(0, 40), f"{topic.name}/1": numbered(100, 130)}
@@ -102,7 +102,7 @@ def test_a_reader_goes_on_at_any_position_in_any_subtask(topic: Topic) -> None:
     assert {id: values(first.rows[id] + rest[id]) for id in rest} == expected
 
 
-def test_what_transactions_did_not_commit_is_left_out_and_their_marks_end_a_topic(topic: Topic) -> None:
+def test_uncommitted_records_are_left_out_and_markers_may_end_a_topic(topic: Topic) -> None:
     topic.write({0: [b"plain"]})
     topic.write_in_transaction({0: [b"aborted"], 1: [b"aborted"]}, commit=False)
     topic.write_in_transaction({0: [b"committed", b"too"]}, commit=True)
@@ -119,7 +119,7 @@ def test_what_transactions_did_not_commit_is_left_out_and_their_marks_end_a_topi
     }
 
 
-def test_starts_and_ends(topic: Topic) -> None:
+def test_reading_has_a_start_and_an_end(topic: Topic) -> None:
     topic.write({0: [{"value": b"%d" % ms, "timestamp": ms} for ms in (1000, 2000, 3000, 4000)]})
 
     def read(**bounds: Any) -> list[bytes]:
@@ -134,7 +134,7 @@ def test_starts_and_ends(topic: Topic) -> None:
     assert read(end={topic.name: {0: 2, 1: 0}}) == [b"1000", b"2000"]
 
 
-def test_the_group_hears_of_checkpoints_and_may_be_where_to_begin(topic: Topic) -> None:
+def test_offsets_are_committed_to_the_group_which_may_be_the_start(topic: Topic) -> None:
     topic.write({0: numbered(0, 5), 1: numbered(10, 15)})
     group = f"{topic.name}-group"
     with Reading(whole(topic, group=group)) as reading:
@@ -150,7 +150,7 @@ def test_the_group_hears_of_checkpoints_and_may_be_where_to_begin(topic: Topic) 
     assert values(rest[at]) == numbered(0, 5)[3:] if at.endswith("0") else numbered(10, 15)[3:]
 
 
-def test_the_group_hears_of_a_checkpoint_also_while_the_topic_is_idle(topic: Topic) -> None:
+def test_offsets_are_committed_while_the_topic_is_idle(topic: Topic) -> None:
     topic.write({0: numbered(0, 5)})
     group = f"{topic.name}-idle"
     with Reading(whole(topic, group=group, end=None)) as reading:
@@ -173,7 +173,7 @@ def test_the_group_hears_of_a_checkpoint_also_while_the_topic_is_idle(topic: Top
             onlooker.close()
 
 
-def test_a_start_behind_the_last_record_is_refused_on_the_driver(topic: Topic) -> None:
+def test_a_start_after_the_last_record_is_refused_on_the_driver(topic: Topic) -> None:
     topic.write({0: numbered(0, 3)})
     assert whole(topic, start={topic.name: {0: 3}}).splits()
     with pytest.raises(InputError, match=r"but its next record will have offset 3") as raised:
@@ -181,7 +181,7 @@ def test_a_start_behind_the_last_record_is_refused_on_the_driver(topic: Topic) -
     assert 'start="latest"' in str(raised.value.hint)
 
 
-def test_bad_records_fail_with_their_place_or_are_put_aside_once(topic: Topic) -> None:
+def test_bad_records_fail_the_job_or_are_rejected_once(topic: Topic) -> None:
     topic.write({0: [b'{"n": 1}', b"no json", b'{"n": 2}', b"neither"]})
     json = {"schema": pa.schema([("n", pa.int64())]), "format": rh.formats.json()}
     with (
@@ -212,7 +212,7 @@ def test_a_key_that_does_not_fit_its_column_makes_a_bad_record(topic: Topic) -> 
     assert "it has no key, but column" in reading.probe.rejected[1]["error"]
 
 
-def test_a_pattern_without_a_topic_is_waited_for_with_a_warning_and_refused_where_nobody_waits(
+def test_a_pattern_without_topics_waits_with_a_warning_or_is_refused(
     topic: Topic,
 ) -> None:
     pattern = re.compile(f"{re.escape(topic.name)}-.+")
@@ -231,7 +231,7 @@ def test_a_pattern_without_a_topic_is_waited_for_with_a_warning_and_refused_wher
         rh.kafka.source(pattern, brokers=topic.address, end="latest").splits()
 
 
-def test_new_partitions_and_topics_are_found(topic: Topic) -> None:
+def test_new_partitions_and_topics_are_discovered(topic: Topic) -> None:
     source = rh.kafka.source(
         re.compile(re.escape(topic.name) + ".*"), brokers=topic.address, start="latest", discover="1s"
     )
@@ -273,7 +273,7 @@ def test_records_that_were_deleted_before_they_were_read_are_an_error(topic: Top
         rest.read()
 
 
-def test_a_topic_that_was_made_again_is_another_one(topic: Topic) -> None:
+def test_a_recreated_topic_is_an_error(topic: Topic) -> None:
     topic.write({0: numbered(0, 5)})
     with Reading(whole(topic)) as first:
         first.read(3, max_rows=1)
@@ -299,9 +299,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_ends_the_job(
             reading.read(2)
 
 
-def test_a_broker_that_was_killed_and_came_back_is_read_on(
-    topic: Topic, kafka_broker: KafkaBroker
-) -> None:
+def test_reading_continues_after_a_broker_was_killed(topic: Topic, kafka_broker: KafkaBroker) -> None:
     topic.write({0: numbered(0, 3), 1: numbered(10, 13)})
     with Reading(whole(topic, end=None)) as reading:
         reading.read(6)
@@ -321,12 +319,12 @@ def test_a_broker_that_was_killed_and_came_back_is_read_on(
     }
 
 
-def test_a_topic_that_is_not_there_says_which_one_may_be_meant(topic: Topic) -> None:
+def test_the_error_for_a_missing_topic_suggests_a_similar_one(topic: Topic) -> None:
     with pytest.raises(ConfigurationError, match=f"did you mean '{topic.name}'"):
         rh.kafka.source(topic.name + "s", brokers=topic.address).splits()
 
 
-def test_a_partition_that_nobody_polls_does_not_hold_up_the_others(
+def test_an_unpolled_partition_does_not_block_the_others(
     topic: Topic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(consumer, "AHEAD_BYTES", 20_000)
@@ -341,7 +339,7 @@ def test_a_partition_that_nobody_polls_does_not_hold_up_the_others(
         assert values(reading.read()[zero]) == expected
 
 
-def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
+def test_sasl_admits_users_and_no_error_shows_a_password(
     topic: Topic, kafka_broker: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
     topic.write({0: [b"x"]})
@@ -374,9 +372,7 @@ def test_users_come_in_by_sasl_and_others_are_refused_without_their_password(
     assert b"lovelace" not in b"".join(reading.positions().values())
 
 
-def test_records_come_by_tls_from_a_broker_whose_certificate_is_known(
-    topic: Topic, kafka_broker: KafkaBroker
-) -> None:
+def test_records_are_read_over_tls(topic: Topic, kafka_broker: KafkaBroker) -> None:
     topic.write({0: [b"x"]})
 
     def source(trusted: Path | None) -> rh.kafka.KafkaSource:
@@ -403,7 +399,7 @@ def test_records_come_by_tls_from_a_broker_whose_certificate_is_known(
         refused.read()
 
 
-def test_no_broker(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_broker_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cluster, "REACHED_WITHIN_S", 0.0)
     source = rh.kafka.source("orders", brokers="127.0.0.1:9", options={"sasl.password": "geheim"})
     with pytest.raises(UnavailableError, match=r"127\.0\.0\.1:9") as raised:

@@ -1,4 +1,4 @@
-"""What a user may say of a source, and what is found wrong before anything runs. No broker is asked."""
+"""Arguments of a source, and errors that are found before anything runs. No broker is contacted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_without_a_format_a_row_is_the_bytes_of_a_record() -> None:
     assert made(discover="5s").discovery_ms == 5000
 
 
-def test_it_is_sent_whole_and_shown_without_secrets() -> None:
+def test_the_source_is_pickled_whole_and_shown_without_secrets() -> None:
     source = made(options={"sasl.password": "geheim", "ssl.key.pem": "auch geheim"})
     assert pickle.loads(pickle.dumps(source)) == source
     assert "geheim" not in repr(source) + source.describe() + source.positions()
@@ -89,6 +89,6 @@ def test_what_is_wrong_is_found_at_the_users_line(given: Any, error: Any, words:
 
 
 @pytest.mark.parametrize("topics", ["", [], [""], [3], None, 3, "orders-*"])
-def test_no_topic(topics: Any) -> None:
+def test_a_topic_is_required(topics: Any) -> None:
     with pytest.raises(ProgramError, match="does not name a topic"):
         rh.kafka.source(topics, brokers="localhost:9092")

@@ -1,4 +1,4 @@
-"""Epochs in files: nothing is read back that was not written, and nothing goes that is needed."""
+"""Epochs in files: only records that were written are read back, and no needed file is removed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
 
-def test_what_is_staged_is_read_back(tmp_path: Path) -> None:
+def test_staged_records_are_read_back(tmp_path: Path) -> None:
     epoch = decode_epoch(stage(tmp_path).encoded())
     assert (epoch.records, epoch.checkpoint, epoch.path) == (6, 7, "1/w-0.arrow")
     assert [batch.num_rows for batch in StagedEpochs(str(tmp_path)).batches(epoch)] == [3, 3]
@@ -38,7 +38,7 @@ def test_an_epoch_without_records_has_no_file(tmp_path: Path) -> None:
     assert names(tmp_path) == []
 
 
-def test_each_epoch_has_a_file_of_its_own_and_what_is_not_finished_goes(tmp_path: Path) -> None:
+def test_each_epoch_has_a_file_and_unfinished_ones_are_removed(tmp_path: Path) -> None:
     staging = EpochStaging(str(tmp_path), "w", "visits", Attempt(1))
     for checkpoint in (7, 8):
         staging.write(RECORDS)
@@ -85,7 +85,7 @@ def test_a_file_that_was_changed_is_not_read(tmp_path: Path, damage: str) -> Non
         {"records": -1},
     ],
 )
-def test_a_committable_that_names_what_we_would_not_is_refused(
+def test_a_committable_with_a_foreign_path_or_topic_is_refused(
     tmp_path: Path, change: dict[str, object]
 ) -> None:
     with pytest.raises(UnrestorableError, match="the checkpoint's list of staged rows is damaged"):
@@ -94,7 +94,7 @@ def test_a_committable_that_names_what_we_would_not_is_refused(
         decode_epoch(b"\xc1")
 
 
-def test_the_note_rises_and_what_is_committed_goes(tmp_path: Path) -> None:
+def test_the_note_rises_and_committed_files_are_removed(tmp_path: Path) -> None:
     staged = StagedEpochs(str(tmp_path))
     epoch = stage(tmp_path)
     assert staged.noted(epoch) == 0
@@ -108,7 +108,7 @@ def test_the_note_rises_and_what_is_committed_goes(tmp_path: Path) -> None:
     assert staged.noted(msgspec.structs.replace(epoch, writer="w-1")) == 0
 
 
-def test_only_what_earlier_attempts_left_and_nobody_lists_is_cleared_away(tmp_path: Path) -> None:
+def test_only_unlisted_files_of_earlier_attempts_are_removed(tmp_path: Path) -> None:
     staged = StagedEpochs(str(tmp_path))
     stage(tmp_path, "lost", attempt=1)
     listed = stage(tmp_path, "listed", attempt=1)

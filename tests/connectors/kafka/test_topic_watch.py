@@ -1,4 +1,4 @@
-"""Topics that go, come back, or are others under the same name: seen, and never on one look alone."""
+"""Topics that disappear, return, or are recreated are detected, and never by a single lookup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ B0 = PartitionSplit("b", 0, "id-b", 0, 0)
 
 
 class World:
-    """A cluster, and its clock."""
+    """Cluster with a clock."""
 
     def __init__(self) -> None:
         self.ids = {"a": "id-a", "b": "id-b"}
@@ -34,7 +34,7 @@ class World:
         return dict.fromkeys(partitions, 90)
 
 
-def test_it_looks_every_so_often_and_sooner_where_there_is_reason_to() -> None:
+def test_topics_are_checked_at_intervals_or_sooner_on_request() -> None:
     world = World()
     assert not world.watch.is_due()
     world.now_s += EVERY_S
@@ -47,7 +47,7 @@ def test_it_looks_every_so_often_and_sooner_where_there_is_reason_to() -> None:
     assert world.watch.is_due()
 
 
-def test_a_topic_that_is_missing_for_a_moment_is_not_gone() -> None:
+def test_a_topic_that_is_missing_briefly_is_not_deleted() -> None:
     world = World()
     id = world.ids.pop("a")
     assert not world.watch.are_there([A0, B0])
@@ -60,7 +60,7 @@ def test_a_topic_that_is_missing_for_a_moment_is_not_gone() -> None:
     assert not world.watch.are_there([A0])
 
 
-def test_a_topic_that_stays_missing_is_gone() -> None:
+def test_a_topic_that_stays_missing_is_deleted() -> None:
     world = World()
     del world.ids["a"]
     assert not world.watch.are_there([A0, B0])
@@ -69,14 +69,14 @@ def test_a_topic_that_stays_missing_is_gone() -> None:
         world.watch.are_there([A0, B0])
 
 
-def test_a_topic_of_another_id_is_another_one() -> None:
+def test_a_topic_with_another_id_was_recreated() -> None:
     world = World()
     world.ids["b"] = "id-new"
     with pytest.raises(InputError, match="the topic 'b' was deleted and recreated since the job"):
         world.watch.are_there([A0, B0])
 
 
-def test_where_a_broker_does_not_say_ids_names_have_to_do() -> None:
+def test_without_topic_ids_names_are_compared() -> None:
     world = World()
     world.ids["b"] = ""
     assert world.watch.are_there([B0, PartitionSplit("a", 0, "", 0, 0)])
@@ -89,12 +89,12 @@ def test_where_a_broker_does_not_say_ids_names_have_to_do() -> None:
         (91, "the topic was truncated, or"),
     ],
 )
-def test_what_is_out_of_range_is_said_with_what_is_there(next: int, words: str) -> None:
+def test_the_error_for_an_offset_out_of_range_has_the_available_range(next: int, words: str) -> None:
     with pytest.raises(InputError, match=words):
         raise World().watch.out_of_range(A0, next)
 
 
-def test_a_topic_made_again_is_why_an_offset_is_out_of_range() -> None:
+def test_a_recreated_topic_explains_an_offset_out_of_range() -> None:
     world = World()
     world.ids["a"] = "id-new"
     with pytest.raises(InputError, match="recreated"):

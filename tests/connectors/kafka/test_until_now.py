@@ -1,4 +1,4 @@
-"""Runs of a job that read what the topic has now, and go on from one another."""
+"""Runs of a job that read what the topic contains now; each continues the previous one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Number:
 
 
 def write(brokers: str, topic: str, numbers: range) -> None:
-    """In a transaction: the topic ends with its mark, which is no record."""
+    """Write in a transaction, so that the topic ends with its marker, which is not a record."""
     producing = Producing(ClientOptions.of(brokers), topic, transactional_id=topic)
     fence(producing)
     producing.client.begin_transaction()
@@ -35,7 +35,7 @@ def write(brokers: str, topic: str, numbers: range) -> None:
     producing.close()
 
 
-def test_each_run_reads_what_has_come_since_the_last_and_ends(
+def test_each_run_reads_the_records_since_the_last_and_ends(
     spark: Any, kafka_broker: Any, tmp_path: Path
 ) -> None:
     brokers = kafka_broker.address

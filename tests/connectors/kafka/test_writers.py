@@ -1,4 +1,4 @@
-"""What writers do beside a broker: room for what is staged, and marks of streams that are idle."""
+"""Writers without a broker: the limit of what they stage, and marks of idle streams."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = pa.schema({"n": pa.int64()})
 DAY_US = 24 * 3600 * 1_000_000
 
 
-def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_not_succeeded(
+def test_a_writer_has_room_until_too_much_is_staged_beyond_a_pending_commit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rheos.connectors.kafka.transactions.AHEAD_BYTES", 10)
@@ -58,7 +58,7 @@ def test_a_writer_has_room_unless_too_much_is_staged_beyond_a_commit_that_has_no
     assert not transactions.has_room(323)
 
 
-def test_an_idle_writer_makes_its_mark_again_each_day(
+def test_an_idle_writer_renews_its_mark_each_day(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Mark, "create", lambda self: None)
@@ -86,7 +86,7 @@ def test_an_idle_writer_makes_its_mark_again_each_day(
     writer.close()
 
 
-def test_what_writers_know_is_shown_without_credentials() -> None:
+def test_the_repr_of_writers_has_no_credentials() -> None:
     options = ClientOptions.of("b:9092", {"sasl.password": "hunter2"})
     folder = "s3://key:secret@bucket/job"
     target = Target("t", options, RecordLayout(rh.formats.json()), "rheos", "fail", folder=folder)

@@ -1,4 +1,4 @@
-"""Topics of a test's own at a real broker, and what readers of them see."""
+"""Topics of single tests on a real broker, and what readers of them see."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def set_topic(brokers: str, topic: str, name: str, value: str) -> None:
 
 
 def read(brokers: str, topic: str, *, committed: bool = True) -> list[Record]:
-    """All records that readers of the topic see now, by partitions."""
+    """Return all records that readers of the topic see now, by partition."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
     consumer = Consumer(
@@ -108,7 +108,7 @@ def values(brokers: str, topic: str, *, committed: bool = True) -> list[bytes | 
 
 
 def fence(producing: Producing) -> None:
-    """Asks a broker that has just begun again, as committers do."""
+    """Fence a name on a broker that was just restarted, as committers do."""
 
     def fenced() -> bool:
         from confluent_kafka import KafkaException

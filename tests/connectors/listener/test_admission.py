@@ -52,7 +52,7 @@ def test_bounds_hold_and_the_newest_has_its_place(
         assert counts.waiting == len(open_ones) - len(served) <= waiting + MAX_EXEMPT
 
 
-def test_the_oldest_makes_room() -> None:
+def test_the_oldest_connection_is_closed_for_a_new_one() -> None:
     admission: ConnectionAdmission[str] = ConnectionAdmission(2, 1)
     assert [admission.enter(each) for each in "abc"] == [None, None, "a"]
     assert admission.admit("c")

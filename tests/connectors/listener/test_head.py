@@ -1,4 +1,5 @@
-"""Heads of requests: what is read, and what is refused as two programs could read it differently."""
+"""Heads of requests: what is parsed, and what is refused because two programs could read it
+differently."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ GOOD = (
 )
 
 
-def test_a_head_is_read() -> None:
+def test_a_head_is_parsed() -> None:
     head = parse_head(GOOD)
     assert (head.method, head.path, head.query(), head.bearer) == ("GET", "/a", {"b": ["1", "2"]}, "t")
     assert (head.headers["HOST"], head.headers["x-A"], head.content_length) == ("localhost", "1, 2", 0)
@@ -42,7 +43,7 @@ def test_a_head_is_read() -> None:
         (b"GET / HTTP/1.1\r\nAuthorization: a\r\nAuthorization: b\r\n\r\n", 400),
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(data: bytes, status: int) -> None:
+def test_ambiguous_heads_are_refused(data: bytes, status: int) -> None:
     with pytest.raises(HttpError) as refused:
         parse_head(data)
     assert refused.value.status == status

@@ -1,4 +1,4 @@
-"""By which names a request may call this machine."""
+"""Names that a request may use for this machine."""
 
 from __future__ import annotations
 

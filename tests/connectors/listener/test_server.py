@@ -1,4 +1,4 @@
-"""A listener over real sockets: what each kind of slow or silent peer gets, and what the others do."""
+"""A listener over real sockets: how slow and silent peers are treated, and that others are served."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ HEAD = b"POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 50\r\n"
 
 @either
 @pytest.mark.parametrize("sent", [b"", HEAD, HEAD + b"\r\nabc", b"\0", b"\r\n"])
-def test_newer_connections_take_the_place_of_silent_ones(run: Running, sent: bytes) -> None:
+def test_newer_connections_replace_silent_ones(run: Running, sent: bytes) -> None:
     silent = [run.connect(sent) for _ in range(12)]
     assert run.known() == (200, b"done")
     assert run.ask("/healthz")[0] == 200
@@ -106,7 +106,7 @@ def test_newer_connections_take_the_place_of_silent_ones(run: Running, sent: byt
 
 
 @with_token
-def test_who_has_no_token_gets_no_further(run: Running) -> None:
+def test_requests_without_a_token_are_not_served(run: Running) -> None:
     assert [run.ask()[0], run.ask("/", b"abc")[0], run.ask(Authorization="Bearer x")[0]] == [401] * 3
     assert run.ask("/healthz", Host="evil.example")[0] == 403
     assert run.served.seen == []
@@ -121,7 +121,7 @@ def test_another_name_is_refused_without_a_token(run: Running) -> None:
 
 
 @either
-def test_health_is_answered_where_all_places_are_taken(run: Running) -> None:
+def test_health_is_answered_while_all_places_are_in_use(run: Running) -> None:
     waiting = [threading.Thread(target=run.known, args=("/wait",)) for _ in range(2)]
     for each in waiting:
         each.start()
@@ -151,8 +151,8 @@ def test_health_is_answered_where_all_places_are_taken(run: Running) -> None:
         ),
     ],
 )
-def test_what_cannot_be_served_is_answered(run: Running, sent: bytes, status: bytes) -> None:
-    """Also while the rest of it is still being sent."""
+def test_invalid_requests_are_answered(run: Running, sent: bytes, status: bytes) -> None:
+    """Check this also while the rest of the request is still being sent."""
     connection = run.connect(sent)
     assert connection.recv(100).startswith(b"HTTP/1.1 " + status)
 
@@ -179,15 +179,15 @@ def test_a_body_may_be_announced(run: Running) -> None:
     ],
     ids=["silent", "head", "body", "reader"],
 )
-def test_nobody_takes_longer_than_the_deadlines(run: Running, sent: bytes) -> None:
-    """A slow head, a slow body, and a reader that takes nothing."""
+def test_no_peer_exceeds_the_deadlines(run: Running, sent: bytes) -> None:
+    """Check a slow head, a slow body, and a reader that does not read."""
     run.served.content = b"x" * (1 << 23)
     run.connect(sent)
     wait_for(lambda: run.listener.counts().late == 1)
     assert (run.listener.counts().waiting, run.listener.counts().admitted) == (0, 0)
 
 
-def test_it_ends_while_requests_wait_and_leaves_nothing() -> None:
+def test_closing_ends_waiting_requests_and_leaves_nothing() -> None:
     running = Running(Bounds(4, end_s=0.05), None, Served())
     silent = running.connect()
     waiting = running.connect(b"GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -201,7 +201,7 @@ def test_it_ends_while_requests_wait_and_leaves_nothing() -> None:
     running.close()
 
 
-def test_a_service_of_its_own_loop_gets_the_peer() -> None:
+def test_an_async_service_receives_the_peer() -> None:
     class Peer:
         uses_tokens = False
 

@@ -1,4 +1,5 @@
-"""What answers as an OpenSearch that is asked too much, or refuses: as the real one is not made to."""
+"""Stand-in for an OpenSearch that is overloaded or refuses requests, which a real one does not do on
+demand."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Said: TypeAlias = tuple[int, Any]
 
 
 class StandIn:
-    """Answers bulk requests one after the other as `answers` say; then it takes everything."""
+    """Answers bulk requests one after the other as in `answers`; after that it accepts everything."""
 
     def __init__(self, answers: Sequence[Said | Callable[[list[Any]], Said]]) -> None:
         self.requests: list[list[Any]] = []
@@ -70,7 +71,8 @@ def actions(lines: list[Any]) -> int:
 
 
 def items(*statuses: int, kind: str = "t") -> Said:
-    """An answer with so many items. Those that failed have an error of the kind, with a reason."""
+    """Return an answer with this number of items. Those that failed have an error of this kind, with a
+    reason."""
     found = [
         {
             "index": {"status": status}

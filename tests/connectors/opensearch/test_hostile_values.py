@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow  # A node takes some 15 s of processor time to sta
 
 
 def write(url: str, index: str, rows: pa.RecordBatch, **more: Any) -> dict[str, int]:
-    """Return what the sink counted."""
+    """Write rows; return the sink's counters."""
     sink = rh.opensearch.sink(url, index=index, id="id", retry_for="3s", **more)
     sink.validate(rows.schema)
     counts: dict[str, int] = {}
@@ -36,7 +36,7 @@ def write(url: str, index: str, rows: pa.RecordBatch, **more: Any) -> dict[str, 
 
 
 def documents(url: str, index: str) -> dict[str, Any]:
-    """By id, with numbers as the text that they are stored as."""
+    """Return documents by id, with numbers as stored strings."""
     urllib3.request("POST", f"{url}/{index}/_refresh")
     answer = urllib3.request("GET", f"{url}/{index}/_search?size=100")
     found = json.loads(answer.data, parse_float=str, parse_int=str)
@@ -77,7 +77,7 @@ def test_extremes_are_kept_exactly(opensearch_node: OpenSearchNode, kind: str) -
     "id",
     ["a/b", "..", " ", "\0", "_id", "💥" * 128, "%2F", "?a=b", "\n", '"}', "_create", "a,b", "*"],
 )
-def test_documents_of_any_id(opensearch_node: OpenSearchNode, id: str) -> None:
+def test_documents_may_have_any_id(opensearch_node: OpenSearchNode, id: str) -> None:
     url, schema = opensearch_node.url, pa.schema({"id": pa.string(), "gone": pa.bool_()})
     for gone, left in ((False, {id: {"id": id}}), (True, {})):
         row = pa.RecordBatch.from_pylist([{"id": id, "gone": gone}], schema)
@@ -97,7 +97,7 @@ def test_documents_of_any_id(opensearch_node: OpenSearchNode, id: str) -> None:
         ("ü\n💥", None),
     ],
 )
-def test_fields_of_any_name(opensearch_node: OpenSearchNode, name: str, why: str | None) -> None:
+def test_fields_may_have_any_name(opensearch_node: OpenSearchNode, name: str, why: str | None) -> None:
     url, index = opensearch_node.url, f"names-{name.encode().hex()}"
     row = pa.record_batch([pa.array([1]), pa.array([7])], names=["id", name])
     if why is None:
@@ -110,7 +110,7 @@ def test_fields_of_any_name(opensearch_node: OpenSearchNode, name: str, why: str
     assert write(url, index, row, on_error="skip") == {"rejected": 1}
 
 
-def test_a_document_that_is_too_large_costs_no_other(opensearch_node: OpenSearchNode) -> None:
+def test_a_too_large_document_does_not_affect_others(opensearch_node: OpenSearchNode) -> None:
     schema = pa.schema({"id": pa.string(), "s": pa.string()})
     rows = [{"id": "a", "s": ""}, {"id": "b", "s": "x" * (101 << 20)}, {"id": "c", "s": ""}]
     batch = pa.RecordBatch.from_pylist(rows, schema)

@@ -1,4 +1,4 @@
-"""A real OpenSearch: the sink is held to the rules of connectors, and its refusals are as expected."""
+"""The sink on a real OpenSearch: it keeps the contract of connectors, and refusals are as expected."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def documents(url: str, index: str) -> list[Any]:
     return sorted(map(json.loads, sources(url, index)), key=str)
 
 
-def test_the_sink_keeps_the_rules(opensearch_node: OpenSearchNode) -> None:
+def test_the_sink_keeps_the_contract(opensearch_node: OpenSearchNode) -> None:
     url = opensearch_node.url
 
     def make(name: str, schema: pa.Schema) -> Any:
@@ -77,7 +77,7 @@ def test_rows_that_are_written_again_replace_themselves(opensearch_node: OpenSea
     assert documents(url, "again") == [{"id": "a", "n": 2}]
 
 
-def test_what_the_mapping_refuses_says_why(opensearch_node: OpenSearchNode) -> None:
+def test_a_refusal_by_the_mapping_has_its_reason(opensearch_node: OpenSearchNode) -> None:
     mapping = {"mappings": {"properties": {"n": {"type": "boolean"}}}}
     urllib3.request("PUT", f"{opensearch_node.url}/mapped", json=mapping)
     sink = rh.opensearch.sink(opensearch_node.url, index="mapped", id="id")
@@ -90,7 +90,7 @@ def test_what_the_mapping_refuses_says_why(opensearch_node: OpenSearchNode) -> N
     assert raised.value.record == "{'id': 'a', 'n': 1}"
 
 
-def test_the_node_listens_on_loopback_alone(opensearch_node: OpenSearchNode) -> None:
+def test_the_node_listens_on_loopback_only(opensearch_node: OpenSearchNode) -> None:
     listening = listening_at(opensearch_node)
     assert len(listening) == 2  # For clients, and for other nodes.
     assert all(address == "127.0.0.1" for address in listening)

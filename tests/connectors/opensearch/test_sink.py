@@ -1,4 +1,4 @@
-"""Documents by their ids: what a request holds, and what becomes of what is not taken."""
+"""Documents by id: content of requests, and handling of refused items."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Writing:
         self.counts[name] = self.counts.get(name, 0) + by
 
     def write(self, *rows: Any) -> None:
-        """And a checkpoint."""
+        """Write rows and prepare a checkpoint."""
         named = [
             row if isinstance(row, dict) else dict(zip(("id", "n"), row, strict=True)) for row in rows
         ]
@@ -58,7 +58,7 @@ def to(server: StandIn, **more: Any) -> OpenSearchSink:
     return rh.opensearch.sink(server.url, **{"index": "numbers", "id": "id", **more})
 
 
-def test_of_each_id_the_newest_row_is_sent() -> None:
+def test_only_the_newest_row_of_an_id_is_sent() -> None:
     with StandIn([]) as server:
         job = Writing(to(server))
         job.write(("a", 1), ('b"', 2), ("a", 3))
@@ -73,7 +73,7 @@ def test_of_each_id_the_newest_row_is_sent() -> None:
         ]
 
 
-def test_versions_and_deletes() -> None:
+def test_versions_and_deletes_are_sent() -> None:
     schema = SCHEMA.append(pa.field("gone", pa.bool_()))
     with StandIn(
         [items(200, 409), lambda lines: (200, {"items": [{"delete": {"status": 404}}]})]
@@ -92,7 +92,7 @@ def test_versions_and_deletes() -> None:
         assert job.counts == {"stale": 1}
 
 
-def test_only_what_was_not_taken_is_sent_again() -> None:
+def test_only_rejected_items_are_sent_again() -> None:
     with StandIn([(500, {}), (429, {}), items(200, 429, 200), items(503), items(500)]) as server:
         job = Writing(to(server, on_error="skip"))
         job.write(("a", 1), ("b", 2), ("c", 3))
@@ -101,7 +101,7 @@ def test_only_what_was_not_taken_is_sent_again() -> None:
         assert job.counts == {"retries": 5}
 
 
-def test_patience_ends() -> None:
+def test_retries_end() -> None:
     with StandIn([(503, {"error": "too busy"})] * 9) as server:
         job = Writing(to(server, retry_for="0s"))
         with pytest.raises(UnavailableError, match=r"the server is overloaded, .*too busy"):
@@ -137,7 +137,7 @@ def test_a_row_that_is_refused_ends_the_job_or_is_counted() -> None:
         (405, "t"),
     ],
 )
-def test_what_is_not_the_fault_of_a_row_skips_none(on_error: str, status: int, kind: str) -> None:
+def test_errors_not_caused_by_a_row_skip_none(on_error: str, status: int, kind: str) -> None:
     with StandIn([items(200, status, kind=kind)]) as server:
         job = Writing(to(server, on_error=on_error))
         with pytest.raises(ConfigurationError) as raised:
@@ -146,7 +146,7 @@ def test_what_is_not_the_fault_of_a_row_skips_none(on_error: str, status: int, k
         assert job.counts == {}
 
 
-def test_requests_are_bounded_and_halved_where_they_are_too_large() -> None:
+def test_requests_are_bounded_and_halved_if_too_large() -> None:
     with StandIn([(413, {})]) as server:
         job = Writing(to(server, max_request_bytes=1024))
         job.write(*((f"{n:040}", n) for n in range(30)))
@@ -166,7 +166,7 @@ def test_requests_are_bounded_and_halved_where_they_are_too_large() -> None:
 
 
 @pytest.mark.parametrize("said", [{}, {"items": [{}]}, {"items": [{"index": {"status": "x"}}]}, [1]])
-def test_what_answers_otherwise_is_not_believed(said: Any) -> None:
+def test_unexpected_answers_are_errors(said: Any) -> None:
     with StandIn([(200, said)] * 9) as server, pytest.raises(UnavailableError):
         Writing(to(server, retry_for="0s")).write(("a", 1))
 
@@ -217,7 +217,7 @@ def test_a_request_that_cannot_be_sent_shows_no_secret() -> None:
     assert raised.value.__suppress_context__
 
 
-def test_without_ids_the_server_makes_them() -> None:
+def test_without_ids_the_server_generates_them() -> None:
     with StandIn([]) as server:
         job = Writing(to(server, id=None))
         job.write(("a", 1), ("a", 2))
@@ -263,8 +263,9 @@ HOSTILE = (
 
 
 @pytest.mark.parametrize("text", HOSTILE)
-def test_a_string_is_never_more_than_a_value(text: str) -> None:
-    """One action and one document for a row, with its strings as they are; the path is the index's."""
+def test_strings_cannot_inject_actions(text: str) -> None:
+    """Check that each row is one action and one document with unchanged strings, in the sink's
+    index."""
     schema = pa.schema({"id": pa.string(), "_id": pa.string(), "__proto__": pa.string()})
     with StandIn([]) as server:
         Writing(to(server), schema).write({"id": text, "_id": text, "__proto__": text})
@@ -273,7 +274,7 @@ def test_a_string_is_never_more_than_a_value(text: str) -> None:
 
 
 @pytest.mark.parametrize("version", [-1, 1 << 63, (1 << 64) - 1])
-def test_a_version_that_the_server_cannot_have_is_an_error_with_its_row(version: int) -> None:
+def test_an_invalid_version_is_an_error_with_its_row(version: int) -> None:
     kind = pa.int64() if version < 0 else pa.uint64()
     schema = pa.schema({"id": pa.string(), "v": kind})
     with (
@@ -284,7 +285,7 @@ def test_a_version_that_the_server_cannot_have_is_an_error_with_its_row(version:
     assert raised.value.record == f"{{'id': 'b', 'v': {version}}}"
 
 
-def test_a_row_for_which_the_whole_request_is_refused_is_named() -> None:
+def test_a_row_that_causes_the_refusal_of_a_request_is_named() -> None:
     def answer(lines: list[Any]) -> Any:
         bad = any(line.get("n") == 3 for line in lines)
         return (

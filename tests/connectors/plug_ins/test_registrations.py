@@ -1,4 +1,4 @@
-"""Connectors and formats of Rheos and of other distributions: one registration serves everything."""
+"""Connectors and formats of Rheos and of other distributions: one registration is sufficient."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_built_in_registrations_are_declared_as_those_of_any_distribution(
 
 
 @pytest.mark.parametrize("name", CONNECTORS.built_in)
-def test_all_that_a_built_in_connector_names_exists(name: str) -> None:
+def test_names_in_built_in_registrations_exist(name: str) -> None:
     found = CONNECTORS.find(name)
     assert found is not None
     assert found.functions
@@ -70,7 +70,7 @@ def test_all_that_a_built_in_connector_names_exists(name: str) -> None:
 
 
 def test_the_page_has_the_table_of_connectors() -> None:
-    """The columns are the registrations: this test prints the table if the page has another one."""
+    """Compare the page's table with the registrations. If they differ, this test prints the table."""
     rows = [
         "| name | system | reads | writes | looks up | server | to install | page |",
         "|---" * 8 + "|",
@@ -130,7 +130,7 @@ def ledger(tmp_path: Path) -> Iterator[Path]:
         yield tmp_path
 
 
-def test_a_program_uses_it_as_a_name_of_rheos(ledger: Path) -> None:
+def test_a_program_uses_a_plug_in_as_a_name_of_rheos(ledger: Path) -> None:
     env = rh.Environment(runtime="simulated", parallelism=1)
     env.from_source(rh.ledger.source(str(ledger / "in.txt"), times=2)).collect("lines")
     lines = env.execute("read").collected["lines"].to_pylist()
@@ -139,7 +139,7 @@ def test_a_program_uses_it_as_a_name_of_rheos(ledger: Path) -> None:
     assert rh.formats.shouted().mark == "!"
 
 
-def test_sql_reads_and_writes_by_it_with_its_options_and_format(ledger: Path) -> None:
+def test_sql_reads_and_writes_through_a_plug_in(ledger: Path) -> None:
     env = rh.Environment(runtime="simulated", parallelism=1)
     env.sql_script(f"""
         CREATE TABLE lines (line STRING)
@@ -166,7 +166,9 @@ def test_sql_reads_and_writes_by_it_with_its_options_and_format(ledger: Path) ->
         ("'connector' = 'ledger', 'file' = 'x', 'csv.header' = 'true'", "no format of this table has"),
     ],
 )
-def test_its_options_are_checked_like_built_in_ones(ledger: Path, options: str, error: str) -> None:
+def test_options_of_a_plug_in_are_checked_like_built_in_ones(
+    ledger: Path, options: str, error: str
+) -> None:
     env = rh.Environment(runtime="simulated")
     with pytest.raises(rh.ProgramError, match=error) as raised:
         env.sql_script(f"""
@@ -178,7 +180,7 @@ def test_its_options_are_checked_like_built_in_ones(ledger: Path, options: str, 
         assert "did you mean 'ledger'" in str(raised.value)
 
 
-def test_commands_know_it(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_commands_list_plug_ins(ledger: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert show_connectors(as_json=False) == 0
     lines = capsys.readouterr().out.splitlines()
     (line,) = [line for line in lines if line.startswith("ledger ")]
@@ -213,7 +215,7 @@ def test_the_command_shows_the_capabilities_of_one(
     assert "did you mean 'ledger'" in capsys.readouterr().err
 
 
-def test_a_missing_client_library_says_what_to_install(ledger: Path) -> None:
+def test_the_error_for_a_missing_client_library_names_the_package(ledger: Path) -> None:
     with pytest.raises(rh.ConfigurationError, match="client library of Acme's ledger") as raised:
         rh.ledger.needs_a_client()
     assert "pip install 'acme-ledger[client]'" in str(raised.value)
@@ -264,7 +266,7 @@ def test_a_broken_plug_in_is_an_error_that_names_its_distribution(broken: Path, 
     assert "what to do" in str(raised.value)
 
 
-def test_a_broken_plug_in_changes_nothing_that_it_is_not_asked_for(broken: Path) -> None:
+def test_a_broken_plug_in_affects_only_its_own_uses(broken: Path) -> None:
     assert rh.kafka.__name__ == "rheos.connectors.kafka"
     assert rh.agg.__name__ == "rheos.core.aggregates"
     assert CONNECTORS.find("kafka") is not None
@@ -305,7 +307,7 @@ def test_metadata_that_cannot_be_read_hides_no_other_distribution(ledger: Path) 
         assert CONNECTORS.find("ledger") is not None
 
 
-def test_the_environment_is_not_scanned_for_names_of_rheos(broken: Path) -> None:
+def test_names_of_rheos_do_not_scan_the_environment(broken: Path) -> None:
     program = """
 import rheos as rh
 from rheos.core import plug_ins

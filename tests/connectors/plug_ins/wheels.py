@@ -1,4 +1,4 @@
-"""Small distributions with plug-ins, as wheels, and a folder that they are installed in."""
+"""Small distributions with plug-ins, as wheels, and a folder in which they are installed."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def ledger_wheel(folder: Path) -> Path:
 
 @contextmanager
 def installed(folder: Path, *wheels: Path) -> Iterator[Path]:
-    """Unpack wheels, as pip does, into a folder that Python finds distributions in meanwhile."""
+    """Unpack wheels as pip does, into a folder on Python's path for the duration of the context."""
     site = folder / "site"
     for each in wheels:
         with zipfile.ZipFile(each) as archive:

@@ -1,4 +1,4 @@
-"""What tests of PostgreSQL share."""
+"""Fixtures of the tests of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ from tests.connectors.postgres.databases import Database, new_database
 
 @pytest.fixture(scope="module")
 def database(postgres_server: Any) -> Database:
-    """An empty database for the tests of a file."""
+    """Create an empty database for the tests of a file."""
     return new_database(postgres_server)

@@ -1,4 +1,4 @@
-"""A database of a test's own at the real server, and what readers of it see."""
+"""Databases of single tests on the real server, and what readers of them see."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Database:
         return password
 
     def run(self, *statements: str) -> None:
-        """Each in a transaction of its own."""
+        """Execute statements, each in a separate transaction."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as session:

@@ -26,7 +26,7 @@ def relation(*columns: tuple[str, int], id: int = 7, table: str = "t", schema: s
 
 
 def values(row: Sequence[object]) -> bytes:
-    """`...` is a large value that was not changed."""
+    """Encode values. `...` is a large value that was not changed."""
     parts = [struct.pack(">H", len(row))]
     for value in row:
         if value is None:

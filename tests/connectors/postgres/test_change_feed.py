@@ -1,4 +1,4 @@
-"""How a feed begins, at a server that is made up and in a time that is: nothing is waited for."""
+"""Start of a feed with a simulated server and a simulated clock, without waiting."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Clock:
 
 
 class OftenWoken:
-    """A condition that is notified again and again, as by a reader that takes chunks."""
+    """Condition with many spurious notifications, as from a reader that takes chunks."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -37,7 +37,7 @@ class OftenWoken:
 
 
 class MadeUpServer:
-    """Its slot is in use until a moment; it stands for its options and its sessions, too."""
+    """Stand-in for the server, its options and sessions. Its slot is in use until a given time."""
 
     def __init__(
         self, clock: Clock, *, used_until_s: float = 0.0, sender_timeout_ms: int = 60_000
@@ -75,7 +75,7 @@ def feed_of(server: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Chang
 @pytest.mark.parametrize(
     ("used_until_s", "sender_timeout_ms"), [(65.0, 60_000), (65.0, 0), (310.0, 300_000)]
 )
-def test_a_slot_is_waited_for_until_the_server_has_given_up_a_reader_whose_machine_is_lost(
+def test_a_slot_in_use_is_waited_for_until_the_server_drops_a_lost_reader(
     monkeypatch: pytest.MonkeyPatch, used_until_s: float, sender_timeout_ms: int
 ) -> None:
     clock = Clock()
@@ -86,14 +86,14 @@ def test_a_slot_is_waited_for_until_the_server_has_given_up_a_reader_whose_machi
     assert feed._at.lsn == 0x10
 
 
-def test_a_slot_that_another_job_reads_by_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slot_in_use_by_another_job_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock()
     feed = feed_of(MadeUpServer(clock, used_until_s=1e9), clock, monkeypatch)
     with pytest.raises(ConfigurationError, match="rheos_t is in use"):
         feed._begin()
 
 
-def test_a_log_that_ends_before_what_was_read_of_it_is_an_error(
+def test_a_log_that_ends_before_the_position_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     clock = Clock()
@@ -105,7 +105,9 @@ def test_a_log_that_ends_before_what_was_read_of_it_is_an_error(
         feed._begin()
 
 
-def test_after_a_failover_what_was_read_must_be_in_the_new_log(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_after_a_failover_the_new_log_must_contain_what_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     clock = Clock()
     feed = feed_of(MadeUpServer(clock), clock, monkeypatch)
     for timeline, lsn, fits in [

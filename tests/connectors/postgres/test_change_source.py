@@ -1,4 +1,4 @@
-"""Changes of a table at the real server: what is there first, then each change, each once."""
+"""Changes of a table on the real server: existing rows first, then each change, once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATIENCE_S = 120.0
 
 
 class Reading:
-    """A reader of the table's only split, from a position on."""
+    """Reader of the table's only split, from a position on."""
 
     def __init__(self, source: Any, position: bytes | None = None) -> None:
         [split] = source.splits()
@@ -38,7 +38,7 @@ class Reading:
         self.client: Any = self._reading._client
 
     def take(self, count: int) -> list[dict[str, Any]]:
-        """The next rows."""
+        """Return the next rows."""
         rows: list[dict[str, Any]] = []
         while len(rows) < count:
             polled = self._reading.poll(count - len(rows))
@@ -47,7 +47,7 @@ class Reading:
         return rows
 
     def rest(self) -> list[dict[str, Any]]:
-        """Up to the end."""
+        """Return the rows up to the end."""
         rows: list[dict[str, Any]] = []
         while not isinstance(polled := self._reading.poll(1000), EndOfSplit):
             rows += polled.to_pylist()
@@ -80,7 +80,7 @@ def reading(source: Any, position: bytes | None = None) -> Iterator[Reading]:
 
 @pytest.fixture
 def slots(database: Database) -> Iterator[None]:
-    """A server has a few only."""
+    """Drop the slots, of which a server has only a few."""
     yield
     database.run(
         "SELECT pg_terminate_backend(active_pid) FROM pg_replication_slots WHERE active",
@@ -98,7 +98,7 @@ def confirmed(database: Database) -> int:
 
 
 def applied(rows: list[dict[str, Any]]) -> dict[Any, Any]:
-    """The table `(id, ...)` that the changes make, each of which must fit what is there."""
+    """Return the table `(id, ...)` that results from the changes, each of which must be applicable."""
     table: dict[Any, Any] = {}
     for row in rows:
         op, id = row["op"], row["id"]
@@ -116,7 +116,7 @@ def applied(rows: list[dict[str, Any]]) -> dict[Any, Any]:
     return table
 
 
-def test_what_is_there_and_then_what_changes(database: Database) -> None:
+def test_existing_rows_are_followed_by_changes(database: Database) -> None:
     database.run(
         "CREATE TABLE orders (id int PRIMARY KEY, page text)",
         "INSERT INTO orders VALUES (1, 'a'), (3, NULL), (2, '')",
@@ -149,7 +149,7 @@ def test_what_is_there_and_then_what_changes(database: Database) -> None:
         ]
 
 
-def test_a_reader_that_is_killed_in_the_snapshot_and_in_transactions_gives_each_change_once(
+def test_a_killed_reader_resumes_without_gap_or_duplicate(
     database: Database,
 ) -> None:
     database.run(
@@ -228,7 +228,7 @@ def test_values_of_all_types(database: Database) -> None:
     assert added == [{**first, "id": 3, "op": "insert"}, {**nothing, "id": 4, "op": "insert"}]
 
 
-def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(
+def test_a_restarted_server_causes_no_gap_or_duplicate(
     database: Database,
 ) -> None:
     database.run("CREATE TABLE restarts (id int PRIMARY KEY)", "INSERT INTO restarts VALUES (1)")
@@ -250,7 +250,7 @@ def test_a_server_that_restarts_is_waited_for_and_nothing_is_lost_or_doubled(
         assert [row["id"] for row in reader.take(1)] == [6]
 
 
-def test_a_server_that_freezes_is_noticed_and_nothing_is_lost_or_doubled(
+def test_a_frozen_server_is_noticed_and_causes_no_gap_or_duplicate(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(vars(watched_session.STATEMENT), "limit_s", 0.5)
@@ -271,7 +271,7 @@ def test_a_server_that_freezes_is_noticed_and_nothing_is_lost_or_doubled(
     assert [row["id"] for row in rows] == [1, 2, 3, 4]
 
 
-def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) -> None:
+def test_the_server_keeps_the_log_since_the_last_checkpoint(database: Database) -> None:
     database.run(
         "CREATE TABLE kept (id int PRIMARY KEY)",
         "CREATE TABLE others (id int)",
@@ -305,7 +305,7 @@ def test_the_server_keeps_what_no_complete_checkpoint_has(database: Database) ->
         assert len(reader.take(3)) == 3
 
 
-def test_a_server_in_a_new_timeline_is_read_on_where_it_has_all_that_was_read(
+def test_reading_continues_in_a_new_timeline_that_has_everything_read(
     database: Database,
 ) -> None:
     server = database.server
@@ -389,7 +389,7 @@ def test_with_an_end_it_is_read_in_batch(database: Database) -> None:
     assert max((row["n"] for row in found if row["page"] == "p1"), default=0) == 34
 
 
-def test_what_is_read_to_its_end_is_let_go_of_by_the_last_checkpoint(database: Database) -> None:
+def test_the_last_checkpoint_of_a_bounded_source_releases_the_log(database: Database) -> None:
     database.run("CREATE TABLE ended (id int PRIMARY KEY)", "INSERT INTO ended VALUES (1)")
     rh.postgres.changes("ended", url=database.url).splits()  # From here on changes are kept.
     database.run("INSERT INTO ended VALUES (2)")
@@ -445,7 +445,7 @@ def test_generated_columns_are_left_out_and_identities_are_not(database: Databas
         rh.postgres.changes("computed", url=database.url, schema=named)
 
 
-def test_a_table_that_others_inherit_from_is_refused(database: Database) -> None:
+def test_a_table_with_inheriting_tables_is_refused(database: Database) -> None:
     database.run("CREATE TABLE parent (id int PRIMARY KEY)", "CREATE TABLE child () INHERITS (parent)")
     with pytest.raises(ConfigurationError, match=r"other tables inherit from public\.parent, and"):
         rh.postgres.changes("parent", url=database.url)

@@ -1,4 +1,4 @@
-"""Transactions as rows: from each position on just the rest, and nothing that a snapshot has."""
+"""Transactions as rows: every position resumes exactly, without changes that the snapshot contains."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def translated(
     return found, places, translation
 
 
-def test_changes_are_rows() -> None:
+def test_changes_become_rows() -> None:
     found, _, translation = translated(STREAM)
     assert found == CHANGES
     assert translation.position() == ChangesPosition((), False, 150, 0)
 
 
-def test_positions_of_before_there_were_timelines_are_read() -> None:
+def test_positions_without_timelines_are_read() -> None:
     written = msgspec.msgpack.encode([[], False, 150, 2])
     assert ChangesPosition.decode(written) == ChangesPosition((), False, 150, 2, timeline=0)
     later = translated(STREAM, ChangesPosition(in_snapshot=False, timeline=3))[2]
     assert later.position() == ChangesPosition((), False, 150, 0, timeline=3)
 
 
-def test_from_each_position_on_there_is_just_the_rest() -> None:
+def test_every_position_resumes_exactly() -> None:
     _, places, _ = translated(STREAM)
     for given, (lsn, changes) in enumerate(places, 1):
         position = ChangesPosition((), False, lsn, changes)
@@ -78,7 +78,7 @@ def test_from_each_position_on_there_is_just_the_rest() -> None:
         assert translated(sent, position)[0] == CHANGES[given:]
 
 
-def test_an_end_is_seen_at_what_commits_behind_it_or_where_the_server_has_no_more() -> None:
+def test_the_end_is_noticed_by_a_later_commit_or_an_idle_server() -> None:
     found, _, translation = translated(STREAM, end_lsn=140)
     assert found == CHANGES[:2]
     assert translation.finished
@@ -93,7 +93,7 @@ def test_an_end_is_seen_at_what_commits_behind_it_or_where_the_server_has_no_mor
     assert not half.finished
 
 
-def test_what_the_snapshot_has_is_not_given_again() -> None:
+def test_changes_in_the_snapshot_are_not_repeated() -> None:
     # Of the first transactions, 11 was committed when it was taken, and 13 ran.
     part = SnapshotRange("13:14:13", 150)
     found, _, translation = translated(STREAM, ChangesPosition((part,), False, 90))
@@ -103,7 +103,7 @@ def test_what_the_snapshot_has_is_not_given_again() -> None:
     assert early.position() == ChangesPosition((part,), False, 110, 0)
 
 
-def test_a_key_that_goes_from_one_part_of_the_snapshot_to_another() -> None:
+def test_a_changed_key_may_move_between_parts_of_the_snapshot() -> None:
     # Keys up to 5 were read when 20 ran, and the others in a later transaction, which has seen it.
     parts = (SnapshotRange("20:20:", 150, (5,)), SnapshotRange("22:22:", 160))
     assert not has_seen(parts, (5,), 20)
@@ -121,7 +121,7 @@ def test_a_key_that_goes_from_one_part_of_the_snapshot_to_another() -> None:
     ]
 
 
-def test_a_truncation_that_one_part_of_the_snapshot_has_and_another_has_not_is_an_error() -> None:
+def test_a_truncation_between_parts_of_the_snapshot_is_an_error() -> None:
     truncation = [m.begin(140, 20), TABLE, m.truncate(7), m.commit(140, 145)]
     before, during, after = "20:20:", "21:22:21", "22:22:"
 
@@ -153,7 +153,7 @@ def test_which_transactions_a_snapshot_has_seen(snapshot: str, xid: int, seen: b
     assert SnapshotRange(snapshot, 0).has_seen(xid) is seen
 
 
-def test_a_large_value_that_was_not_sent_is_taken_from_the_old_row_or_named() -> None:
+def test_a_value_that_was_not_sent_is_taken_from_the_old_row_or_named() -> None:
     start = [m.begin(100, 11), TABLE]
     assert translated([*start, m.update(1, ..., full=(1, "large"))])[0] == [
         ("update", 1, "large", {"id": 1, "a": "large"})
@@ -199,6 +199,6 @@ def test_messages_out_of_their_order_are_refused(stream: list[bytes]) -> None:
         translated(stream)
 
 
-def test_a_place_in_the_log_is_written_as_the_server_writes_it() -> None:
+def test_log_positions_are_formatted_as_the_server_does() -> None:
     assert lsn_text(lsn_of("2A/1505FA8")) == "2A/1505FA8"
     assert lsn_of("1/0") == 2**32

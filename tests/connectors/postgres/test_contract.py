@@ -1,4 +1,4 @@
-"""Tables as a sink and as a source, held to the contract that every connector is held to."""
+"""Tables as a sink and as a source keep the contract of connectors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rheos.testing import check_sink, check_source
 from tests.connectors.postgres.databases import read
 
 
-def test_the_sink_keeps_the_rules(database: Any) -> None:
+def test_the_sink_keeps_the_contract(database: Any) -> None:
     def make(name: str, schema: pa.Schema) -> Any:
         table = name.replace("-", "_")
         sink = rh.postgres.sink(table, url=database.url)
@@ -21,7 +21,7 @@ def test_the_sink_keeps_the_rules(database: Any) -> None:
     assert set(taken) >= {"bool", "int64", "float64", "string", "binary", "timestamp", "decimal"}
 
 
-def test_the_source_keeps_the_rules(database: Any) -> None:
+def test_the_source_keeps_the_contract(database: Any) -> None:
     database.run(
         "CREATE TABLE letters (id int PRIMARY KEY, t text)",
         "INSERT INTO letters SELECT i, chr(96 + i) FROM generate_series(1, 4) i",

@@ -1,4 +1,4 @@
-"""Which failures pass, and which are for good, by what the server or libpq says of them."""
+"""Which failures are temporary and which permanent, by the messages of the server and libpq."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ def unique_violation(schema: str, constraint: str) -> Any:
         ('FATAL:  password authentication failed for user "ada"', ConfigurationError),
     ],
 )
-def test_a_connection_that_does_not_come_about(said: str, kind: type[RheosError]) -> None:
+def test_a_failed_connection_is_classified(said: str, kind: type[RheosError]) -> None:
     assert type(error_of(psycopg.OperationalError(said))) is kind
 
 
-def test_a_server_that_was_made_a_standby_is_away() -> None:
+def test_a_server_that_became_a_standby_is_unavailable() -> None:
     error = error_of(psycopg.errors.ReadOnlySqlTransaction("cannot execute INSERT"))
     assert may_pass(error)
     assert "target_session_attrs=read-write" in str(error)
     assert may_pass(error_of(psycopg.errors.IdleInTransactionSessionTimeout("terminating connection")))
 
 
-def test_of_two_who_make_a_table_at_once_the_one_that_fails_tries_again() -> None:
+def test_of_two_sessions_that_create_a_table_the_failed_one_retries() -> None:
     assert may_pass(error_of(unique_violation("pg_catalog", "pg_type_typname_nsp_index")))
     assert type(error_of(unique_violation("public", "counts_pkey"))) is InputError

@@ -22,7 +22,7 @@ from tests.connectors.postgres.databases import Database
 
 
 def asked(lookup: Any, keys: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    """Places of the keys, and the rows found for them."""
+    """Look up keys; return the indexes of the keys, and the rows found for them."""
     lookup.validate(keys.schema)
     client = pickle.loads(pickle.dumps(lookup)).open(LookupContext("users", 0, keys.schema))
     try:
@@ -72,7 +72,7 @@ def test_a_stream_looks_rows_up(database: Database) -> None:
     )
 
 
-def test_a_server_that_is_away_is_asked_again(database: Database) -> None:
+def test_a_lookup_is_retried_if_the_server_is_unavailable(database: Database) -> None:
     database.run("CREATE TABLE away (id int PRIMARY KEY, a text)", "INSERT INTO away VALUES (1, 'a')")
     lookup = rh.postgres.lookup("away", url=database.url, key="id")
     keys = pa.record_batch({"id": pa.array([1])})

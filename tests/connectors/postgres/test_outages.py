@@ -1,4 +1,4 @@
-"""The sink while its server is away: what is staged where, and that each row is published once."""
+"""The sink while its server is down: where rows are staged, and that each row is published once."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def staged_by(writer: SinkWriter, checkpoint: int) -> StagedTableRows:
 
 
 def take_the_server_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have writers find no server, until the test ends. Committers do."""
+    """Make the server unreachable for writers, but not for committers, until the test ends."""
 
     def away(*args: object) -> None:
         raise AWAY
@@ -73,7 +73,7 @@ def take_the_server_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StageTable, "put", away)
 
 
-def test_rows_are_staged_in_files_while_the_server_is_away_and_then_in_the_server_again(
+def test_rows_are_staged_in_files_during_an_outage_and_then_in_the_server(
     database: Database,
 ) -> None:
     database.run("CREATE TABLE away (key bigint, n bigint)")
@@ -109,7 +109,7 @@ def test_rows_are_staged_in_files_while_the_server_is_away_and_then_in_the_serve
     assert database.rows("SELECT relname FROM pg_class WHERE relname ~ 'rheos_(stage|spill)'") == []
 
 
-def test_a_server_that_answers_nothing_holds_the_writer_up_once(
+def test_a_silent_server_blocks_the_writer_only_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.run("CREATE TABLE frozen (key bigint, n bigint)")
@@ -155,7 +155,7 @@ def test_a_writer_without_a_server_has_no_room_once_enough_is_staged(
     writer.close()
 
 
-def test_a_row_of_an_outage_that_does_not_fit_is_named_and_fits_once_the_table_does(
+def test_a_refused_row_of_an_outage_is_named_and_written_once_the_table_fits(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.run("CREATE TABLE strict_later (key bigint, n int CONSTRAINT small CHECK (n < 100))")
@@ -175,7 +175,7 @@ def test_a_row_of_an_outage_that_does_not_fit_is_named_and_fits_once_the_table_d
     assert database.rows("SELECT n FROM strict_later ORDER BY n") == [(n,) for n in range(98, 103)]
 
 
-def test_files_of_former_attempts_go_but_for_those_in_the_log(
+def test_files_of_earlier_attempts_are_removed_except_those_in_the_log(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database.run("CREATE TABLE tidy (key bigint, n bigint)")
@@ -206,7 +206,7 @@ def test_files_of_former_attempts_go_but_for_those_in_the_log(
     ],
 )
 @pytest.mark.parametrize("during_outage", [False, True])
-def test_a_database_that_has_lost_what_was_published_is_no_success(
+def test_a_database_that_lost_published_rows_is_an_error(
     database: Database, monkeypatch: pytest.MonkeyPatch, done: str, said: str, during_outage: bool
 ) -> None:
     database.run("DROP SCHEMA IF EXISTS public CASCADE", "CREATE SCHEMA public")
@@ -230,7 +230,7 @@ def test_a_database_that_has_lost_what_was_published_is_no_success(
 
 @dataclass
 class Failing:
-    """The server of a world: what fails at it, and transactions that end later than their client."""
+    """Simulated server: operations that fail, and transactions that end later than their client."""
 
     rng: Random
     url: str
@@ -301,7 +301,7 @@ class FailingSession(ServerSession):
 
 
 class SimpleClosed:
-    """A connection whose client is gone."""
+    """Connection whose client is lost."""
 
     closed = broken = True
 
@@ -340,7 +340,7 @@ def test_each_row_is_published_once_whatever_fails(
 
 
 def _live(sink: Sink, server: Failing, seen: dict[str, int]) -> int:
-    """A job's life. Returns how many rows it has published."""
+    """Run a job for its whole life. Return the number of published rows."""
     rng, clock = server.rng, ManualClock()
     attempt, checkpoint, written, position = 1, 0, 0, 0
     staged: list[bytes] = []

@@ -1,4 +1,4 @@
-"""Messages of pgoutput, as they are and as they must not be."""
+"""Valid and invalid messages of pgoutput."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_messages_are_decoded(data: bytes) -> None:
 
 
 @pytest.mark.parametrize("data", [data for data in ALL if data[0] != ord("Y")], ids=lambda d: chr(d[0]))
-def test_what_ends_early_or_late_is_refused(data: bytes) -> None:
+def test_messages_of_wrong_length_are_refused(data: bytes) -> None:
     for end in range(len(data)):
         with pytest.raises(MalformedMessageError):
             decode(data[:end])
@@ -71,7 +71,7 @@ def test_what_ends_early_or_late_is_refused(data: bytes) -> None:
         (b"T\xff\xff\xff\xff\0", "4294967295 tables"),
     ],
 )
-def test_what_is_no_message_is_refused(data: bytes, message: str) -> None:
+def test_unknown_messages_are_refused(data: bytes, message: str) -> None:
     with pytest.raises(MalformedMessageError, match=message):
         decode(data)
 

@@ -1,4 +1,4 @@
-"""Tables as a sink at the real server: what is there after each checkpoint, and what is refused."""
+"""Tables as a sink on the real server: content after each checkpoint, and what is refused."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def stages(database: Database) -> list[tuple[Any, ...]]:
     return database.rows("SELECT relname FROM pg_class WHERE relname LIKE 'rheos_stage%'")
 
 
-def test_of_each_key_the_last_row_is_there(database: Database) -> None:
+def test_the_last_row_of_each_key_is_kept(database: Database) -> None:
     database.run("CREATE TABLE counts (page text PRIMARY KEY, n int, seen text DEFAULT 'kept')")
     database.run("INSERT INTO counts VALUES ('b', 0, 'before'), ('z', 26, 'before')")
     sink = prepared(rh.postgres.sink("counts", url=database.url, mode="upsert", key="page"))
@@ -97,7 +97,7 @@ def test_of_each_key_the_last_row_is_there(database: Database) -> None:
     ) == [("job", "op-1", 1, 0, 2, 7)]
 
 
-def test_what_a_table_deletes_is_deleted_with_its_epoch(database: Database) -> None:
+def test_deletes_are_applied_with_their_epoch(database: Database) -> None:
     database.run("CREATE TABLE there (page text PRIMARY KEY, n int NOT NULL CHECK (n > 0), seen text)")
     database.run("INSERT INTO there VALUES ('b', 2, 'before'), ('z', 26, 'before')")
     made = rh.postgres.sink("there", url=database.url, mode="upsert", key="page")
@@ -135,7 +135,7 @@ def test_changes_are_written_by_the_tables_key(database: Database) -> None:
             table.sink_to(sink)
 
 
-def test_a_job_whose_commits_fail_and_whose_workers_crash_writes_each_row_once(
+def test_each_row_is_written_once_despite_failed_commits_and_crashes(
     database: Database,
 ) -> None:
     def numbers(block: Any) -> Any:
@@ -191,7 +191,7 @@ def test_a_server_that_stays_away_ends_the_attempt(
     assert "secret-word" not in str(raised.value)
 
 
-def test_rows_whose_answer_was_lost_are_staged_once(
+def test_rows_are_staged_once_if_the_answer_was_lost(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import psycopg
@@ -248,7 +248,7 @@ def test_a_row_that_does_not_fit_is_refused_before_its_checkpoint(
     assert stages(database) == []
 
 
-def test_a_row_that_breaks_a_unique_index_ends_the_commit_and_nothing_of_its_epoch_is_there(
+def test_a_row_that_violates_a_unique_index_fails_the_whole_epoch(
     database: Database,
 ) -> None:
     database.run("CREATE TABLE single (page text UNIQUE, n bigint)")
@@ -290,7 +290,7 @@ def test_attempts_of_batch_jobs_have_large_numbers(database: Database) -> None:
     database.run(f'DROP TABLE "{stages(database)[0][0]}"')
 
 
-def test_what_is_lost_or_taken_away_is_no_success(database: Database) -> None:
+def test_missing_stages_and_targets_are_errors(database: Database) -> None:
     database.run("CREATE TABLE lost (page text, n bigint)")
     sink = prepared(rh.postgres.sink("lost", url=database.url))
     writer = opened(sink)
@@ -313,7 +313,7 @@ def test_what_is_lost_or_taken_away_is_no_success(database: Database) -> None:
     assert database.rows("SELECT * FROM lost") == []
 
 
-def test_a_stage_that_has_lost_rows_is_no_success(database: Database) -> None:
+def test_a_stage_with_missing_rows_is_an_error(database: Database) -> None:
     database.run("CREATE TABLE fewer (page text, n bigint)")
     sink = prepared(rh.postgres.sink("fewer", url=database.url))
     writer = opened(sink)
@@ -329,7 +329,7 @@ def test_a_stage_that_has_lost_rows_is_no_success(database: Database) -> None:
 
 
 @pytest.mark.parametrize(("server", "session"), [("off", "on"), ("on", "on"), ("local", "local")])
-def test_what_is_committed_is_on_disk_whatever_the_server_has_by_default(
+def test_commits_are_durable_whatever_the_servers_default(
     database: Database, server: str, session: str
 ) -> None:
     database.run(f"ALTER DATABASE {database.name} SET synchronous_commit TO {server}")
@@ -341,7 +341,7 @@ def test_what_is_committed_is_on_disk_whatever_the_server_has_by_default(
         database.run(f"ALTER DATABASE {database.name} RESET synchronous_commit")
 
 
-def test_a_stage_that_another_is_making_is_no_fault_of_a_row(
+def test_concurrent_creation_of_a_stage_is_not_a_rows_error(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import psycopg
@@ -389,7 +389,7 @@ def test_a_table_that_does_not_fit_is_refused(database: Database, table: str, me
         prepared(rh.postgres.sink("misfit", url=database.url))
 
 
-def test_an_upsert_wants_a_unique_key(database: Database) -> None:
+def test_an_upsert_requires_a_unique_key(database: Database) -> None:
     database.run("CREATE TABLE keyless (page text, n bigint)")
     sink = rh.postgres.sink("keyless", url=database.url, mode="upsert", key=["page", "n"])
     with pytest.raises(ConfigurationError, match=r"has no primary key or unique index on page, n"):

@@ -1,5 +1,5 @@
-"""PostgreSQL by TLS: who trusts the server's certificate reads and writes, and nobody else is let be
-deceived."""
+"""PostgreSQL over TLS: clients that trust the server's certificate read and write, and no other server
+is accepted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES = [{"page": "home", "n": 3}, {"page": "about", "n": 2}]
 
 @pytest.fixture(scope="module")
 def server(postgres_server: Any) -> Iterator[Any]:
-    """The real server, with a certificate for 127.0.0.1 that it has signed itself."""
+    """Run the real server with a self-signed certificate for 127.0.0.1."""
     data = Path(postgres_server._folder) / "data"
     if shutil.which("openssl") is None:
         pytest.skip("there is no openssl to make a certificate with")
@@ -68,7 +68,7 @@ def trusting(certificate: Path) -> dict[str, str]:
 
 @pytest.fixture
 def certificate(server: Any, tmp_path: Path) -> Path:
-    """As somebody has given it to the user."""
+    """Return the certificate file as a user would have it."""
     return Path(shutil.copy(Path(server._folder) / "data" / "server.crt", tmp_path / "known.crt"))
 
 
@@ -101,7 +101,7 @@ def test_rows_are_written_looked_up_and_their_changes_read(
     ],
     ids=["signed by nobody known", "of another name", "with nobody to trust"],
 )
-def test_a_server_that_is_not_known_is_refused_and_not_asked_again(
+def test_an_untrusted_server_is_refused_without_retries(
     database: Database,
     certificate: Path,
     tmp_path: Path,

@@ -1,4 +1,4 @@
-"""Calls to a server that is connected and does not answer end within our limit."""
+"""Calls to a server that is connected but does not answer end within our limit."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def one(session: ServerSession) -> int:
 
 
 @pytest.mark.usefixtures("short_limits")
-def test_a_server_that_freezes_is_unavailable_and_used_again_when_it_answers(
+def test_a_frozen_server_is_unavailable_until_it_answers_again(
     proxy: FaultyProxy, database: Database
 ) -> None:
     session = WatchedSession(through(proxy, database), "the table t cannot be written")
@@ -52,7 +52,7 @@ def test_a_server_that_freezes_is_unavailable_and_used_again_when_it_answers(
 
 
 @pytest.mark.usefixtures("short_limits")
-def test_a_statement_that_takes_long_on_a_server_that_answers_is_not_abandoned(
+def test_a_long_statement_on_a_healthy_server_is_not_abandoned(
     database: Database,
 ) -> None:
     session = WatchedSession(ServerOptions.of(database.url), "the table t cannot be written")

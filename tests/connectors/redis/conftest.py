@@ -1,4 +1,4 @@
-"""A client of the real server, and keys of each test's own."""
+"""Client of the real server, and keys of single tests."""
 
 from __future__ import annotations
 

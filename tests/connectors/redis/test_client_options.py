@@ -1,4 +1,4 @@
-"""How a Redis is reached: what a user may say, and what is shown of it. No server is needed."""
+"""Connection options of Redis: valid values, and how they are shown. No server is needed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def test_passwords_in_the_query_are_not_shown() -> None:
 
 
 @pytest.mark.parametrize("option", ["decode_responses=True", "protocol=3", "max_connections="])
-def test_what_rheos_sets_is_not_set_in_the_url(option: str) -> None:
+def test_the_url_cannot_set_options_of_rheos(option: str) -> None:
     name = option.partition("=")[0]
     with pytest.raises(ProgramError, match=f"the option '{name}' is set by Rheos"):
         RedisOptions.of(f"redis://host?{option}")
 
 
-def test_no_call_waits_for_ever() -> None:
+def test_every_call_has_a_timeout() -> None:
     for url, given, wanted in (
         ("redis://host", None, (5.0, 5.0)),
         ("unix:///tmp/redis.sock", None, (5.0, 5.0)),
@@ -42,7 +42,7 @@ def test_no_call_waits_for_ever() -> None:
         assert (connection.socket_timeout, connection.socket_connect_timeout) == wanted
 
 
-def test_a_server_that_lacks_replicas_for_now_is_tried_again() -> None:
+def test_a_server_that_temporarily_lacks_replicas_is_retried() -> None:
     import redis
 
     assert may_pass(redis.ResponseError("NOREPLICAS Not enough good replicas to write."))

@@ -1,4 +1,4 @@
-"""Rows as commands: what goes over the wire, compared with commands written one by one."""
+"""Rows as commands in Redis's protocol, compared with commands that are encoded one by one."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_row_whose_values_are_all_null_removes_its_fields() -> None:
     assert made.count == 2
 
 
-def test_a_value_has_a_format() -> None:
+def test_a_value_is_encoded_by_its_format() -> None:
     made = encoded(format=json(), value=("n",), delete="gone", ttl_ms=5)
     assert bytes(made.data) == b"".join(
         [
@@ -72,7 +72,7 @@ def test_a_value_has_a_format() -> None:
     )
 
 
-def test_a_key_has_several_columns_and_no_nulls() -> None:
+def test_a_key_may_have_several_columns_but_no_nulls() -> None:
     made = encoded(ROWS.slice(0, 1), key="{n}:{page}!", value=("n",))
     assert bytes(made.data) == command("HSET", "1:a!", "n", 1)
     with pytest.raises(InputError, match="a column of its key is null") as raised:
@@ -81,6 +81,6 @@ def test_a_key_has_several_columns_and_no_nulls() -> None:
 
 
 @pytest.mark.parametrize("pattern", ["page", "{}", "a{b", "{a}}", "{a}{a}", 7])
-def test_a_pattern_that_is_none(pattern: Any) -> None:
+def test_invalid_patterns_are_refused(pattern: Any) -> None:
     with pytest.raises(ProgramError, match="key="):
         KeyPattern.of(pattern)

@@ -1,4 +1,4 @@
-"""A whole job from a stream to keys, whose workers crash, and whose server is killed in the middle."""
+"""A whole job from a stream to keys, whose workers crash, and whose server is killed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def passed(row: Any) -> Any:
     return row
 
 
-def test_counts_are_right_whoever_dies(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_counts_are_right_after_any_crash(redis_server: Any, redis: Any, prefix: str) -> None:
     for n in range(ROWS):
         redis.xadd(f"{prefix}:in", {"page": f"p{n % 3}", "n": n})
     url = redis_server.url

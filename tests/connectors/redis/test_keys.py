@@ -1,4 +1,4 @@
-"""Keys of different rows do not meet, whatever the rows hold; keys that could not meet are as ever."""
+"""Keys of different rows are never equal; keys that could not collide are unchanged."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_one_column_holds_anything_and_nulls_stay_nulls() -> None:
     assert KeyPattern.of("{a}:{b}").keys(rows((None, "b"), ("a", None))).to_pylist() == [None, None]
 
 
-def test_a_row_that_could_meet_another_is_told_with_what_to_do() -> None:
+def test_a_row_whose_key_could_collide_is_an_error_with_a_hint() -> None:
     with pytest.raises(InputError, match="the value of 'a' contains ':', which also") as caught:
         KeyPattern.of("v:{a}:{b}").keys(rows(("x", "y"), ("de:a", "b")))
     assert caught.value.record == "{'a': 'de:a', 'b': 'b'}"
@@ -85,7 +85,7 @@ def test_a_row_that_could_meet_another_is_told_with_what_to_do() -> None:
         ("{a}:{b}", "drop", "separators='drop' is not known"),
     ],
 )
-def test_a_pattern_by_which_keys_must_meet_is_refused(pattern: str, separators: str, what: str) -> None:
+def test_a_pattern_whose_keys_must_collide_is_refused(pattern: str, separators: str, what: str) -> None:
     with pytest.raises(ProgramError, match=what):
         KeyPattern.of(pattern, separators)
     assert KeyPattern.of("{a}{b}", "keep").keys(rows(("x", "y"))).to_pylist() == [b"xy"]

@@ -16,7 +16,7 @@ USER = pa.schema([pa.field("name", pa.string(), nullable=False), pa.field("age",
 
 
 def fetched(lookup: rh.connectors.Lookup, keys: pa.RecordBatch) -> dict[int, Any]:
-    """What is found, by the place of its key."""
+    """Look up keys; return the found rows by index of the key."""
     lookup.validate(keys.schema)
     asked = lookup.open(LookupContext("users", 0, keys.schema))
     try:
@@ -55,7 +55,7 @@ def test_values_are_found_in_their_format(redis_server: Any, redis: Any, prefix:
     assert raised.value.key == f"{prefix}:3"
 
 
-def test_what_another_try_may_mend_is_left_to_the_operator(redis_server: Any, redis: Any) -> None:
+def test_temporary_errors_are_left_to_the_operator(redis_server: Any, redis: Any) -> None:
     import redis as client
 
     keys = pa.record_batch({"id": [1]})

@@ -1,4 +1,4 @@
-"""The sink against a real Redis: what is there, whatever the server and the job go through."""
+"""The sink on a real Redis: stored values after failures of the server and the job."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def rows(*numbers: int) -> pa.RecordBatch:
     return batch_of(SCHEMA, *({"k": f"k{n % 10}", "n": n} for n in numbers))
 
 
-def test_the_newest_row_of_a_key_stays(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_the_newest_row_of_a_key_remains(redis_server: Any, redis: Any, prefix: str) -> None:
     writer = opened(rh.redis.sink(redis_server.url, key=f"{prefix}:{{k}}"))
     writer.write(rows(*range(10_000)))
     writer.write(rows(10_003))
@@ -50,7 +50,7 @@ def test_the_newest_row_of_a_key_stays(redis_server: Any, redis: Any, prefix: st
 
 
 @pytest.mark.parametrize("emptied", [False, True])
-def test_a_server_that_was_restarted_without_what_it_had_is_noticed(
+def test_a_server_that_restarted_without_its_data_is_noticed(
     redis_server: Any,
     redis: Any,
     prefix: str,
@@ -123,7 +123,7 @@ def test_refused_passwords_and_kinds_of_keys_are_errors_at_once(
     assert refused.value.record == "{'k': 'k2', 'n': 2}"
 
 
-def test_values_live_as_long_as_they_are_to(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_values_expire_after_their_time_to_live(redis_server: Any, redis: Any, prefix: str) -> None:
     for name, form in (("hash", None), ("json", rh.formats.json())):
         given: dict[str, Any] = {"format": form, "ttl": "1h", "value": "n"}
         writer = opened(rh.redis.sink(redis_server.url, key=f"{prefix}:{name}:{{k}}", **given))
@@ -134,7 +134,7 @@ def test_values_live_as_long_as_they_are_to(redis_server: Any, redis: Any, prefi
     assert redis.get(f"{prefix}:json:k5") == '{"n":5}'
 
 
-def test_the_sink_keeps_the_rules(redis_server: Any, prefix: str) -> None:
+def test_the_sink_keeps_the_contract(redis_server: Any, prefix: str) -> None:
     import redis
 
     client = redis.Redis.from_url(redis_server.url)
@@ -175,7 +175,7 @@ def test_a_job_with_faults_leaves_the_newest_counts(redis_server: Any, redis: An
     assert found == {f"{prefix}:page-{n}": {"visits": "20"} for n in range(7)}
 
 
-def test_what_cannot_be_written_is_found_when_the_program_is_built() -> None:
+def test_unwritable_columns_are_refused_when_the_program_is_built() -> None:
     at = datetime(2026, 3, 1, tzinfo=UTC)
     env = rh.Environment(1, runtime="simulated")
     stream = env.from_source(rh.collection([{"k": "a", "n": [1], "x": 0.5, "at": at}]))

@@ -1,4 +1,4 @@
-"""Streams of a real Redis as a source: what is read, from where, and what is never left out."""
+"""Streams of a real Redis as a source: which entries are read, and that none is skipped."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ VISIT = pa.schema([pa.field("page", pa.string(), nullable=False), pa.field("n", 
 
 
 def add(redis: Any, stream: str, *numbers: int) -> None:
-    """Entries whose ids are 1000-n."""
+    """Add entries with the ids 1000-n."""
     for n in numbers:
         redis.xadd(stream, {"page": f"p{n}", "n": n, "more": "x"}, id=f"1000-{n}")
 
 
 def numbers(reader: SplitReader, rows: int, max_rows: int = 1000) -> list[int]:
-    """The next rows of a reader whose I/O happens at once."""
+    """Return the next rows of a reader whose I/O runs immediately."""
     found: list[int] = []
     while len(found) < rows:
         match reader.poll(min(max_rows, rows - len(found))):
@@ -48,7 +48,7 @@ def opened(source: rh.connectors.Source, probe: Probe, position: bytes | None = 
     return source.open(split, position, probe.context())
 
 
-def test_the_source_keeps_the_rules(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_the_source_keeps_the_contract(redis_server: Any, redis: Any, prefix: str) -> None:
     names = [f"{prefix}:a", f"{prefix}:b"]
     add(redis, names[0], 1, 2, 3)
     redis.xadd(names[0], {"page": "bad", "n": "many"}, id="1000-4")
@@ -89,7 +89,7 @@ def test_payloads_have_a_format_and_may_hold_several_rows(
     ]
 
 
-def test_where_it_begins_and_ends(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_start_and_end_are_resolved(redis_server: Any, redis: Any, prefix: str) -> None:
     add(redis, prefix, *range(1, 6))
 
     def between(**given: Any) -> list[int]:
@@ -108,7 +108,7 @@ def test_where_it_begins_and_ends(redis_server: Any, redis: Any, prefix: str) ->
     assert isinstance(opened(source, Probe()).poll(10), Pending)
 
 
-def test_new_entries_are_read_when_they_come(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_new_entries_are_read_as_they_arrive(redis_server: Any, redis: Any, prefix: str) -> None:
     add(redis, prefix, 1)
     probe = Probe()
     source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, poll_every="20ms")
@@ -122,7 +122,7 @@ def test_new_entries_are_read_when_they_come(redis_server: Any, redis: Any, pref
 
 
 @pytest.mark.parametrize("how", ["trimmed", "emptied", "deleted", "was recreated: its last entry is"])
-def test_entries_that_may_be_lost_are_an_error(
+def test_possibly_lost_entries_are_an_error(
     redis_server: Any, redis: Any, prefix: str, how: str
 ) -> None:
     add(redis, prefix, *range(1, 6))
@@ -157,7 +157,7 @@ def test_entries_that_may_be_lost_are_an_error(
 
 
 @pytest.mark.parametrize("start", ["latest", "1000-6"])
-def test_nothing_is_left_out_before_the_first_entry_is_given(
+def test_no_entry_before_the_first_returned_one_is_skipped(
     redis_server: Any, redis: Any, prefix: str, start: str
 ) -> None:
     add(redis, prefix, *range(1, 6))
@@ -190,9 +190,7 @@ def test_a_stream_may_be_trimmed_up_to_the_start(redis_server: Any, redis: Any, 
 
 
 @pytest.mark.parametrize("start", ["earliest", "latest", "1000-3"])
-def test_a_stream_that_is_made_anew_is_an_error_at_once(
-    redis_server: Any, redis: Any, prefix: str, start: str
-) -> None:
+def test_a_recreated_stream_is_an_error(redis_server: Any, redis: Any, prefix: str, start: str) -> None:
     add(redis, prefix, *range(1, 6))
     redis.xtrim(prefix, maxlen=0, approximate=False)
     given: dict[str, Any] = {"stream": prefix, "schema": VISIT, "on_trimmed": "continue"}
@@ -207,7 +205,7 @@ def test_a_stream_that_is_made_anew_is_an_error_at_once(
     assert "on_trimmed" not in str(raised.value)
 
 
-def test_what_is_trimmed_is_counted_once(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_trimming_is_counted_once(redis_server: Any, redis: Any, prefix: str) -> None:
     add(redis, prefix, *range(1, 6))
     probe = Probe()
     source = rh.redis.source(redis_server.url, stream=prefix, schema=VISIT, on_trimmed="continue")
@@ -222,7 +220,7 @@ def test_what_is_trimmed_is_counted_once(redis_server: Any, redis: Any, prefix: 
     assert probe.counts == {"trimmed": 1}
 
 
-def test_rows_of_an_entry_that_is_gone_are_not_taken_off_another(
+def test_a_trimmed_entrys_row_count_is_not_applied_to_another(
     redis_server: Any, redis: Any, prefix: str
 ) -> None:
     encoder = rh.formats.arrow().encoder(VISIT)
@@ -245,7 +243,7 @@ def test_rows_of_an_entry_that_is_gone_are_not_taken_off_another(
     assert probe.counts == {"trimmed": 1}
 
 
-def test_what_is_read_ahead_is_bounded_in_bytes(
+def test_read_ahead_is_bounded_in_bytes(
     redis_server: Any, redis: Any, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rheos.connectors.redis.stream._CHUNK_BYTES", 20_000)
@@ -268,7 +266,7 @@ def test_what_is_read_ahead_is_bounded_in_bytes(
     assert set(asked[3:]) == {11}
 
 
-def test_a_stream_may_be_trimmed_behind_what_is_read(
+def test_a_stream_may_be_trimmed_before_the_position(
     redis_server: Any, redis: Any, prefix: str
 ) -> None:
     add(redis, prefix, 1, 2, 3)
@@ -317,7 +315,7 @@ def test_a_server_that_stays_away_is_an_error(redis_server: Any, redis: Any, pre
         redis_server.start()
 
 
-def test_what_cannot_be_read_is_found_early(redis_server: Any, redis: Any, prefix: str) -> None:
+def test_invalid_sources_are_refused_early(redis_server: Any, redis: Any, prefix: str) -> None:
     url = redis_server.url
     with pytest.raises(InputError, match="does not exist at") as raised:
         rh.redis.source(url, stream=prefix, schema=VISIT).splits()

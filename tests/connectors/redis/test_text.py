@@ -1,4 +1,4 @@
-"""Values as texts, there and back."""
+"""Conversion of values to strings and back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ TIMES = [pa.time32("s"), pa.time32("ms"), pa.time64("us"), pa.time64("ns")]
 
 
 @pytest.mark.parametrize("kind", TIMES, ids=str)
-def test_times_of_a_day_come_back(kind: pa.DataType) -> None:
+def test_times_of_day_are_converted_back(kind: pa.DataType) -> None:
     integers = pa.int32() if kind.bit_width == 32 else pa.int64()
     column = pa.array([0, 45_015, 86_399, None], integers).cast(kind)
     texts = pa.concat_arrays([to_bytes(column), pa.array([b"25:00:00", b"soon"])])
