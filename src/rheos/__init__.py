@@ -48,9 +48,10 @@ if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for on
             raise missing
         connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS
         connector = None if name in connectors.built_in else connectors.find(name)
+        unknown_names = _importlib.import_module("rheos.core.unknown_names")
         if connector is None:
-            raise missing
-        return connectors.imported(connector, connector.module)
+            raise unknown_names.missing_export("rheos", name, __dir__()) from missing
+        return unknown_names.with_hints(name, connectors.imported(connector, connector.module))
 
     def __dir__() -> list[str]:
         connectors = _importlib.import_module("rheos.connectors.registration").CONNECTORS

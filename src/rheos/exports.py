@@ -22,6 +22,7 @@ from rheos.connectors.replay import Replay
 from rheos.core import aggregates as agg
 from rheos.core.connectors.retry import retry
 from rheos.core.errors import (
+    ArgumentsError,
     CheckpointError,
     ConfigurationError,
     FencedError,
@@ -36,6 +37,8 @@ from rheos.core.errors import (
     StateError,
     TransportError,
     UnavailableError,
+    UnknownImportError,
+    UnknownNameError,
     UnrestorableError,
     UserFunctionError,
     WorkerLostError,
@@ -119,6 +122,7 @@ __all__ = [
     "Accumulated",
     "AggregateFunction",
     "AggregatingState",
+    "ArgumentsError",
     "AssignerContext",
     "AsyncFunction",
     "BatchKeys",
@@ -198,6 +202,8 @@ __all__ = [
     "TriggerResult",
     "Tumbling",
     "UnavailableError",
+    "UnknownImportError",
+    "UnknownNameError",
     "UnrestorableError",
     "UserFunctionError",
     "ValueState",

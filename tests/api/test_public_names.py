@@ -65,7 +65,7 @@ assert rheos.testing.simulate and "Environment" in dir(rheos)
 try:
     rheos.nothing
 except AttributeError as error:
-    assert str(error) == "module 'rheos' has no attribute 'nothing'"
+    assert "rheos has no nothing" in str(error)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", program], check=True, timeout=400)
 

@@ -145,7 +145,7 @@ def test_one_settings_object_serves_several_environments(tmp_path: Path) -> None
         ("restart = 'often'", "job.toml:1: restart: unknown restart strategy 'often'"),
         (
             "restart = { strategy = 'fixed_delay' }",
-            "job.toml:1: restart: missing 1 required positional argument: 'attempts'",
+            "job.toml:1: restart: fixed_delay(): missing a required argument: 'attempts'",
         ),
         ("[checkpoints\n", "the settings in 'job.toml' are not TOML"),
     ],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from rheos.api.function_checks import (
     check_function,
@@ -15,7 +15,7 @@ from rheos.api.function_checks import (
     operator_name,
     side_types,
 )
-from rheos.api.method_hints import OF_ANY, OF_KEYED, no_such_method
+from rheos.api.method_hints import OF_ANY, OF_KEYED
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import Declared, input_record, output_type
@@ -41,24 +41,18 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.unkeyed import Form
 from rheos.core.site import call_site, located
+from rheos.core.unknown_names import Hinted
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
-_OF_ONE = {
-    name: (
-        f"call .{name}(...) on each stream before connect(), or on the result; connected streams "
-        "have process(), and, if they are not keyed, map() and flat_map()"
-    )
-    for name in (*OF_ANY, *OF_KEYED)
-}
 
 _ELEMENTS = ("process_element1", "process_element2")
 _MAPS = ("map1", "map2")
 _FLAT_MAPS = ("flat_map1", "flat_map2")
 
 
-class _Pair:
+class _Pair(Hinted):
     """Two inputs of one operator."""
 
     def __init__(self, first: Transformation, second: Transformation) -> None:
@@ -66,10 +60,13 @@ class _Pair:
         self._ports = (first.port, second.port)
         self._types = (first.type, second.type)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            no_such_method(self, "a pair of connected streams", name, _OF_ONE)
+    _kind = "a pair of connected streams"
+    _sections = ("connected", "keyed", "stream")
+    _elsewhere = {
+        name: f"call .{name}(...) on each stream before connect(), or on the result; connected streams "
+        "have process(), and, if they are not keyed, map() and flat_map()"
+        for name in (*OF_ANY, *OF_KEYED)
+    }
 
     def __repr__(self) -> str:
         columns = " and ".join(describe(type.schema) for type in self._types)

@@ -39,6 +39,7 @@ from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
 from rheos.core.site import call_site, located
+from rheos.core.unknown_names import Hinted
 from rheos.runtimes.job import JobResult
 from rheos.runtimes.job_handle import JobHandle
 
@@ -59,7 +60,7 @@ def _typed_as(
     return lambda method: method
 
 
-class Environment:
+class Environment(Hinted):
     """A program, and the settings it runs with.
 
     ```python
@@ -81,6 +82,8 @@ class Environment:
         files: Files and folders that each worker needs, by name: `ctx.file(name)` returns the path.
         arguments: Any setting by its name: `rh.Environment(2, checkpoint_dir="checkpoints")`.
     """
+
+    _sections = ("environment",)
 
     @_typed_as(EnvironmentArguments)
     def __init__(

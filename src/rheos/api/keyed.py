@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -23,7 +23,7 @@ from rheos.api.function_checks import (
     side_types,
 )
 from rheos.api.join_methods import JoinMethods
-from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
+from rheos.api.method_hints import OF_ANY, OF_OPERATORS
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import UNSAID, Signature, input_record, result_type
 from rheos.api.window_configuration import check_window
@@ -56,18 +56,6 @@ from rheos.core.operators.running import RunningSpec, running_schema
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located
 
-_WITHOUT_KEYS = {
-    **OF_OPERATORS,
-    **{
-        name: f"call .{name}(...) before key_by(): a keyed stream has only methods that work per key"
-        for name in OF_ANY
-    },
-    "aggregate": (
-        'first choose what to aggregate over: .window(rh.Tumbling("1m")).aggregate(...), or '
-        ".running(...) for a result per row"
-    ),
-}
-
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
@@ -75,10 +63,19 @@ if TYPE_CHECKING:
 class KeyedStream(JoinMethods):
     """A stream that is partitioned by key; created by `key_by`."""
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            no_such_method(self, "a keyed stream", name, _WITHOUT_KEYS)
+    _kind = "a keyed stream"
+    _sections = ("keyed", "stream")
+    _elsewhere = {
+        **OF_OPERATORS,
+        **{
+            name: f"call .{name}(...) before key_by(): a keyed stream only has methods by key"
+            for name in OF_ANY
+        },
+        "aggregate": (
+            'first choose what to aggregate over: .window(rh.Tumbling("1m")).aggregate(...), or '
+            ".running(...) for a result per row"
+        ),
+    }
 
     def __repr__(self) -> str:
         columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)

@@ -191,7 +191,7 @@ def _strategy(value: Any) -> Any:
         return getattr(restart, name)(**said)
     except TypeError as error:
         raise ConfigurationError(
-            f"restart: {str(error).removeprefix(f'{name}() ')}",
+            f"restart: {error.what if isinstance(error, RheosError) else error}",
             hint='write restart = { strategy = "fixed_delay", attempts = 3, delay = "1s" }; the '
             f"strategies are {', '.join(names)}",
         ) from None

@@ -12,9 +12,10 @@ import pyarrow as pa
 from rheos.api.program import Program
 from rheos.api.transformations import Transformation
 from rheos.core.graph.nodes import Input, Node, StreamType
+from rheos.core.unknown_names import Hinted
 
 
-class Stream:
+class Stream(Hinted):
     """Rows at an output of an operator in the program."""
 
     def __init__(self, program: Program, port: Input) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
 
 import polars as pl
 import pyarrow as pa
@@ -18,7 +17,7 @@ from rheos.api.expression_methods import ExpressionMethods
 from rheos.api.function_methods import FunctionMethods
 from rheos.api.iterations import close_loop, iterate_spec, loop_type
 from rheos.api.keyed import KeyedStream
-from rheos.api.method_hints import OF_KEYED, no_such_method
+from rheos.api.method_hints import OF_KEYED
 from rheos.api.partitioning import Partitioned
 from rheos.api.program import checked_name
 from rheos.api.sink_methods import SinkMethods
@@ -42,8 +41,6 @@ from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.union import UnionSpec
 from rheos.core.site import call_site, located
 from rheos.core.state.key_groups import is_key_type
-
-_WITH_KEYS = {name: f'call key_by() first: .key_by("user").{name}(...)' for name in OF_KEYED}
 
 
 class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
@@ -71,10 +68,9 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         stream._at = transformation
         return stream
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            no_such_method(self, "a stream without keys", name, _WITH_KEYS)
+    _kind = "a stream without keys"
+    _elsewhere = {name: f'call key_by() first: .key_by("user").{name}(...)' for name in OF_KEYED}
+    _sections = ("stream",)
 
     def __repr__(self) -> str:
         tag = f", side output {self._port.tag!r}" if self._port.tag != MAIN else ""

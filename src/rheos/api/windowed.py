@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
 
 from rheos.api.function_checks import operator_name
 from rheos.api.function_of_windows import OfRow
-from rheos.api.method_hints import OF_ANY, OF_OPERATORS, no_such_method
+from rheos.api.method_hints import OF_ANY, OF_OPERATORS
 from rheos.api.transformations import Transformation
 from rheos.api.typing_of_functions import (
     UNSAID,
@@ -44,27 +44,25 @@ from rheos.core.protocol.durations import Duration
 from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.keys import windowed_codec
-
-_OF_RESULTS = dict.fromkeys(
-    (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
-    "first choose what to compute for each window: .aggregate(hits=rh.agg.count()) or .process(...)",
-)
+from rheos.core.unknown_names import Hinted
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 
-class WindowedStream:
+class WindowedStream(Hinted):
     """The windows of a keyed stream; created by `window`."""
 
     def __init__(self, keyed: Transformation, windows: WindowsOfKeys) -> None:
         self._keyed = keyed
         self._windows = windows
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> NoReturn:
-            no_such_method(self, "a windowed stream", name, _OF_RESULTS)
+    _kind = "a windowed stream"
+    _sections = ("windowed", "stream")
+    _elsewhere = dict.fromkeys(
+        (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
+        "first choose a computation for each window: .aggregate(hits=rh.agg.count()) or .process(...)",
+    )
 
     def __repr__(self) -> str:
         keys = ", ".join(self._keyed.port.keys)

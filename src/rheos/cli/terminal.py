@@ -16,6 +16,7 @@ from rich.segment import Segment
 
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.printable import printable, printable_lines
+from rheos.core.unknown_names import hint_for_attribute
 
 
 def say(text: object, *, error: bool = False, flush: bool = False) -> None:
@@ -68,6 +69,8 @@ def report(error: BaseException) -> int:
         say_lines(error, error=True)
         return MISUSED if isinstance(error, ConfigurationError) else FAILED
     say_lines("".join(user_traceback(error)).rstrip("\n"), error=True)
+    if hint := hint_for_attribute(error):
+        say_lines(f"  what to do: {hint}", error=True)
     return FAILED
 
 

@@ -50,6 +50,8 @@ what does goes to `ctx.io`. A writer may, and holds the subtask up. `rheos.testi
 `check_sink` hold a connector to this.
 """
 
+import sys as _sys
+
 from rheos.connectors.registration import ConnectorRegistration
 from rheos.core.connectors.capabilities import (
     CatchesUp,
@@ -113,6 +115,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock, Completion, IoExecutor
 from rheos.core.protocol.shapes import TypeShape
 from rheos.core.times import TimeColumn
+from rheos.core.unknown_names import with_hints as _with_hints
 
 __all__ = [
     "Attempt",
@@ -180,3 +183,5 @@ __all__ = [
     "TypeShape",
     "WritesChanges",
 ]
+
+_with_hints("connectors", _sys.modules[__name__])

@@ -3,6 +3,9 @@
     RheosError
     ├── ProgramError          the program is wrong; found while it is built, before anything runs
     │   ├── SchemaError       an unknown column, a wrong type, an output type that is not declared
+    │   ├── UnknownNameError  a method or name that does not exist; also an AttributeError
+    │   ├── UnknownImportError  the same of an import; also an ImportError
+    │   ├── ArgumentsError    arguments that a function does not take; also a TypeError
     │   └── StateAccessError  state or timers used where there is no key, or where it may only be read
     ├── ConfigurationError    the environment is misconfigured: Java, master, directories, settings
     ├── InputError            data that does not fit: a missing or malformed file, a bad row
@@ -126,6 +129,18 @@ class ProgramError(RheosError):
 
 class SchemaError(ProgramError):
     """An unknown column, a wrong type, or an output type that is not declared."""
+
+
+class UnknownNameError(ProgramError, AttributeError):
+    """A method, attribute or module member that does not exist."""
+
+
+class UnknownImportError(ProgramError, ImportError):
+    """A name in `from rheos import ...` that does not exist."""
+
+
+class ArgumentsError(ProgramError, TypeError):
+    """Arguments that the called function does not take."""
 
 
 class StateAccessError(ProgramError):

@@ -28,14 +28,16 @@ def exported(package: str, namespace: dict[str, Any], name: str) -> Any:
     """
     if name.startswith("__") and name != "__all__":
         raise AttributeError(name)
+    from rheos.core.unknown_names import with_hints  # The package itself imports without it.
+
     if find_spec(f"{package}.{name}"):
-        return importlib.import_module(f"{package}.{name}")
+        return with_hints(name, importlib.import_module(f"{package}.{name}"))
     found = _exports(package).get(name)
     if found is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
     if isinstance(found, _Import):
         found = getattr(__import__(found.module, fromlist=[found.name]), found.name)
-    return namespace.setdefault(name, found)
+    return namespace.setdefault(name, with_hints(name, found))
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ R = TypeVar("R")
 _done_for: ContextVar[Site | None] = ContextVar("_done_for", default=None)
 
 
-def _user_frames() -> Iterator[FrameType]:
+def user_frames() -> Iterator[FrameType]:
     """Yield the stack frames outside this package, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
@@ -34,7 +34,7 @@ def call_site() -> Site:
     """Return the innermost line on the stack outside this package, or the line set by `done_for`."""
     if (said := _done_for.get()) is not None:
         return said
-    for frame in _user_frames():
+    for frame in user_frames():
         return in_notebook(Site(frame.f_code.co_filename, frame.f_lineno))
     return Site("<unknown>", 0)
 
@@ -52,7 +52,7 @@ def names_in_sight() -> dict[str, Any]:
     """Return the local names of the user's frames, inner ones first. String annotations may refer to
     them."""
     found: dict[str, Any] = {}
-    for frame in _user_frames():
+    for frame in user_frames():
         for name, value in frame.f_locals.items():
             found.setdefault(name, value)
     return found

@@ -4,12 +4,14 @@
 this package, too, under their registered names (`registration.py`).
 """
 
+import sys as _sys
 import typing as _typing
 
 from rheos.core.formats.contract import Decoded as Decoded
 from rheos.core.formats.contract import Decoder as Decoder
 from rheos.core.formats.contract import Encoder as Encoder
 from rheos.core.formats.contract import Format as Format
+from rheos.core.unknown_names import with_hints as _with_hints
 from rheos.formats.arrow_format import arrow as arrow
 from rheos.formats.avro_format import avro as avro
 from rheos.formats.csv_format import csv as csv
@@ -29,3 +31,6 @@ if not _typing.TYPE_CHECKING:  # A type checker would accept any name.
         if found is None:
             raise AttributeError(f"module 'rheos.formats' has no attribute {name!r}")
         return found.make()
+
+
+_with_hints("formats", _sys.modules[__name__])

@@ -22,6 +22,7 @@ from rheos.core.protocol.ids import JobId, JobKey, OperatorId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import host_alone, redacted, redacted_repr
 from rheos.core.task.config import TaskConfig
+from rheos.core.unknown_names import HintedObject
 
 
 class JobState(Enum):
@@ -241,8 +242,10 @@ class JobWait:
 
 
 @dataclass(frozen=True, repr=False)
-class JobStatus:
+class JobStatus(HintedObject):
     """A job at one moment, for the status line, the command and the tests."""
+
+    _sections = ("status",)
 
     job: JobId
     name: str
@@ -341,8 +344,10 @@ class CheckpointInfo:
 
 
 @dataclass(frozen=True)
-class JobResult:
+class JobResult(HintedObject):
     """The result of a job that has ended."""
+
+    _sections = ("result",)
 
     status: JobStatus
     collected: Mapping[str, pa.Table] = field(default_factory=dict)

@@ -24,6 +24,7 @@ import msgspec
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.unknown_names import HintedObject
 from rheos.runtimes.operation_contract import (
     NOWHERE,
     ONLY_REST,
@@ -353,8 +354,10 @@ def answer_type(operation: type[JobOperation[Any]]) -> Any:
     return get_type_hints(handler, localns={answer.__name__: answer for answer in answers})["return"]
 
 
-class JobMethods:
+class JobMethods(HintedObject):
     """The public methods of a job that send an operation, for its handle and for its client."""
+
+    _sections = ("handle",)
 
     def ask(self, operation: DriverOperation[T]) -> T:
         """Send a request to the job's driver.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
@@ -18,6 +18,7 @@ from rheos.core.graph.watermark_generators import WatermarkGenerator
 from rheos.core.protocol.durations import Duration as Duration
 from rheos.core.protocol.durations import duration_ms as duration_ms
 from rheos.core.times import TimeColumn, Unit
+from rheos.core.unknown_names import Hinted
 
 
 class _InMs:
@@ -27,6 +28,8 @@ class _InMs:
         self._field = field
 
     def __get__(self, of: Any, kind: type) -> int:
+        if of is None:
+            return self  # type: ignore[return-value]  # Python reads it of the class.
         return duration_ms(getattr(of, self._field))
 
 
@@ -34,14 +37,16 @@ class _InMsOrNone(_InMs):
     """A property that returns a duration of its object in ms, or None."""
 
     def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
-        return None if getattr(of, self._field) is None else super().__get__(of, kind)
+        return None if of and getattr(of, self._field) is None else super().__get__(of, kind)
 
 
-class Window(ABC):
+class Window(Hinted):
     """Description of windows over the rows of each key. Its string form is the user's code.
 
     The kind with its name implements it (`operators/window/kinds.py`).
     """
+
+    _sections = ("window",)
 
     time: Time = "event_time"
     """Clock that decides when the windows end."""
@@ -445,7 +450,7 @@ class CountSliding(CountWindow):
 
 
 @dataclass(frozen=True)
-class Watermark:
+class Watermark(Hinted):
     """The event time of a source, and the bound on its disorder.
 
     Created by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
@@ -454,6 +459,8 @@ class Watermark:
     "ms", "us", "ns"). Strings need their `format` ("%Y-%m-%d %H:%M:%S"; with "%z" if they contain a
     zone, otherwise they are read as UTC).
     """
+
+    _sections = ("watermark",)
 
     on: str | None
     """Name of the event-time column; None for ingestion time."""

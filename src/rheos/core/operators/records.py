@@ -27,6 +27,7 @@ from rheos.core.operators.contract import OperatorContext
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import Row, TypeMismatch
 from rheos.core.shown import is_error, named_error, shown, traceback_of
+from rheos.core.unknown_names import hint_for_attribute
 
 UserRaised = (Exception, SystemExit)
 """Errors that calls of the user's function may raise. `sys.exit()` is among them: it would end the
@@ -98,6 +99,8 @@ def user_error(
         kind, hint = OutOfMemoryError, LESS_MEMORY
     elif is_error(error, SystemExit):
         hint = "a user function must not end the program: return, or raise an error"
+    elif advice := hint_for_attribute(error):
+        hint = advice
     elif record is None and key is None:
         hint = "correct the function"
     else:

@@ -1,0 +1,100 @@
+"""Lines that newcomers write from memory of another system, chosen without the table of names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+import pytest
+
+import rheos as rh
+from rheos.core.errors import RheosError
+from rheos.core.unknown_names import hint_for_attribute
+from tests.api.programs import environment, events
+
+MISTAKES = [
+    ("stream.groupby('user').agg('count')", "key_by"),
+    ("stream.where(col('n') > 1)", "filter"),
+    ("stream.withColumn('x', col('n') * 2)", "with_columns"),
+    ("stream.flatmap(str.split)", "flat_map"),
+    ("stream.to_pandas()", "collect"),
+    ("stream.writeStream.format('parquet').start('out')", "sink_to"),
+    ("stream.dropDuplicates(['user'])", "dedup"),
+    ("stream.sort('n')", "top_n"),
+    ("stream.limit(10)", "print"),
+    ("stream.show()", "print"),
+    ("stream.union_all(stream)", "union"),
+    ("stream.add_sink(rh.print_sink())", "sink_to"),
+    ("stream.assign_timestamps_and_watermarks(None)", "with_event_time"),
+    ("stream.keyBy('user').timeWindow('1m')", "key_by"),
+    ("stream.map(str, output_type=str)", "returns="),
+    ("stream.fliter(col('n') > 1)", "filter"),
+    ("stream.window(rh.Tumbling('1m'))", "key_by"),
+    ("stream.foreachBatch(print)", "sink_to"),
+    ("keyed.agg(n=rh.agg.count())", "running"),
+    ("keyed.window(rh.TumblingEventTimeWindows.of('1m'))", "Tumbling"),
+    ("keyed.count_window(10)", "window"),
+    ("keyed.map(str)", "key_by"),
+    ("keyed.limit(3)", "top_n"),
+    ("keyed.process_fn(print)", "process"),
+    ("windowed.sum('n')", "aggregate"),
+    ("windowed.agg(n=rh.agg.count())", "aggregate"),
+    ("windowed.map(str)", "aggregate"),
+    ("windowed.allowedLateness('1m')", "allowed_lateness"),
+    ("env.fromCollection([1])", "collection"),
+    ("env.readStream.format('kafka')", "from_source"),
+    ("env.enableCheckpointing(1000)", "checkpoint_interval"),
+    ("env.exceute('job')", "execute"),
+    ("env.sql_query('SELECT 1')", "sql"),
+    ("env.set_parallelism(4)", "parallelism"),
+    ("rh.Tumbling(length='1m')", "size"),
+    ("rh.Sliding('1h', slide='10m')", "every"),
+    ("rh.Tumblin('1m')", "Tumbling"),
+    ("rh.Watermark.for_bounded_out_of_orderness('5s')", "bounded_out_of_orderness"),
+    ("rh.files.sink('out', partitionBy=['day'])", "partition_by"),
+    ("rh.files.sink('out', partition_cols=['day'])", "partition_by"),
+    ("rh.files.source('in', shema=int)", "schema"),
+    ("rh.files.read_csv('in')", "source"),
+    ("rh.kafka.source('topic', bootstrap_servers='a:1')", "brokers"),
+    ("rh.kafka.source('topic', brokers='a:1', group_id='g', schema=int)", "group"),
+    ("rh.kafka.Source('topic')", "source"),
+    ("rh.postgres.sink(table_name='t')", "table"),
+    ("rh.agg.nunique('user')", "count_distinct"),
+    ("rh.agg.average('n')", "mean"),
+    ("rh.agg.sum()", "column"),
+    ("rh.ValueStateDescriptor('seen', int)", "ValueState"),
+    ("rh.ValueState('seen', int, default=0, ttl=1, foo=2)", "default"),
+    ("rh.SparkSession.builder.getOrCreate()", "Environment"),
+    ("rh.read_csv('in.csv')", "files.source"),
+    ("rh.restart.fixed_delay(restart_attempts=3)", "attempts"),
+    ("rh.formats.parquet()", "format="),
+    ("rh.formats.jsno()", "json"),
+    ("stream.select(col('user').isNull())", "is_null"),
+    ("stream.select(col('user').startswith('a'))", "starts_with"),
+    ("stream.select(col('user').rlike('a'))", "contains"),
+    ("stream.connect(stream).union(stream)", "connect"),
+]
+
+
+@pytest.mark.parametrize(("line", "hint"), MISTAKES)
+def test_a_line_of_another_system_ends_in_a_hint(line: str, hint: str) -> None:
+    env = environment()
+    stream = events(env)
+    keyed = stream.key_by("user")
+    names: dict[str, Any] = {
+        "rh": rh,
+        "col": pl.col,
+        "env": env,
+        "stream": stream,
+        "keyed": keyed,
+        "windowed": keyed.window(rh.Tumbling("1m")),
+    }
+    with pytest.raises(Exception) as raised:  # noqa: PT011  # The hint is what counts.
+        exec(compile(line, "job.py", "exec"), names)
+    error = raised.value
+    if isinstance(error, RheosError):
+        assert str(error).startswith("job.py:1: ")
+        advice = error.hint or ""
+    else:
+        advice = hint_for_attribute(error)
+    assert hint in advice, error
