@@ -106,9 +106,12 @@ class SinkMethods(ChangelogMethods):
         ```
 
         Args:
-            name: Prefix of each line, and name of the operator.
+            name: Prefix of each line, and name of the operator. The default is the name of the table or
+                view that a query reads, "result-N" for other queries, and for other streams the name
+                of their operator.
         """
-        self.sink_to(PrintSink(name), name=name)
+        name = self._title if name is None else name
+        self.sink_to(PrintSink(self._node.name if name is None else name), name=name)
 
     def collect(self, name: str) -> None:
         """Bring the rows to the program's memory.

@@ -18,6 +18,9 @@ from rheos.core.unknown_names import Hinted
 class Stream(Hinted):
     """Rows at an output of an operator in the program."""
 
+    _title: str | None = None
+    """Name for the rows in the result of a query: that of a table or view, or "result-N"."""
+
     def __init__(self, program: Program, port: Input) -> None:
         self._at = Transformation(program, port)
 

@@ -36,7 +36,7 @@ class PrintSink(Sink):
     name: str | None = None
 
     def open(self, ctx: SinkContext) -> SinkWriter:
-        name = printable(self.name or ctx.operator)
+        name = printable(self.name or ctx.name or ctx.operator)
         return _PrintWriter(f"{name}[{ctx.subtask}]> ".encode(), sys.stdout)
 
     def describe(self) -> str:

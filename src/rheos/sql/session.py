@@ -54,6 +54,8 @@ class SqlSession:
         """Function that EXPLAIN, SHOW TABLES and DESCRIBE print with."""
         self.inserts: list[Insert] = []
         """Statements of INSERT INTO."""
+        self._results = 0
+        """Number of queries without a name of their own."""
         self._lowered = 0
         """Number of them that are already part of the program."""
 
@@ -173,16 +175,28 @@ class SqlSession:
         """The stream of a query. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
-            return self.lowering.stream(self._planned_alone(sql, ttl))
+            query, plan = self._planned_alone(sql, ttl)
+            # A copy: the same stream may be the result of another query, too.
+            stream = self.lowering.stream(plan).transformation.stream
+            stream._title = self._named(query)
+            return stream
+
+    def _named(self, query: exp.Expr) -> str:
+        """Return the table or view that the query reads as it is, or "result-N"."""
+        table = query.find(exp.Table)
+        if table is not None and table.name and query == exp.select("*").from_(table):
+            return table.name
+        self._results += 1
+        return f"result-{self._results}"
 
     def explained(self, text: Any, ttl: TimeToLive | None = None) -> str:
         """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
         sql = _text(text)
         with _shown(sql):
-            return self._explanation(self._planned_alone(sql, ttl))
+            return self._explanation(self._planned_alone(sql, ttl)[1])
 
-    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> PlanNode:
-        """Return the plan of a string that contains one query."""
+    def _planned_alone(self, sql: SqlText, ttl: TimeToLive | None) -> tuple[exp.Expr, PlanNode]:
+        """Return the one query that a string contains, and its plan."""
         statements = parse(sql)
         if not statements:
             raise sql.error("this SQL contains no query", None, "write SELECT ... FROM ...")
@@ -194,7 +208,7 @@ class SqlSession:
         if not isinstance(statement, exp.Query | exp.Values):
             hint = "write SELECT ... FROM ...; for other statements use env.sql_script(...)"
             raise sql.error("sql() takes a query", statement, hint)
-        return self._pushed(sql, statement, ttl)
+        return statement, self._pushed(sql, statement, ttl)
 
 
 def _text(text: Any) -> SqlText:
