@@ -121,7 +121,7 @@ class BufferedRows:
                 self._arrived = None
 
     def take(self, until_ms: int) -> Batch | None:
-        """Remove and return the rows at or before `until_ms`, unordered; None if there are none."""
+        """Remove and return the rows at or before `until_ms`, unordered; None if no such row exists."""
         due = self._held.take(until_ms)
         if self._arrived is not None:
             self._arrived.take(until_ms)

@@ -64,7 +64,7 @@ class DiskRunningState:
         return len(self._newer) + len(self._older)
 
     def open(self, database: Database) -> bool:
-        """Continue with the state in the database. Return False if it has none, or with other columns:
+        """Continue with the state in the database. Return False if it is missing or has other columns:
         then the caller must write it with `write`."""
         found = PackedEntries.stored(database, self.name, len(self._of.keys))
         if found is None or found.columns != self._columns:
@@ -78,7 +78,7 @@ class DiskRunningState:
         return None if found is None else found.tables(database, self._groups)
 
     def write(self, database: Database, tables: Iterable[pa.Table]) -> None:
-        """Write these rows as the first state, to a database that has none."""
+        """Write these rows as the first state, to a database without it."""
         self._database = database
         deciding = len(self._of.keys)
         self.entries = PackedEntries.declared(database, self.name, self._columns, deciding)

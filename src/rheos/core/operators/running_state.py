@@ -212,7 +212,7 @@ class RunningState:
         return np.flatnonzero(self._changed[: len(self._index)])
 
     def there(self, at: Ints | None = None) -> Ints | None:
-        """Return which of these slots, or of all, belong to keys with rows. None stands for all
+        """Return which of these slots, or of all, belong to keys with rows. None means all
         slots."""
         counter = self._counted_by
         if counter is None:

@@ -42,7 +42,7 @@ class MemoryValues(MemoryRunningState):
         return slots
 
     def best(self, keys: Sequence[pa.Array], others: Sequence[pa.Array], *, greatest: bool) -> pa.Array:
-        """Return, for each of the distinct `keys`, its best value that has rows; null if it has none.
+        """Return, for each of the distinct `keys`, its best value that has rows; else null.
         `others` are combinations of key and value to ignore."""
         place = np.full(len(self._owners), -1)
         place[self._owners.find(keys)] = np.arange(len(keys[0]))

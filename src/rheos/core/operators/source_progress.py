@@ -32,7 +32,7 @@ class SourceProgress:
     lag_rows: int | None
     """Number of records that are not read so far; None if no split can report it."""
     lag_ms: int | None
-    """Wall-clock time less the latest event time read, for the split furthest behind. Splits that are
+    """Wall-clock time less the latest event time read, for the slowest split. Splits that are
     known to be read to their ends do not count."""
     splits: Sequence[SplitProgress]
 

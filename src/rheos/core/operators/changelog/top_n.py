@@ -1,6 +1,6 @@
 """`top_n`: the first rows of each key in the order of a column, as a table by key and rank.
 
-Of append-only rows, state holds only those among the first of their key. Of a changelog, state holds
+For append-only rows, state holds only those among the first of their key. For a changelog, it holds
 all rows, because the deletion of a row lets another one in.
 
 ```python

@@ -236,8 +236,8 @@ def _pairs(
     groups: Numbers, right: np.ndarray[tuple[int], np.dtype[np.bool_]], keeps: tuple[bool, bool]
 ) -> tuple[Numbers, Matches]:
     """Pair rows that are sorted by group, and then by side. Return entries in order, each with the
-    place of a left row and the matching right rows. The place after the last row stands for a missing
-    row."""
+    place of a left row and the matching right rows. The place after the last row represents a
+    missing row."""
     nobody = len(groups)
     begins = np.flatnonzero(np.concatenate([[True], groups[1:] != groups[:-1]]))
     ends = np.append(begins[1:], nobody)

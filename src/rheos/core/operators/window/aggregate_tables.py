@@ -319,7 +319,7 @@ class TotalsTable(AggregateTable):
         return self._merged(frames, by, [*self._merges])
 
     def reduce_of(self, name: str) -> np.ufunc | None:
-        """Return the reduction of a numeric column, by its name; None if NumPy has none."""
+        """Return the reduction of a numeric column, by its name; None if NumPy lacks it."""
         return np.add if name.startswith(_EXACT) else self._reduces.get(name)
 
     def _by_address(self, frames: Sequence[pl.DataFrame]) -> pl.DataFrame | None:

@@ -200,7 +200,7 @@ class MergingTrigger(FiringRule):
         self, stores: Sequence[MergingPanes], above: int, upto: int, places: range | None
     ) -> LookedUp | None:
         """Return the windows of all keys that have a pane in one of the stores that ends after `above`,
-        and at or before `upto`. Return None if there are none."""
+        and at or before `upto`. Return None if no key has one."""
         due = [frame for store in stores for frame in store.ending(above, upto, places)]
         if not due:
             return None

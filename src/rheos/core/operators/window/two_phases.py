@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from rheos.core.operators.window.spec import WindowSpec
 
 _MOST_PARTIALS = 1 << 10
-"""Maximum number of partials buffered for merging. Each stands for a whole batch of rows."""
+"""Maximum number of partials buffered for merging. Each combines a whole batch of rows."""
 
 
 def partials_of(windows: WindowSpec, key: str, schema: pa.Schema) -> Partials:

@@ -101,7 +101,7 @@ class ExpiringListHandle:
             self.append(value)
 
     def replace(self, values: Iterable[Any]) -> None:
-        """Replace the list by `values`; if there are none, clear it."""
+        """Replace the list by `values`; an empty iterable clears it."""
         now_ms, fit = self._expiry.now_ms(), self._fit
         self._store.replace(self._scope.key, [(now_ms, fit(value)) for value in values])
 

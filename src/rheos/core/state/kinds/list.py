@@ -48,7 +48,7 @@ class ListHandle:
             self.append(value)
 
     def replace(self, values: Iterable[Any]) -> None:
-        """Replace the list by `values`; if there are none, clear it."""
+        """Replace the list by `values`; an empty iterable clears it."""
         fit = self._fit
         self._store.replace(self._scope.key, [fit(value) for value in values])
 

@@ -58,7 +58,7 @@ class PackedEntries:
 
     @classmethod
     def stored(cls, database: Database, name: str, deciding: int) -> PackedEntries | None:
-        """Return the entries of a state in a database; `None` if it has none."""
+        """Return the entries of a state in a database; `None` if it lacks the state."""
         data = database.get(_COLUMNS + name.encode())
         if data is None:
             return None
