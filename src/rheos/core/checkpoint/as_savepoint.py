@@ -37,8 +37,8 @@ class CopiedCheckpoint:
 
 
 def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
-    """Read and check the newest checkpoint of a job. A running job deletes checkpoints when newer ones
-    complete; in that case, read the next newest.
+    """Read and check the newest checkpoint of a job. If a running job deletes it meanwhile, because a
+    newer one is complete, read that one.
 
     Raise ConfigurationError if there is no checkpoint so far, or the job has finished. Raise
     CheckpointError if it cannot be read.

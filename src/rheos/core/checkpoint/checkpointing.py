@@ -321,8 +321,7 @@ class Checkpointing:
         )
 
     def _counts(self, completed: int = 0) -> JobCounts:
-        """Return the counts of the job so far; `completed` is the number of checkpoints of the entry
-        itself."""
+        """Return the counts of the job so far. `completed` adds the checkpoint of the entry itself."""
         earlier, own = self._earlier, self.stats
         return JobCounts(
             drivers=earlier.drivers + 1,
@@ -357,8 +356,8 @@ class Checkpointing:
     def entered(
         self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
     ) -> list[Action]:
-        """Handle that a checkpoint is in the log: from now on it exists, whatever happens to its
-        attempt (CP3)."""
+        """Process a checkpoint that is now in the log: it exists, whatever happens to its attempt
+        (CP3)."""
         open, subsumed = self._open.entered(entry.checkpoint, now_ms)
         expired = _expire(self._retention.completed(number, entry))
         self.rescaled = entry.rescaled

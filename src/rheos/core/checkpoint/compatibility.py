@@ -263,7 +263,7 @@ def _operator(
             )
     for state, shape in new.items():
         if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
-            continue  # Not declared by the user, so it is no finding that they are new.
+            continue  # Users do not declare these states, so new ones are not a finding.
         if shape.holds == Holds.WINDOW_CONTENT and content:
             if shape.exact:
                 continue

@@ -25,7 +25,7 @@ WATCH_MS = 7_000
 
 
 class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
-    """The driver that runs the job."""
+    """A note about the driver that runs the job."""
 
     owner: str
     """Id that is unique to the driver and the job."""

@@ -93,7 +93,7 @@ class CancelRequested:
 
 
 class After(Enum):
-    """What the job does once a savepoint is complete."""
+    """Next step of the job once a savepoint is complete."""
 
     GO_ON = "go on"
     STOP = "stop: do not commit anything after the savepoint"
@@ -103,7 +103,7 @@ class After(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """Requests a savepoint. Answered once, by SavepointEnded. Further requests wait until it is
+    """A request for a savepoint. Answered once, by SavepointEnded. Further requests wait until it is
     answered."""
 
     request: int

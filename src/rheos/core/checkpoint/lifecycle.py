@@ -215,7 +215,7 @@ class JobLifecycle:
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     def connected(self, now_ms: int) -> list[Action]:
-        """Handle that all subtasks of the attempt are connected."""
+        """Start to run the job: all subtasks of the attempt are connected."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
             self._checkpoints.connected(now_ms)
@@ -288,7 +288,7 @@ class JobLifecycle:
                 return self._finished()
 
     def _finished(self) -> list[Action]:
-        """Handle that the log contains the end of the job: later failures do not matter."""
+        """Process the answer that the end of the job is in the log. Later failures do not matter."""
         self._finish_logged = True
         if not self.attempt_lives:
             return self._end(Outcome.FINISHED)
@@ -297,7 +297,7 @@ class JobLifecycle:
         return [] if stopping else [SendToAll(Finish(attempt=self.attempt))]
 
     def log_lost(self, number: int, now_ms: int) -> list[Action]:
-        """Handle that another driver wrote the entry: this driver ends (CP2)."""
+        """End this driver, because another one has written the entry (CP2)."""
         self.log.answered(number)
         if self.state is LifecycleState.CLAIMING or (
             self.state is LifecycleState.FINISHING and not self.attempt_lives
@@ -371,8 +371,8 @@ class JobLifecycle:
                 return []
 
     def not_started(self, error: RheosError, now_ms: int) -> list[Action]:
-        """Handle that an attempt's input cannot be read or claimed. If it is the first attempt, the job
-        fails at once."""
+        """Handle a failure to read or claim the state that an attempt starts from. Before this driver's
+        first attempt, it fails the job at once."""
         if not self._has_claimed:
             return self._end(Outcome.FAILED, error)
         return self.fails_to_start(error, now_ms)

@@ -2,9 +2,9 @@
 
 Pure arithmetic on entry numbers. The log is divided into blocks of 100 numbers, blocks into larger
 blocks of 100, and so on. The first number of each block is a *mark*. A mark is kept as long as the
-log's end is in the same larger block. So a log of any length keeps fewer than 100 marks per level, and
-a writer with an old number finds a mark beyond it by checking four numbers. Neither needs a listing or
-a clock.
+log's end is in the same larger block. So a log of any length keeps fewer than 100 marks per level. A
+writer with an old number finds a mark beyond it by checking four numbers. Neither needs a listing or a
+clock.
 """
 
 from __future__ import annotations

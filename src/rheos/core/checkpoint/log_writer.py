@@ -36,7 +36,7 @@ class LogWriter:
         return AppendLog(self.next_number, entry)
 
     def answered(self, number: int) -> LogEntry:
-        """Return the entry that was answered. Whether it exists may still be unknown."""
+        """Return the entry for which an answer has arrived. It may or may not be in the log."""
         entry = self._entry
         assert entry is not None, "CP1: an entry is being written"
         assert number == self.next_number, "CP1: the answer is to the entry that was given"

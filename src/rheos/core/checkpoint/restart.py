@@ -50,7 +50,7 @@ class History:
     """Times of the failures within the interval of a failure rate; for other strategies, only the
     last."""
     delay_ms: int = 0
-    """The last delay."""
+    """Last delay in ms."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class SavepointRequests:
         return self._current.request
 
     def entered(self, open: OpenCheckpoint, entry: CheckpointCompleted) -> list[Action]:
-        """Handle that the checkpoint of the current savepoint is in the log."""
+        """Process the checkpoint of the current savepoint, which is now in the log."""
         current = self._current
         assert current is not None
         assert current.stage is Stage.OPEN
@@ -192,8 +192,8 @@ class SavepointRequests:
         return [WriteSavepoint(current.request.request, current.request.directory, current.entry)]
 
     def written(self, request: int) -> bool | None:
-        """Handle that the manifest is written. Return whether the job must stop now; after a final
-        checkpoint it stops by itself. Return None if the request is no longer current."""
+        """Process the answer that the manifest is written. Return whether the job must stop now; after
+        a final checkpoint it stops by itself. Return None if the request is no longer current."""
         current = self._current
         if current is None or current.request.request != request:
             return None

@@ -120,7 +120,7 @@ class PendingSnapshot:
         return [handle for link in self._links for handle in link.completion.result()]
 
     def written_bytes(self) -> int:
-        """Return the number of bytes that successful writes wrote for this checkpoint only."""
+        """Return the number of bytes written for this checkpoint, without reused parts and files."""
         return sum(handle.size_bytes for link in self._new for handle in link.completion.result())
 
 

@@ -35,8 +35,8 @@ class Standby:
         Call this about every LOOK_EVERY_MS, whenever the note could be read. Longer gaps do not count
         against the driver, since this process may have been suspended or disconnected for that time."""
         if note is None:
-            # Notes are released, never removed. A store that has lost one is not the same store, such
-            # as a folder that is no longer mounted, and a job must not start over there.
+            # Notes are released, never removed. So a missing note means that this is no longer the same
+            # store, for example because a folder is not mounted. A job must not start over there.
             return Standing.TAKES_OVER if self._seen is None else Standing.BEHIND
         if note.released:
             # If the job had already ended when this standby began, it is here to start the job.

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Upgrade:
-    """Options for state that does not fit a changed program unchanged."""
+    """Options for stored state that does not fit a changed program."""
 
     allow_dropped: bool = False
     """Whether state may be dropped if the program does not use it."""

@@ -50,7 +50,7 @@ def key_type(kind: pa.DataType) -> str:
 
 
 def common_key(left: pa.Field, right: pa.Field) -> pa.DataType:
-    """Return a key type for the values of both fields. Raises SchemaError if there is no such type."""
+    """Return a key type for the values of both fields. Raise SchemaError if there is no such type."""
     if left.type == right.type:
         return left.type
     fields = (pa.schema([field.with_name("key")]) for field in (left, right))

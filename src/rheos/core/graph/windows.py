@@ -59,7 +59,7 @@ class Window(Hinted):
     @property
     @abstractmethod
     def cut(self) -> Mapping[str, int | str]:
-        """Return the parameters of the windows for their kind; an int is in ms. Raises ProgramError."""
+        """Return the parameters of the windows for their kind; an int is in ms. Raise ProgramError."""
 
     @abstractmethod
     def check(self) -> None:
@@ -106,7 +106,7 @@ class _ByCalendar(Window):
     @property
     @abstractmethod
     def calendar(self) -> CalendarCut | None:
-        """Return the calendar of the windows; None if their length is in ms. Raises ProgramError."""
+        """Return the calendar of the windows; None if their length is in ms. Raise ProgramError."""
 
     @property
     def kind(self) -> str:

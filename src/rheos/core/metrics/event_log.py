@@ -187,7 +187,7 @@ class EventLog:
         """Conditions that hold, with the ids of their events, by subject."""
         self._made = 0
         self.dropped = 0
-        """Number of events dropped because of the maximum number."""
+        """Number of events that were dropped beyond `MAX_EVENTS`."""
         self.version = 0
         """Number that grows with each change."""
 
@@ -203,8 +203,8 @@ class EventLog:
         return list(self._events)
 
     def precede(self, earlier: Iterable[JobEvent]) -> None:
-        """Put the events of earlier drivers before those of this one. Ongoing events among them get no
-        known end."""
+        """Put the events of earlier drivers before those of this one. Events that were ongoing get an
+        end without an outcome."""
         closed = [msgspec.structs.replace(event, ongoing=False) for event in earlier]
         self._earlier = closed[-MAX_EVENTS:]
         self.version += 1

@@ -127,7 +127,7 @@ def simple_health(
 ) -> JobHealth:
     """Return a health with one finding, or with none if `severity` is None.
 
-    For a job that cannot answer: it has failed, or its driver does not respond.
+    Used for a job that cannot answer: it has failed, or its driver does not respond.
     """
     since_ms = at_ms if since_ms is None else since_ms
     since, for_ms = iso_time(since_ms), max(at_ms - since_ms, 0)

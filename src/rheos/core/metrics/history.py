@@ -151,7 +151,8 @@ def _over(series: str) -> Merge:
 
 
 class MetricsHistory:
-    """The ring buffers. Moments are passed to `add` in the order of time; the clock may jump."""
+    """The ring buffers of fine and coarse moments. Moments are passed to `add` in order; the clock may
+    jump."""
 
     def __init__(self, config: HistoryConfig) -> None:
         self._config = config

@@ -103,7 +103,7 @@ def _named(path: str) -> tuple[str, str]:
 
 
 def across_subtasks(readings: Iterable[Reading]) -> list[Reading]:
-    """Merge the readings of each metric over all subtasks. Readings of other metrics are unchanged."""
+    """Merge each metric of subtasks over all subtasks. Readings of other metrics are unchanged."""
     groups: dict[tuple[str, tuple[str, ...]], list[Reading]] = {}
     for reading in readings:
         at = reading.at[:-1] if METRICS[reading.metric].scope.of_subtask else reading.at
@@ -138,7 +138,8 @@ def merged(how: Merge, values: Sequence[float]) -> float:
 
 
 def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
-    """Return for each source how far its splits are apart in event time, over all subtasks."""
+    """Return for each source the event-time distance between its fastest and slowest split, over all
+    subtasks."""
     marks: dict[str, list[float]] = {}
     for reading in readings:
         if reading.metric == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):

@@ -35,10 +35,7 @@ def decimal(precision: int, scale: int = 0) -> pa.DataType:
         scale: Number of digits after the point, from 0 to `precision`.
 
     Returns:
-        The type, of pyarrow.
-
-    Returns:
-        The type, of pyarrow.
+        The pyarrow type.
 
     Raises:
         SchemaError: No such type exists.
@@ -98,7 +95,7 @@ def hints_of(annotated: Any, names: Mapping[str, Any] | None = None) -> dict[str
     """Return the resolved annotations of a class or a function, without metadata that Rheos does not
     read.
 
-    The only metadata kept of `Annotated` declares decimal types.
+    Of the metadata in `Annotated`, only declarations of decimal types are kept.
 
     Args:
         annotated: The class or the function.

@@ -67,7 +67,7 @@ _NUMBERS = frozenset(
 )
 _TEXTS = frozenset(kind.id for kind in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary()))
 _MANY_ROWS = 128
-"""Number of rows from which NumPy converts numbers to a list faster than Arrow."""
+"""Minimum number of rows for which NumPy converts numbers to a list faster than Arrow."""
 
 
 def columns_to_python(array: pa.Array) -> list[Any]:

@@ -64,23 +64,23 @@ class OpenPhase(Message, frozen=True):
 
 
 class SplitsFound(Message, frozen=True):
-    """New or already known splits of the source. Each split that a subtask does not know yet is
-    assigned to a subtask in this order. The subtask answers with SplitsTaken."""
+    """Splits of the source that may be new. Each subtask takes its share of those that it does not know
+    yet, in this order. The subtask answers with SplitsTaken."""
 
     operator: OperatorId
     before: int
     """Number of splits of this source that were sent earlier in this attempt."""
     splits: list[Split]
     gone: list[str] = []
-    """Ids of splits that are no longer in the source. They are forgotten as soon as the rules allow
-    it."""
+    """Ids of splits that are no longer in the source. Subtasks forget them as soon as the rules of
+    `ForgetsSplits` allow it."""
     whole: bool = False
     """Whether this message completes the announcement of all splits in the source."""
 
 
 class Align(Message, frozen=True):
-    """Progress of the slowest counting split of the source, over all subtasks; None if no split counts.
-    Subtasks pause splits that are too far ahead of it."""
+    """Progress of the slowest split of the source, over all subtasks; None if no split counts. Subtasks
+    pause splits that are too far ahead of it."""
 
     operator: OperatorId
     least_ms: int | None
@@ -222,7 +222,8 @@ class CaughtUp(Message, frozen=True):
 
 
 class SplitsTaken(Message, frozen=True):
-    """Number of the source's splits, in the order sent in this attempt, that the subtask knows."""
+    """Number of the source's splits that the subtask knows, counted in the order in which they were
+    sent in this attempt."""
 
     subtask: int
     operator: OperatorId

@@ -20,7 +20,7 @@ def polars_frame(batch: Batch) -> pl.DataFrame:
     `from_arrow` uses Polars' thread pool. For a small batch, waiting for a thread takes longer than the
     work. `from_arrow` is also slow at creating views of strings.
 
-    Raises InputError, with the column, for a count of seconds that exceeds Polars' milliseconds.
+    Raise InputError, with the column, for a count of seconds that exceeds Polars' milliseconds.
     """
     kinds = batch.schema.types
     if any([kind.id in _WITH_UNITS and kind.unit == "s" for kind in kinds]):  # noqa: C419 - faster

@@ -8,7 +8,8 @@ from rheos.core.protocol.accumulated import Accumulated
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """One value of one metric. The metrics, with units and meanings, are in `observe/metrics.py`."""
+    """One value of one metric. `core/metrics/declarations.py` has the metrics with their units and
+    meanings."""
 
     metric: str
     at: tuple[str, ...]

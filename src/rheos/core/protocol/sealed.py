@@ -32,7 +32,7 @@ class Sealed:
     """One kind of file, and how errors refer to the file."""
 
     what: str
-    """The file for people, such as "the log entry job/log/0000000001.json"."""
+    """Description of the file in errors, such as "the log entry job/log/0000000001.json"."""
     key: str
     """Name of the JSON field with the content."""
     newest: int

@@ -40,8 +40,8 @@ can be restored; `NewAggregates` determines the new aggregate's result."""
 
 
 ROWS_OF_AGGREGATES = "rows of aggregates"
-"""The same for rows that all aggregates by expressions share. Rows from before the addition lack a
-column."""
+"""Label of rows that all aggregates by expressions share. State from before an aggregate was added
+lacks a column."""
 
 
 VALUE = "value"
@@ -69,8 +69,8 @@ class Holds(StrEnum):
     """Buffered rows of the stream; `value` has their columns."""
 
     PROGRESS = "progress"
-    """Progress of the operator in another of its states that is not written whole. It exists only
-    together with that state."""
+    """Progress that belongs to another of the operator's states, one that is not written whole. It
+    exists only together with that state."""
 
     RUNNING = "running aggregates"
     """Running aggregates; `value` has a field for each aggregate."""

@@ -95,7 +95,7 @@ class SnapshotFile:
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """The location of a written part. The log stores it, and also stores small parts in it."""
+    """The location of a written part. The log stores the handle, which contains small parts itself."""
 
     operator: OperatorId
     subtask: int

@@ -28,10 +28,10 @@ class NewAggregates(Enum):
     """Result of a new aggregate for windows that already had rows before the program changed."""
 
     NULL = "null"
-    """Null: the aggregate's value is unknown for these windows."""
+    """Null, as the aggregate's value is unknown for these windows."""
 
     SINCE = "since"
-    """The value of the rows since the change."""
+    """Value of the rows since the change."""
 
 
 @documented

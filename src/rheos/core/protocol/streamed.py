@@ -30,7 +30,7 @@ class Lies(IntEnum):
     BEHIND = 1
     """After the header."""
     IN_MEMORY = 2
-    """In a file in memory, whose descriptor is sent with the frame."""
+    """In a shared-memory file whose descriptor is sent with the frame."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def encode_hello(token: bytes, hello: Hello) -> bytes:
 
 
 def decode_hello(said: bytes) -> Hello:
-    """Decode a greeting whose token was verified. Raises TransportError if it has another version."""
+    """Decode a greeting whose token was verified. Raise TransportError if it has another version."""
     if len(said) != HELLO_BYTES:
         raise TransportError(f"a peer's greeting has {len(said)} bytes, not {HELLO_BYTES}")
     _, version, attempt, sender = _HELLO.unpack(said)
@@ -71,7 +71,7 @@ class FrameCutter:
         self._rest = bytearray()
 
     def cut(self, data: bytes) -> list[Frame]:
-        """Return the frames that `data` completes. Raises TransportError for an impossible frame."""
+        """Return the frames that `data` completes. Raise TransportError for an impossible frame."""
         if self._rest:
             self._rest += data
             data = bytes(self._rest) if self._whole(self._rest) else b""

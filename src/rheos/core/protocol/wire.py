@@ -84,7 +84,7 @@ def encode_header(
 
 
 def decode_header(frame: bytes) -> Header:
-    """Decode the header of a frame whose token was verified. Raises TransportError if it is not a
+    """Decode the header of a frame whose token was verified. Raise TransportError if it is not a
     header of this version."""
     if len(frame) != HEADER_BYTES:
         raise TransportError(f"a peer's header has {len(frame)} bytes, not {HEADER_BYTES}")

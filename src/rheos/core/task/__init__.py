@@ -4,6 +4,7 @@
 `input_chain` their two kinds; `tree` connects the operators of a chain, also in batch. `inputs` aligns
 barriers and merges watermarks (`watermarks`); `outputs`, `routing` and `partition` distribute rows.
 `checkpoints`, `chain_snapshot`, `barriers`, `commits` and `in_flight` are a subtask's share of
-checkpoints. `batch_time`, `pace` and `pacing` choose the size of batches. `ahead` processes batches
-that wait at the input, for asynchronous operators. `plan_driver` drives a whole plan in one thread.
+checkpoints. `batch_time`, `pace` and `pacing` choose the size of batches. `work_ahead` processes
+batches that wait at the input, for asynchronous operators. `plan_driver` drives a whole plan in one
+thread.
 """

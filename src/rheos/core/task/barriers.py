@@ -25,10 +25,11 @@ class TriggeredBarriers:
         self.patience_us = config.unaligned_after_us if exactly_once else None
         """Time after which a waiting barrier overtakes rows; None: never."""
         self.by_itself = True
-        """Whether the master triggers the chain's checkpoints. True for a source, a chain that has
-        ended, and the head of a loop whose input has ended."""
+        """Whether the chain snapshots at the master's trigger instead of at a barrier. True for a
+        source, a chain that has ended, and the head of a loop whose input has ended."""
         self.forwarding: Arrival | None = None
-        """Barrier whose snapshot is taken, and which waits until the rows before it are sent."""
+        """Barrier that waits to be forwarded: its snapshot is taken, but the rows before it are not all
+        sent."""
         self._triggered: deque[Arrival] = deque()
 
     def trigger(self, barrier: Barrier) -> None:

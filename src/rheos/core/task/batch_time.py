@@ -1,14 +1,14 @@
 """Chooses the maximum number of rows in a batch, so that no chain works on one for too long. Pure.
 
-What waits at a chain is counted in batches (credits). A barrier, a timer or a row behind a batch waits
-until the batch is processed. So the processing time of a batch decides how long rows wait at full load:
-16,384 rows take 2 ms for a running sum, 30 ms for a Python function, and minutes for a function that
-queries a server.
+Channels limit the number of waiting batches (credits), not of rows. A barrier, a timer or a row after a
+batch waits until the batch is processed. So the processing time of a batch decides how long rows wait
+at full load: 16,384 rows take 2 ms for a running sum, 30 ms for a Python function, and minutes for a
+function that queries a server.
 
-At intervals, the controller receives how many rows each chain of the slot has processed, and its
-working time. The size begins small. It is doubled if a batch of twice the rows would take clearly less
-than the maximum, by the cost of the dearest rows. It is halved until a batch takes no longer than the
-maximum.
+At intervals, the controller receives the number of rows that each chain of the slot has processed, and
+its working time. The size begins small. It is doubled if a batch of twice the rows would clearly take
+less than the maximum time. It is halved until a batch takes no longer than the maximum. The chain with
+the most expensive rows decides.
 
 The cost of a row is the minimum of the last second, since a machine pauses now and then. Time in which
 the slot only waited for a processor is excluded: otherwise many slots on few cores would look slow, and

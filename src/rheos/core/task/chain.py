@@ -1,10 +1,9 @@
 """One subtask of a chain, run a step at a time: its current work, its marks and its snapshots.
 
-The current activity of the chain is a generator (`_work`). It is resumed only while every output has
-room, so that the bounds of the outputs hold. It runs to its end before the chain takes the next
-element. An unaligned checkpoint is different: if a barrier may wait no longer, the work runs to its end
-at once, beyond the bounds of the outputs. The snapshot is then taken before the waiting rows
-(`_overtake`).
+The current work of the chain is a generator (`_work`). It is resumed only while every output has room,
+so that the outputs stay within their bounds. It runs to its end before the chain takes the next
+element. If a barrier may wait no longer (an unaligned checkpoint), the work runs to its end at once,
+beyond these bounds. The snapshot is then taken before the rows that wait (`_overtake`).
 
 `ChainRunner` is the part that all chains share. A chain either polls a source (`source_chain`) or takes
 elements from its input channels (`input_chain`).
@@ -78,7 +77,7 @@ class ChainRunner(ABC):
         self._elements_per_run = elements_per_run
         self._set(parts.config)
         self._checks: list[Callable[[], None]] = []
-        """Checks at the start of each run; they raise errors that end the attempt."""
+        """Checks to run at the start of each run; they raise errors that end the attempt."""
         self._sinks: tuple[CommittingOperator, ...] = ()
         self._work: Work | None = None
         self._restored: deque[InFlight] = deque()
@@ -128,7 +127,7 @@ class ChainRunner(ABC):
 
     def longest_sojourn_us(self) -> int:
         """Return the longest time from a batch's arrival until it was processed, since the last call.
-        Return 0 if the chain does not measure it, as sources and chains that work ahead do not."""
+        Return 0 if the chain does not measure it: a source, or a chain that works ahead."""
         return 0
 
     def oldest_us(self) -> int | None:
@@ -214,7 +213,8 @@ class ChainRunner(ABC):
         return Ran.WORKED
 
     def _suspends(self, work: Work) -> bool:
-        """Resume the current work. Return whether it is suspended: only for lack of credit."""
+        """Resume the current work. Return whether it was suspended again, which only happens for lack
+        of credit."""
         try:
             next(work)
         except StopIteration:
@@ -330,7 +330,7 @@ class ChainRunner(ABC):
         return taken
 
     def _snapshot_taken(self, taken: ChainSnapshot) -> None:
-        """Complete the snapshot with rows that belong to it although no barrier has overtaken them."""
+        """Add rows to the snapshot that belong to it although no barrier has overtaken them."""
 
     # --- unaligned checkpoints (EX12) -------------------------------------------------------------
 

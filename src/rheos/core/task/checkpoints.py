@@ -86,7 +86,7 @@ class SubtaskCheckpoints:
         """Folders of the savepoints that are triggered but not begun."""
         self._gathering: dict[CheckpointId, list[ChainSnapshot]] = {}
         self._spoiled: dict[CheckpointId, CheckpointId] = {}
-        """Checkpoints that build on an abandoned one, with that one."""
+        """Checkpoints that build on an abandoned one, mapped to that one."""
         self._writing: dict[CheckpointId, _Writing] = {}
 
     # --- reports of the engine --------------------------------------------------------------------

@@ -105,7 +105,7 @@ class Committing:
         return committed
 
     def _each(self) -> Iterator[SinkCommits]:
-        """Yield each sink, and set `at` to it meanwhile."""
+        """Yield each sink, with `at` set to it while it is handled."""
         try:
             for operator, sink in self._sinks.items():
                 self.at = operator

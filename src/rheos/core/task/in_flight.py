@@ -55,7 +55,7 @@ _ROW = "row"
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """Overtaken rows in flight to one port."""
+    """Overtaken rows that were in flight to one port."""
 
     operator: OperatorId
     """Operator that would have received them."""
@@ -98,7 +98,7 @@ def in_flight_parts(
 
 
 def _part(rows: Sequence[InFlight], max_parallelism: int) -> SnapshotPart:
-    """Return the part with rows for one port, of which either all or none were sent."""
+    """Return the part for rows of one port. Either all of the rows were sent, or none."""
     first = rows[0]
     kind = first.type.in_flight
     if kind is StateKind.KEYED:

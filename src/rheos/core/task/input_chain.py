@@ -2,7 +2,7 @@
 
 A chain in a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
 ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous starts to process batches
-before their turn (`ahead`).
+before their turn (`work_ahead`).
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ class InputChain(ChainRunner):
         """Process rows of a channel, together with waiting rows of the same edge: a small batch costs
         as much as a large one."""
         taken = [channel.id]
-        # No row may follow one with a later `__swm`. That holds within one channel only, so such
-        # batches are not combined.
+        # No row may follow a row with a later `__swm`. Combined rows of several channels could violate
+        # that.
         if batch.num_rows < self._batch_rows and batch.schema.get_field_index(SWM) < 0:
             parts, rows = [batch], batch.num_rows
             while (more := self.gate.take_rows(channel.id.edge, self._batch_rows - rows)) is not None:
@@ -199,7 +199,7 @@ class AheadChain(InputChain):
         self._ahead = WorkAhead(parts.tree, gate, self._may_take)
 
     def watch_sojourn(self) -> None:
-        """Measure nothing: batches wait in the input for their calls, not for the chain."""
+        """Measure nothing, since batches wait for their calls and not for the chain."""
 
     def _read_restored(self) -> Work | None:
         work = self._ahead.restored(self._restored[0])

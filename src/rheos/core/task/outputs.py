@@ -95,7 +95,7 @@ class OutputEdge:
         self._timeout_us: int | None = None
         self._full_rows = 1
         self._eager_from = 1 if ahead else config.credits
-        """Number of a channel's credits from which on a buffer that is not full is sent."""
+        """Minimum number of a channel's credits for sending a buffer that is not full."""
         self._held = 0
         """Number of lanes that are held."""
         self.overdraft = False
@@ -116,8 +116,7 @@ class OutputEdge:
 
     @property
     def writable(self) -> bool:
-        """Return whether rows may be written. So a buffer never exceeds its bound by more than one
-        write."""
+        """Return whether rows may be written. A buffer exceeds its bound by one write at most."""
         return self._held == 0 or self.overdraft
 
     @property

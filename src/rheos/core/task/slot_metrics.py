@@ -13,7 +13,7 @@ from rheos.core.task.commits import Committing
 from rheos.core.task.traffic import TimeSpent
 
 ProcessReadings = Callable[[], list[Reading]]
-"""Returns the readings of the process: memory, processor time, garbage collection."""
+"""Function that returns the readings of the process: memory, processor time, garbage collection."""
 
 
 def slot_readings(

@@ -15,7 +15,7 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.traffic import BatchSizes
 
 _FEW_BYTES = 1 << 18
-"""Size of rows from which on they count as many, however few they are."""
+"""Size in bytes from which on few rows are treated like many."""
 
 
 class SourceChain(ChainRunner):

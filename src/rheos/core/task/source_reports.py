@@ -44,7 +44,7 @@ class SourceReporter(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[ToMaster]:
-        """Return the news since the last call."""
+        """Return the new messages since the last call."""
 
 
 class CaughtUpReporter(SourceReporter):

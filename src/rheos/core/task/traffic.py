@@ -12,8 +12,8 @@ from rheos.core.protocol.elements import Batch
 
 
 class BatchSizes:
-    """Sizes in memory of batches of one schema, without validity bitmaps. The row count determines the
-    size of numbers, the first and last offset that of strings. Asking Arrow would cost more than
+    """Memory sizes of batches of one schema, without validity bitmaps. For numbers, the row count
+    determines the size; for strings, the first and last offset do. Asking Arrow would cost more than
     sending a row."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class BatchSizes:
         return size_bytes
 
     def _look_at(self, schema: pa.Schema) -> None:
-        """Determine the size of a row. It stays unknown if a column is neither a number nor a string,
-        or has no whole bytes."""
+        """Determine the size of a row. It stays unknown if some column has values that are neither
+        strings nor whole bytes."""
         row_bits = 0
         for place, kind in enumerate(schema.types):
             if (offset := _OFFSETS.get(kind.id)) is not None:
@@ -99,7 +99,7 @@ class Ran(Enum):
 
 @dataclass(slots=True)
 class TimeSpent:
-    """The time that a chain spends. The remaining time it has waited for other chains of its slot."""
+    """Time that a chain spends. In the rest of the time, it waits for other chains of its slot."""
 
     busy_us: int = 0
     blocked_us: int = 0
@@ -108,8 +108,8 @@ class TimeSpent:
     _until_us: int = 0
 
     def turn(self, ran: Ran, began_us: int, ended_us: int) -> None:
-        """Record a turn of the chain. The time since its previous turn counts by the result of that
-        turn."""
+        """Record a turn of the chain. The time since its previous turn is counted by that turn's
+        result."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
         if self._was.blocked:

@@ -89,8 +89,8 @@ class TimeOfSource:
 
 
 class OperatorTree(Generic[T]):
-    """The operators of one chain. The host creates and drives it: `ChainRunner`, or a task of the batch
-    runtime.
+    """The operators of one chain. The host creates and drives the tree; it is a `ChainRunner`, or a
+    task of the batch runtime.
 
     `make` returns a planned operator, not open yet. The tree calls it for each operator, the head
     first. If one cannot be created, the constructor raises RheosError with the operator's place.
