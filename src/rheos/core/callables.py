@@ -39,7 +39,8 @@ def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool =
         yields: whether the function may yield its results.
 
     Raises:
-        ProgramError: the function cannot be called so.
+        ProgramError: the function cannot be called with these arguments, or is of a kind that is not
+            allowed.
     """
     if not callable(fn):
         raise ProgramError(

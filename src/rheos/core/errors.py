@@ -212,8 +212,8 @@ LESS_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception reports that memory, or a resource that the system counts as memory,
-    is used up."""
+    """Return whether an exception reports lack of memory, or of a resource that the system counts as
+    memory."""
     if is_error(error, OSError):
         return error.errno == errno.ENOMEM
     # A thread needs memory for its stack. If the system refuses it, Python does not report the

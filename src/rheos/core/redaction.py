@@ -24,7 +24,7 @@ _SECRET_NAME = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Replace the user and password of URLs by `***`, and so the query parameters whose names mark
+    """Replace credentials in URLs by `***`: user and password, and query parameters whose names mark
     secrets.
 
     >>> redacted("'s3://key:secret@bucket/a' and https://host/a?sig=abc&v=1, not s3://bucket/a@b")

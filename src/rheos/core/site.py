@@ -70,7 +70,7 @@ def done_for(site: Site) -> Iterator[None]:
 
 @contextmanager
 def located(site: Site, operator: str | None = None) -> Iterator[None]:
-    """Add the place in the user's code to errors that are raised within."""
+    """Add the place in the user's code to errors that are raised in the block."""
     try:
         yield
     except RheosError as error:

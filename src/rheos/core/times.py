@@ -115,7 +115,7 @@ class TimeColumn:
         return _scaled(column, UNIT_NS[self.unit or "ms"], UNIT_NS[into])
 
 
-# --- columns whose type says how they are read ----------------------------------------------------
+# --- columns whose type determines how they are read ----------------------------------------------
 
 
 def is_time(type_: pa.DataType) -> bool:

@@ -82,8 +82,8 @@ class Mean(Agg):
 def mean(column: str) -> Agg:
     """Return the arithmetic mean of a column, as float64.
 
-    Of DECIMAL(p, s) it is DECIMAL(p + 4, s + 4), of at most 38 digits, rounded half up. A mean of
-    decimals beyond its type ends the job with an InputError.
+    For DECIMAL(p, s) the result is DECIMAL(p + 4, s + 4), with at most 38 digits, rounded half up. A
+    mean of decimals that does not fit its type ends the job with an InputError.
 
     ```python
     windows.aggregate(mean_price=rh.agg.mean("price"))

@@ -69,9 +69,10 @@ class Sum(Agg):
 def sum(column: str) -> Agg:
     """Return the sum of a column.
 
-    It is float64 for floats; in windows it does not depend on the order of the rows. Of DECIMAL(p, s)
-    it is DECIMAL(p + 10, s), of at most 38 digits. Otherwise it is int64. An integer sum beyond 64
-    bits, or one of decimals beyond its type, ends the job with an InputError.
+    The result is float64 for floats; in windows it does not depend on the order of the rows. For
+    DECIMAL(p, s) it is DECIMAL(p + 10, s), with at most 38 digits. Otherwise it is int64. An integer
+    sum beyond 64 bits, or a sum of decimals that does not fit its type, ends the job with an
+    InputError.
 
     ```python
     windows.aggregate(revenue=rh.agg.sum("price"))
@@ -115,7 +116,7 @@ def limit_of(kind: pa.DataType) -> str:
 
 
 def first_row(rows: Segments, large: Any) -> int:
-    """Return the earliest row among the marked sorted rows."""
+    """Return the earliest of the rows that `large` marks in sorted order."""
     return int(rows.order[large].min())
 
 

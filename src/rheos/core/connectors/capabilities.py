@@ -110,7 +110,7 @@ def made_ms(source: Source, split: Split) -> int | None:
 
 @runtime_checkable
 class HasEndlessSplits(Protocol):
-    """An unbounded source some of whose splits end.
+    """An unbounded source in which some of the splits end.
 
     A subtask reads only a few splits that end at a time, but all endless splits at once.
     """
@@ -309,7 +309,7 @@ class ReadsAlone(Protocol):
 
 
 def reads_alone(source: Source) -> str | None:
-    """Return why nobody else may read the source now; None if others may."""
+    """Return why no other program may read the source now; None if others may."""
     return source.only_reader() if isinstance(source, ReadsAlone) else None
 
 
@@ -402,11 +402,12 @@ def earliest_ms(source: Source, split: Split, on: TimeColumn) -> int | None:
 
 @runtime_checkable
 class FixesEventTime(Protocol):
-    """A source whose splits need `TimeReached` to advance. It refers to one time column only."""
+    """A source whose splits need `TimeReached` to advance. `TimeReached` refers to one time column
+    only."""
 
     event_time_behind: bool
-    """Whether `with_event_time` may follow the source. If not, that is an error: by another column, a
-    split without rows would never advance."""
+    """Whether `with_event_time` may follow the source. By another time column, a split without rows
+    would never advance, so the source may forbid it."""
 
 
 def allows_event_time(source: Source) -> bool:
@@ -452,11 +453,11 @@ def places(reader: SplitReader) -> RowPlaces | None:
 
 @runtime_checkable
 class CatchesUp(Protocol):
-    """A reader of a source as of now (`ReadsUntilNow`) whose split may grow later."""
+    """A reader of a source that is limited by `ReadsUntilNow`, and whose split may grow later."""
 
     def has_caught_up(self) -> bool:
-        """Return whether `poll` has returned all that the split had at that moment. From then on `poll`
-        returns `Pending()`. A split that ends needs no such method."""
+        """Return whether `poll` has returned all that the split had when the run began. From then on
+        `poll` returns `Pending()`. A split that ends needs no such method."""
 
 
 def has_caught_up(reader: SplitReader) -> bool:

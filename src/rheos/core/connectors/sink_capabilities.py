@@ -116,7 +116,7 @@ class HasTargetShape(Protocol):
 
 
 def target_shape(sink: Sink) -> TypeShape | None:
-    """Return the columns of the target; None if nobody else can change them."""
+    """Return the columns of the target; None if no other program can change them."""
     return sink.target_shape() if isinstance(sink, HasTargetShape) else None
 
 

@@ -5,7 +5,7 @@ file. A `Format` is a frozen, picklable description of what the user configured.
 decoders and encoders from it. Sources and sinks use formats only through this contract, so each of them
 supports every format.
 
-A new format is one file next to this one, and one line in `__init__.py`.
+A new built-in format is one module in `rheos.formats`, and one line in its `__init__.py`.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Decoder(ABC):
     def decode(self, payloads: pa.Array) -> Decoded:
         """Return the rows that a `binary` column of payloads contains.
 
-        Pass a bounded batch: a few thousand payloads of a few MB, always less than 2 GB. A payload that
+        Pass a bounded batch: a few thousand payloads, a few MB, always less than 2 GB. A payload that
         does not fit the schema is returned in `bad`. A null payload (a tombstone in Kafka) becomes a
         row of nulls if all columns are nullable; otherwise it is bad.
 

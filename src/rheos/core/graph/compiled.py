@@ -79,17 +79,6 @@ def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
 
     Raises:
         ProgramError: `fallback` is unknown.
-
-    Args:
-        cls: The class, a `KeyedProcessFunction`.
-        fallback: What happens if the class cannot be compiled: "refuse" is an error, "interpret" runs
-            it as Python.
-
-    Returns:
-        The class. With `fallback` alone, a decorator for it.
-
-    Raises:
-        ProgramError: `fallback` is unknown.
     """
     if fallback not in ("refuse", "interpret"):
         raise ProgramError(f"fallback={fallback!r} is not known", hint='write "refuse" or "interpret"')

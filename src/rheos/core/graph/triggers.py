@@ -114,8 +114,8 @@ def continuous_processing_time(every: Duration) -> Trigger:
 
 
 def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
-    """Return a trigger that fires when `of(record)` differs by more than `threshold` from the value of
-    the record with which it last fired, or of the first record.
+    """Return a trigger that fires when `of(record)` differs by more than `threshold` from its value
+    when the trigger last fired. Before that, the value of the first record counts.
 
     ```python
     rh.triggers.delta(lambda trade: trade.price, threshold=10.0)

@@ -290,7 +290,8 @@ def check_running(aggregates: Mapping[str, Agg]) -> None:
 
 
 def check_union(types: Sequence[tuple[str, StreamType]]) -> None:
-    """Check that all have the same columns, in the same order, and that all or none have event time."""
+    """Check that all inputs of a union have the same columns, in the same order, and that all or none
+    have event time."""
     (first, of_first), *others = types
     for name, other in others:
         difference = _difference(first, of_first.schema, name, other.schema)
@@ -344,7 +345,7 @@ def check_uid(uid: str, node: int, nodes: Iterable[Node]) -> None:
 
 
 def check_width(node: Node | None, parallelism: int) -> int:
-    """Return the valid parallelism of one operator."""
+    """Check the parallelism of one operator, and return it. Raise ProgramError."""
     if not isinstance(parallelism, int) or isinstance(parallelism, bool) or parallelism < 1:
         raise ProgramError(f"parallelism must be an integer of at least 1, not {parallelism!r}")
     if node is not None and node.spec.is_union:
