@@ -290,7 +290,7 @@ class World:
             self._hear_answers()
         if self._start_us is not None and self.clock.monotonic_us() >= self._start_us:
             self._try_driver()
-        # A process without work gets no turn, which would do nothing. Drivers always get one: their
+        # A process without work gets no turn, which would do nothing. Drivers always may: their
         # turns cost little, and they check more than what is due.
         now_us = self.clock.monotonic_us()
         ready = [slot for slot in self._slots() if slot.next_us() <= now_us]
