@@ -88,7 +88,7 @@ class ColumnarCore(ProcessCore):
         self.state.forget()
         self.watermark_ms = self.scope.passed_ms = MIN_TIMESTAMP_MS
 
-    # --- what a form of functions does ----------------------------------------------------------------
+    # --- methods of each form of functions ------------------------------------------------------------
 
     @abstractmethod
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:

@@ -94,7 +94,7 @@ class OutputType:
 
 
 class Adds(Protocol):
-    """A user's accumulator."""
+    """A user's accumulator, as the operator's progress reports it."""
 
     @property
     def value(self) -> Accumulated: ...

@@ -35,6 +35,6 @@ class KeyLifetimes:
         self.left_in: Ints = last[moved]
         """Slots of later lives whose keys still exist at the end of the batch."""
         self.left_to: Ints = rows.slots[moved]
-        """Slots of these keys."""
+        """Slots of the keys of `left_in`, to which the state of these lives moves."""
         self.gone: Ints = rows.slots[gone]
         """Slots of the keys that no longer exist at the end of the batch."""

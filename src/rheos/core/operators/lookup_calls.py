@@ -34,7 +34,7 @@ _CALL_KEYS = 8192
 
 @dataclass(frozen=True, slots=True)
 class FoundBlock:
-    """Result of one call."""
+    """Rows that one call of the lookup returned."""
 
     rows: Batch
     """Rows, grouped by key."""
@@ -46,7 +46,7 @@ class FoundBlock:
 
 @dataclass(slots=True)
 class Call:
-    """Keys that are requested together."""
+    """A call of the lookup: the keys that it requests, and its result."""
 
     keys: dict[Key, int] = field(default_factory=dict)
     """Requested keys, each with its row number in `columns`."""
@@ -86,7 +86,8 @@ class KnownRows:
 
 
 class LookupCalls:
-    """Calls of one subtask. Used in the mailbox; only `LookupClient.fetch` runs outside of it."""
+    """The calls of the lookup in one subtask. Used in the mailbox; only `LookupClient.fetch` runs
+    outside of it."""
 
     def __init__(
         self,

@@ -45,7 +45,7 @@ class _FrozenSegment:
 
 
 class MarkedRows(ABC):
-    """The rows of one port of a join."""
+    """The stored rows of one input port of a join, with their marks."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class MemoryBackend(KeyedStateBackend):
     def keys_held(self) -> int | None:
         return max((table.keys_held() for table in self._tables.values()), default=None)
 
-    # --- what is kept -------------------------------------------------------------------------------
+    # --- stores -------------------------------------------------------------------------------------
 
     def values(self, name: str, declared: Any, expiry: Expiry | None = None) -> MemoryValueTable:
         return self.keep(name, MemoryValueTable(name, declared, expiry))

@@ -81,7 +81,7 @@ class Segment:
 
     @property
     def level(self) -> int:
-        """Return its order of magnitude."""
+        """Return the order of magnitude of its height."""
         return level_of(self.height)
 
     @property

@@ -41,7 +41,7 @@ log stores a handle for each delta."""
 
 
 class Entries(NamedTuple):
-    """Columns of equal length."""
+    """Entries of row state, as three columns of equal length."""
 
     keys: Sequence[Key]
     namespaces: Sequence[bytes]

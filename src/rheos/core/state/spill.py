@@ -147,7 +147,7 @@ class _File:
 
 
 class SpilledRows:
-    """Rows on disk."""
+    """Rows on disk, in one or more files."""
 
     def __init__(self, files: Sequence[_File]) -> None:
         self._files = files

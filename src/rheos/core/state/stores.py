@@ -24,7 +24,7 @@ MISSING: Any = object()
 
 
 class ValueStore(Protocol):
-    """One value per key."""
+    """Store of one value per key."""
 
     codec: ValueCodec
     in_memory: bool
@@ -50,7 +50,7 @@ class ValueStore(Protocol):
 
 
 class ListStore(Protocol):
-    """A list per key."""
+    """Store of a list per key."""
 
     element: ValueCodec
 
@@ -82,7 +82,7 @@ class ListStore(Protocol):
 
 
 class MapStore(Protocol):
-    """A dict per key. An entry is read and written by itself."""
+    """Store of a dict per key, whose entries are read and written one by one."""
 
     item: ValueCodec
     """Codec of the keys inside the map."""

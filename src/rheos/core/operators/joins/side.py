@@ -34,7 +34,7 @@ _MARKS = {"matched": np.bool_, "changed": np.bool_, "ids": np.int64}
 
 
 class JoinSide(MarkedRows):
-    """The rows of one port."""
+    """The stored rows of one input port of a join."""
 
     def __init__(
         self,

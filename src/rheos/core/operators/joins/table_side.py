@@ -165,7 +165,7 @@ class TableSide(MarkedRows):
             self._newest[places] = np.arange(first, first + count)
 
     def remove(self, numbers: Numbers) -> None:
-        """Remove these rows, which exist."""
+        """Remove these rows, which must exist."""
         self._change(numbers)
         self._forget(numbers)
 

@@ -26,7 +26,7 @@ _PAIRS = 1 << 20
 
 @dataclass(frozen=True)
 class FixedFiring(Firing):
-    """The windows with these ends."""
+    """Windows that fire together: those that end from `first_end` to `last_end`."""
 
     first_end: int
     last_end: int

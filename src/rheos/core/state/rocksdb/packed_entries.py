@@ -93,14 +93,14 @@ class PackedEntries:
         return pc.binary_join_element_wise(places.cast(pa.large_binary()), last, nothing)
 
     def keys(self, places: Sequence[bytes]) -> list[pa.Array]:
-        """Return the keys of places."""
+        """Decode the keys of these places."""
         if self._last is None:
             return self._keys.unpack(places)
         keys, last = self._keys.unpack_before(places)
         return [*keys, from_ordered(last, self._last)]
 
     def parts(self, values: Sequence[bytes]) -> dict[str, pa.Array]:
-        """Return the columns of values."""
+        """Decode the columns of stored values."""
         return dict(zip(self._names[1], self._parts.unpack(values), strict=True))
 
     def write(self, database: Database, columns: Mapping[str, pa.Array], max_parallelism: int) -> None:

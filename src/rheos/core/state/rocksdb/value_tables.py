@@ -94,7 +94,7 @@ E = TypeVar("E", bound=Sized)
 
 
 class _ItemsTable(CachedTable[E]):
-    """Entries of several items, to which handles add without a call of the table."""
+    """A table whose entries have several items. Handles add items without calling the table."""
 
     @property
     def values(self) -> dict[Key, Any]:

@@ -21,7 +21,7 @@ from rheos.core.shown import shown
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of the windows of one subtask."""
+    """Trigger, evictor, contents and results, which all windows of one subtask share."""
 
     trigger: Trigger
     trigger_state: Sequence[Any]
@@ -41,7 +41,7 @@ class WindowLogic:
     def __init__(self, scope: WindowScope, parts: Parts) -> None:
         self.scope = scope
         self._users: Any = scope
-        """The same object, untyped for users' functions."""
+        """The scope, as the untyped context that users' functions receive."""
         self._parts = parts
         self._trigger, self._contents = parts.trigger, parts.contents
 

@@ -219,7 +219,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
             except UserRaised as error:
                 raise self._located(error) from error
 
-    # --- ends -------------------------------------------------------------------------------------
+    # --- end of input -----------------------------------------------------------------------------
 
     def next_keys(self) -> None:
         self.on_end()

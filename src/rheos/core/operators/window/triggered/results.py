@@ -56,7 +56,7 @@ class Fired(NamedTuple):
 
 
 class WindowResults(ABC):
-    """Results of one subtask."""
+    """Results of the windows of one subtask, emitted in batches."""
 
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
