@@ -488,6 +488,7 @@ class Environment(Hinted):
         - "spark": Spark's plan of a batch job. It needs a Spark session.
 
         ```python
+        counts.collect("counts")
         print(env.explain())
         ```
 
@@ -559,6 +560,7 @@ class Environment(Hinted):
         """Return the physical plan, for tools that inspect a program without running it.
 
         ```python
+        counts.collect("counts")
         plan = env.plan("count events")
         ```
 

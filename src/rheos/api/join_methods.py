@@ -190,7 +190,8 @@ class JoinMethods(Stream):
 
         ```python
         orders = orders.upserts(key="id").retractions()
-        orders.key_by("user").join(users.upserts(key="id").key_by("id"), how="left", ttl="30d")
+        names = customers.upserts(key="id").key_by("id")
+        orders.key_by("customer").join(names, how="left", ttl="30d", suffix="_of_customer")
         ```
 
         The result is a changelog: a pair is retracted when one of its rows is. An inner join of

@@ -236,7 +236,7 @@ class KeyedStream(JoinMethods):
 
         ```python
         clicks.key_by("id").dedup(within="1h")
-        orders.key_by("id").dedup("last").sink_to(rh.redis.sink(url, key="order:{id}"))
+        payments.key_by("order_id").dedup("last").sink_to(rh.redis.sink(url, key="paid:{order_id}"))
         ```
 
         With `within`, which needs event time, rows are duplicates for that long after the emitted one;

@@ -33,7 +33,7 @@ def lookup_table(
     """Create a lookup of a table's rows by key, for `stream.lookup`.
 
     ```python
-    visits.lookup(rh.lookup_table(countries, key="code"), on="country")
+    events.lookup(rh.lookup_table(countries, key="code"), on="country")
 
     def prices() -> pl.DataFrame:
         return pl.read_parquet("prices.parquet")

@@ -43,7 +43,7 @@ Session: TypeAlias = Any
 @documented
 @dataclass(frozen=True)
 class Checkpoints:
-    """Further settings of checkpoints: `rh.Environment(checkpoints=rh.Checkpoints(...))`."""
+    """Further settings of checkpoints: `rh.Environment(checkpoints=rh.Checkpoints(retain=3))`."""
 
     max_concurrent: int = setting(
         1,
@@ -98,7 +98,7 @@ class Checkpoints:
 @documented
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """All settings of a job, with their defaults."""
+    """All settings of a job, with their defaults: `rh.Settings(parallelism=8)`."""
 
     parallelism: int | str | None = setting(
         None,

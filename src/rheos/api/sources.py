@@ -11,7 +11,7 @@ from rheos.core.site import call_site, located
 
 
 def dataframe(df: Any, event_time: str | None = None) -> DataFrameSource:
-    """A Spark DataFrame as a bounded source, for `from_source` and `hybrid`; see `from_dataframe`.
+    """Create a bounded source of a Spark DataFrame's rows, for `from_source` and `hybrid`.
 
     ```python
     env.from_source(rh.dataframe(spark.read.parquet("trips/"), event_time="departed_at"))

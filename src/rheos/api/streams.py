@@ -58,6 +58,10 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
     def at(cls, transformation: Transformation) -> DataStream:
         """Return the stream of the rows at a place in the program, for libraries that add operators.
 
+        ```python
+        same = rh.DataStream.at(events.transformation)
+        ```
+
         Args:
             transformation: The place.
 
@@ -254,7 +258,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
         """Merge this stream with others that have the same columns.
 
         ```python
-        clicks.union(views, searches)
+        clicks.union(searches)
         ```
 
         Args:

@@ -109,7 +109,7 @@ class WindowedStream(Hinted):
         """Set when windows fire, instead of at their end.
 
         ```python
-        clicks.key_by("page").window(rh.Tumbling("1h")).trigger(rh.triggers.count(100))
+        clicks.key_by("item").window(rh.Tumbling("1h")).trigger(rh.triggers.count(100))
         ```
 
         Args:

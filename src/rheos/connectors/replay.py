@@ -19,7 +19,7 @@ _BEFORE_ALL = -(2**63)
 
 @dataclass(frozen=True)
 class Replay:
-    """Emits rows when they are due, by the time in the column `on`.
+    """The pace at which a source emits rows, by the time in the column `on`: `rh.Replay("at", "60x")`.
 
     A row is due at `start + (t - t0) / speed`: `t` is its time, and `t0` that of the split's first row
     (after a restore: of the first remaining row). Rows never overtake one another. Pass one of

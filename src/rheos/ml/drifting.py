@@ -84,7 +84,7 @@ def drift(stream: KeyedStream, make: Callable[[], Detector] = PageHinkley, *, on
     """Emit the rows at which a detector finds that the values of their key have drifted.
 
     ```python
-    errors = rides.with_columns(error=(col("minutes") - col("prediction")).abs())
+    errors = scored.with_columns(error=(col("minutes") - col("prediction")).abs())
     rh.ml.drift(errors.key_by("city"), on="error")
     ```
 

@@ -80,6 +80,14 @@ class OperatorExample:
 
     With `right`, `transform` is passed two streams, and the rows of the second are steps
     `Right({...})`.
+
+    ```python
+    def counted(stream):
+        return stream.key_by("user").running(n=rh.agg.count())
+
+    schema = pa.schema([("user", pa.string())])
+    testing.check_example(testing.OperatorExample(counted, schema, [{"user": "ada"}]))
+    ```
     """
 
     transform: Transform
@@ -173,6 +181,10 @@ REPLAYS = (
 def replay(example: OperatorExample, way: ReplayMode = REPLAYS[0]) -> Rows:
     """Replay an example once.
 
+    ```python
+    assert testing.replay(example)["out"]
+    ```
+
     Args:
         example: The operator and its input.
         way: How to replay it: the batches, and where it is restored.
@@ -187,6 +199,10 @@ def check_example(
     example: OperatorExample, golden: Mapping[str, Sequence[Mapping[str, Any]]] | None = None
 ) -> Rows:
     """Replay an example in all ways, and check that the rows are the same each time, in any order.
+
+    ```python
+    testing.check_example(example, golden={"out": [{"user": "ada", "n": 1}]})
+    ```
 
     Args:
         example: The operator and its input.

@@ -118,7 +118,9 @@ def _known_as(name: StagedRows) -> tuple[OperatorId, bytes]:
 
 @dataclass(frozen=True, eq=False)
 class MemorySink(Sink):
-    """Writes into `target`. For runtimes within one process: it cannot be sent to another."""
+    """A sink that writes into `target`, such as `testing.MemorySink(testing.MemoryTable())`. It runs
+    within one process only.
+    """
 
     in_process = True
     takes_changes = True

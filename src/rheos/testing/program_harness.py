@@ -69,7 +69,8 @@ _WAIT_US = 1000
 
 
 class Harness:
-    """Runs a program in this thread, one subtask of each operator, under a clock that the test sets.
+    """A run of a program in this thread, one subtask of each operator, under a clock that the test
+    sets.
 
     Rows, watermarks and the clock pass through all operators before a call returns; then the test can
     take the output. Rows keep the order in which they are sent between operators; `simulate` tries
@@ -79,8 +80,8 @@ class Harness:
     def counted(clicks):
         return clicks.key_by("user").running(n=rh.agg.count())
 
-    with testing.Harness(counted, Click) as harness:
-        harness.give(Click("ada", "/"))
+    with testing.Harness(counted, {"user": str}) as harness:
+        harness.give({"user": "ada"})
         assert harness.take()[0]["n"] == 1
     ```
 

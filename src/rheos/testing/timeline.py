@@ -92,7 +92,7 @@ def check_timeline(
     testing.check_timeline(counted, '''
         ada,/       > ada,/,1
         ada,/buy    > ada,/buy,2
-    ''', Click)
+    ''', {"user": str, "page": str})
     ```
 
     Args:

@@ -65,6 +65,10 @@ def sink(
 ) -> FileSink:
     """Write rows to files in a folder; each file is visible once its checkpoint is complete.
 
+    ```python
+    counts.sink_to(rh.files.sink("out/", format="jsonl", partition_by=["day"]))
+    ```
+
     Args:
         path: a folder, which is created if necessary. Local, or an fsspec URL of a file system with an
             atomic rename (HDFS). Object stores have no such rename and are refused.

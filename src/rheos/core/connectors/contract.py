@@ -108,7 +108,7 @@ class SourceClient(ABC):
 
 
 class SplitReader(ABC):
-    """Reads one split. The mailbox calls its methods; none of them blocks.
+    """A reader of one split. The mailbox calls its methods; none of them blocks.
 
     `capabilities.py` lists optional members of a reader: its lag, the coordinates of its rows, and
     whether it has caught up.
@@ -206,7 +206,7 @@ class SinkContext:
 
 
 class SinkWriter(ABC):
-    """Writes one subtask's rows, in epochs that checkpoints delimit.
+    """A writer of one subtask's rows, in epochs that checkpoints delimit.
 
     `sink_capabilities.py` lists optional members of a sink, a writer and a committer.
     """
@@ -240,8 +240,9 @@ class SinkWriter(ABC):
 
 
 class Committer(ABC):
-    """Publishes the rows that writers have staged. Runs on the I/O executor, and on the driver during
-    recovery."""
+    """A committer of rows that writers have staged. It runs on the I/O executor, and on the driver
+    during recovery.
+    """
 
     @abstractmethod
     def commit(self, committables: Sequence[bytes]) -> None:

@@ -39,7 +39,7 @@ class LookupContext:
 
 
 class LookupClient(ABC):
-    """Requests rows over a connection of its own."""
+    """A client that requests rows over a connection of its own."""
 
     @abstractmethod
     def fetch(self, keys: Batch) -> Found:

@@ -121,12 +121,14 @@ class BatchState(Protocol):
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Output rows: a Polars frame, an Arrow batch or table, or columns by name. `T` is the dataclass of
-    their columns, for annotations such as `Iterator[rh.Emit[Alert]]`.
+    """Output rows: a Polars frame, an Arrow batch or table, or columns by name, as in `rh.Emit({"user":
+    ["ada"]})`. `T` is the dataclass of their columns, for annotations such as
+    `Iterator[rh.Emit[Alert]]`.
 
     For each output row, `rows` has the number of the input row (or timer) that it originates from; this
     determines its event time. Without `rows`, there must be one output row for each row of the batch,
-    in the same order. On a stream without event time, any number of rows is allowed."""
+    in the same order. On a stream without event time, any number of rows is allowed.
+    """
 
     columns: pl.DataFrame | pa.RecordBatch | pa.Table | Mapping[str, Any]
     rows: npt.NDArray[np.integer[Any]] | None = None
@@ -140,6 +142,18 @@ class KeyedBatchFunction:
     with a time to live if it is to expire. Outputs are yielded (or returned in an iterable) as `Emit`.
     Side outputs are declared in `side_outputs` as tag to dataclass. The function must not depend on how
     rows are divided into batches.
+
+    ```python
+    class Count(rh.KeyedBatchFunction):
+        n = rh.ValueState(int, default=0)
+
+        def process_batch(self, keys, batch: pl.DataFrame, state) -> Iterator[rh.Emit[Counted]]:
+            for rows in keys.rounds():
+                state.n[keys[rows]] += 1
+                yield rh.Emit({"user": batch["user"][rows], "n": state.n[keys[rows]]}, rows)
+
+    events.key_by("user").process(Count())
+    ```
     """
 
     side_outputs: ClassVar[dict[str, type]] = {}

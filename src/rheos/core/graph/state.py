@@ -127,8 +127,8 @@ class StateDeclaration(Hinted):
 
 
 class ValueState(StateDeclaration, Generic[T]):
-    """One value per key. `value` reads the value (or the default if none was set) and writes it;
-    `clear()` removes it.
+    """One value per key, declared as `rh.ValueState(int, default=0)`. `value` reads the value (or the
+    default if none was set) and writes it; `clear()` removes it.
 
     It is declared in the class of a function and used in its methods. There it belongs to the key of
     the current row or timer. Anywhere else it raises StateAccessError.
@@ -166,7 +166,9 @@ class ValueState(StateDeclaration, Generic[T]):
 
 
 class ListState(StateDeclaration, Generic[T]):
-    """A list per key: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`."""
+    """A list per key, declared as `rh.ListState(str)`: `append`, `extend`, iteration, `len()`,
+    `replace(values)`, `clear()`.
+    """
 
     kind = "list"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -177,7 +179,9 @@ class ListState(StateDeclaration, Generic[T]):
 
 
 class MapState(StateDeclaration, Generic[K, V]):
-    """A dict per key: `[k]`, `get`, `in`, `items()`, `del`, `len()`, `clear()`."""
+    """A dict per key, declared as `rh.MapState(str, int)`: `[k]`, `get`, `in`, `items()`, `del`,
+    `len()`, `clear()`.
+    """
 
     kind = "map"
     _written_by = "write self.{name}[key] = ..."
@@ -191,8 +195,9 @@ class MapState(StateDeclaration, Generic[K, V]):
 
 
 class ReducingState(StateDeclaration, Generic[T]):
-    """One value per key, into which `reduce` combines added values two at a time: `add(value)`, `value`
-    (None if nothing was added), `clear()`."""
+    """One value per key, declared as `rh.ReducingState(int, max)`. The function combines added values
+    two at a time: `add(value)`, `value` (None if nothing was added), `clear()`.
+    """
 
     kind = "reducing"
     _written_by = "write self.{name}.add(...)"
@@ -217,8 +222,9 @@ class ReducingState(StateDeclaration, Generic[T]):
 
 
 class AggregatingState(StateDeclaration, Generic[A]):
-    """One accumulator per key, to which records are added: `add(record)`, `value` (the result of the
-    accumulator; None if nothing was added), `clear()`."""
+    """One accumulator per key, declared as `rh.AggregatingState(Spread())`: `add(record)`, `value` (the
+    result of the accumulator; None if nothing was added), `clear()`.
+    """
 
     kind = "aggregating"
     _written_by = "write self.{name}.add(...)"
@@ -258,8 +264,10 @@ class UnkeyedStateDeclaration(StateDeclaration):
 
 
 class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
-    """A list per subtask: `append`, `extend`, iteration, `len()`, `replace(values)`, `clear()`. When a
-    job is restored at another parallelism, the elements of all subtasks are distributed one by one."""
+    """A list per subtask, declared as `rh.OperatorListState(str)`: `append`, `extend`, iteration,
+    `len()`, `replace(values)`, `clear()`. When a job is restored at another parallelism, the elements
+    of all subtasks are distributed one by one.
+    """
 
     kind = "operator list"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -269,9 +277,10 @@ class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
 
 
 class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
-    """A list per subtask, like OperatorListState. When a job is restored, each subtask gets the
-    elements of all: `replace` the elements that do not belong to it, or the list grows with every
-    restore."""
+    """A list per subtask, like OperatorListState: `rh.OperatorUnionState(str)`. When a job is restored,
+    each subtask gets the elements of all: `replace` the elements that do not belong to it, or the list
+    grows with every restore.
+    """
 
     kind = "operator union"
     _written_by = "write self.{name}.append(...), or self.{name}.replace([...])"
@@ -281,8 +290,10 @@ class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
 
 
 class BroadcastState(UnkeyedStateDeclaration, Generic[K, V]):
-    """A dict that is equal in all subtasks: `[k]`, `get`, `in`, `items()`, `len()`. All methods may
-    read it, but only `process_broadcast_element` may write it, because its rows reach every subtask."""
+    """A dict that is equal in all subtasks, declared as `rh.BroadcastState(str, Rule)`: `[k]`, `get`,
+    `in`, `items()`, `len()`. All methods may read it, but only `process_broadcast_element` may write
+    it, because its rows reach every subtask.
+    """
 
     kind = "broadcast"
     _written_by = "write self.{name}[key] = ... in process_broadcast_element"

@@ -6,7 +6,7 @@ from typing import Any
 
 
 class WatermarkGenerator:
-    """Generates watermarks, split by split: `rh.Watermark.generator(Mine(), on="at")`.
+    """A generator of watermarks, split by split: `rh.Watermark.generator(Mine(), on="at")`.
 
     ```python
     class Trailing(rh.WatermarkGenerator):

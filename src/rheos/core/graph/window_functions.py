@@ -69,7 +69,7 @@ class TriggerContext(Protocol):
 
 
 class Trigger:
-    """Decides when a window emits its result, and when it drops its records.
+    """A policy for when a window emits its result, and when it drops its records.
 
     State is declared as class attributes, as in a KeyedProcessFunction, and is stored per key and
     window. When the window ends, its state and its timers are dropped.
@@ -176,10 +176,18 @@ class EvictorContext(Protocol):
 
 
 class Evictor:
-    """Drops records from a window when it fires. A window with an evictor keeps all its records.
+    """A policy that drops records from a window when it fires. A window with an evictor keeps all its
+    records.
 
-    Elements are passed in the order of their arrival in the window. Those that a method returns are
-    kept.
+    The methods receive records in the order of their arrival in the window, and return those to keep.
+
+    ```python
+    class Dear(rh.Evictor):
+        def evict_before(self, elements: list[rh.Element], ctx: rh.EvictorContext) -> list[rh.Element]:
+            return [each for each in elements if each.record.price > 10]
+
+    windows.evictor(Dear())
+    ```
     """
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
@@ -217,7 +225,7 @@ class AssignerContext(Protocol):
 
 
 class WindowAssigner:
-    """Assigns records to windows: `key_by(...).window(MyAssigner())`.
+    """An assigner of records to windows: `key_by(...).window(MyAssigner())`.
 
     ```python
     class Shifts(rh.WindowAssigner):

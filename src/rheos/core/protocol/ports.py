@@ -92,7 +92,9 @@ class Completion(Protocol[T_co]):
 
 
 class IoExecutor(Protocol):
-    """Runs blocking work outside the mailbox. It is bounded, and a completion wakes the mailbox."""
+    """An executor of blocking work outside the mailbox. It is bounded, and a completion wakes the
+    mailbox.
+    """
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         """Run blocking work in another thread.
