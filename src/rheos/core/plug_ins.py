@@ -47,7 +47,7 @@ class Registration:
             The module.
 
         Raises:
-            ConfigurationError: the library cannot be imported. The hint says what to install.
+            ConfigurationError: the library cannot be imported. The hint names the package to install.
         """
         try:
             modules = [importlib.import_module(module) for module in self.requires]
@@ -212,7 +212,7 @@ class PlugInRegistry(Generic[R]):
 
 
 def _entry_points(group: str) -> Iterator[EntryPoint]:
-    """Return the entry points of a group. Distributions whose metadata cannot be read have none."""
+    """Return the entry points of a group. Distributions whose metadata cannot be read are skipped."""
     try:
         yield from entry_points(group=group)
     except Exception:

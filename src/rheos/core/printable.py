@@ -1,6 +1,6 @@
 """Makes strings of records and programs safe to show on terminals, in logs and in notebooks.
 
-A record can contain a terminal command, a character that reverses the direction of text, or a line that
+A record can contain a terminal command, a character that reverses the writing direction, or a line that
 looks like a message of Rheos. Each such character is written as a Python escape (`\\x1b`, `\\u202e`).
 JSON and files stay exact: this is only for output that people read.
 """
@@ -19,7 +19,7 @@ CONTINUED = "  | "
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, with all characters escaped except visible ones and spaces.
+    """Return the string on one line, with all characters escaped except visible ones and spaces.
 
     >>> printable("joe\\n\\x1b[2J \\u202e caf\\u00e9")
     'joe\\\\n\\\\x1b[2J \\\\u202e café'
@@ -28,7 +28,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str, continued: str = CONTINUED) -> str:
-    """Return the text with its lines kept and all characters printable. Each line after the first
+    """Return the string with its lines kept and all characters printable. Each line after the first
     starts with `continued`, so that none can be mistaken for a message of its own."""
     if text.isprintable():
         return text

@@ -67,7 +67,7 @@ def host_alone(url: str) -> str:
 
 
 def without(text: str, secrets: Iterable[str]) -> str:
-    """Replace each of the secrets in the text by `***`. The longest is replaced first, as one may be
+    """Replace each of the secrets in the string by `***`. The longest is replaced first, as one may be
     part of another."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")

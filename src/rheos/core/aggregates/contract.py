@@ -297,7 +297,7 @@ class Agg(ABC):
         """Return the state that windows over rows of `schema` keep for the aggregate."""
 
     def running(self, schema: pa.Schema) -> Running | None:
-        """Return the running form of the aggregate; None if it has none."""
+        """Return the running form of the aggregate; None if it is not supported."""
         return None
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState] | None:

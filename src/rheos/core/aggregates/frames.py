@@ -37,7 +37,7 @@ class FrameState(ABC):
         """Return the aggregate of the frame. Raise SumTooLarge if its type cannot hold it."""
 
     def forget(self) -> None:
-        """Drop data that only `remove` needs. The frame has no beginning: no value is ever removed."""
+        """Drop data that only `remove` needs. Called if no value is ever removed."""
 
     @abstractmethod
     def stored(self) -> Columns:

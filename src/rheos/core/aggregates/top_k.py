@@ -49,8 +49,8 @@ class TopK(Agg):
 def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smallest: bool = False) -> Agg:
     """Return the largest or smallest values of a column as a list. Only for windows.
 
-    If values are equal, the earliest rows are chosen, and at the same time the rows with the smallest
-    columns. Nulls are ignored.
+    Of rows with equal values, the earliest are chosen; of rows at the same time, those with the
+    smallest columns. Nulls are ignored.
 
     ```python
     windows.aggregate(top=rh.agg.top_k("price", 3, of=["item", "price"]))

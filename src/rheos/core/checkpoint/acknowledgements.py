@@ -18,8 +18,8 @@ from rheos.core.protocol.snapshots import StateHandle
 def problem(
     share: Acknowledge, operators: Collection[OperatorId], parallelism: int, folder: str
 ) -> str | None:
-    """Return a description of the problem; None if there is none. `folder` is the folder of the job's
-    state, `parallelism` that of the attempt."""
+    """Return the reason why the report is impossible; None if it is valid. `folder` is the folder of
+    the job's state, `parallelism` that of the attempt."""
     parts: list[tuple[StateHandle, str]] = [
         *((handle, folder) for handle in share.handles),
         *((handle, STATE) for handle in share.savepoint_handles),

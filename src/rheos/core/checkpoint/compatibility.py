@@ -116,7 +116,7 @@ def _look_alike(
     states: Mapping[str, StateShape],
     others: Iterable[tuple[OperatorId, Mapping[str, StateShape]]],
 ) -> OperatorId | None:
-    """Return the only new operator with identical state; None if there is none, or more than one."""
+    """Return the only new operator with identical state; None unless exactly one exists."""
     alike = [operator for operator, held in others if states == held]
     return alike[0] if len(alike) == 1 else None
 
@@ -230,8 +230,8 @@ _MADE = re.compile(r"[a-z_]+-\d+(-auto)*")
 
 
 def _hint_of_uids(findings: Iterable[Finding]) -> str:
-    """Return a hint about ids that depend on an operator's place in the program; empty if there are
-    none."""
+    """Return a hint about ids that depend on an operator's place in the program; empty if no
+    finding has such an id."""
     if any(not f.state and _MADE.fullmatch(f.operator) for f in findings):
         return (
             "; ids such as 'window-1' depend on the operator's place in the program: operators "

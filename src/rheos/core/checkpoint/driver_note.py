@@ -34,7 +34,7 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     process: msgspec.Raw = msgspec.Raw(b"null")
     """Identity of the process on its own host, to check whether it is still running."""
     since_ms: int
-    """Wall-clock time of the driver's host when it began, ms since the epoch."""
+    """Start of the driver by its host's wall clock, ms since the epoch."""
     renewals: int = 0
     """Number of renewals so far. It is a count instead of a time, because the clocks of two hosts
     differ."""

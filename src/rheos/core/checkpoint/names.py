@@ -65,8 +65,8 @@ def state_path(
 
 
 def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | None:
-    """Return the problem of a handle that was read back, or received from a subtask; None if it has
-    none. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
+    """Return the problem of a handle that was read back, or received from a subtask; None if it
+    is valid. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
     of = f"state {handle.state!r} of operator {handle.operator!r}"
     if not 0 <= handle.subtask < parallelism:
         return f"{of} belongs to subtask {handle.subtask}, but the parallelism was {parallelism}"

@@ -5,7 +5,7 @@
 
 A savepoint is taken with a checkpoint, at the same barrier. Its manifest is written only once that
 checkpoint is in the log and all sinks have committed it (CP13). So the output up to a savepoint is
-published, and a job that starts from it has nothing to commit. A folder without a manifest is not a
+published, and a job that starts from it need not commit anything. A folder without a manifest is not a
 savepoint.
 """
 

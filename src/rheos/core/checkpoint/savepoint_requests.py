@@ -135,8 +135,8 @@ class SavepointRequests:
         self._current = _Current(self._queue.popleft(), Stage.DRAINING)
 
     def open(self) -> SavepointRequested | None:
-        """Attach a request to the checkpoint that is about to be opened, and return it; None if there
-        is none."""
+        """Attach a request to the checkpoint that is about to be opened, and return it; None if no
+        request is waiting."""
         if self._current is None and self._queue:
             self._current = _Current(self._queue.popleft(), Stage.OPEN)
         elif self._current is None or self._current.stage is not Stage.DRAINING:

@@ -28,7 +28,7 @@ class SourcePhases:
         self._open.clear()
 
     def reported(self, event: PhaseRead) -> list[Action]:
-        """Record a subtask's progress."""
+        """Record the phases that a subtask has read. Return the actions that open further phases."""
         read = self._read.setdefault(event.operator, {})
         read[event.subtask] = max(read.get(event.subtask, 0), event.phase)
         if len(read) < self._parallelism:

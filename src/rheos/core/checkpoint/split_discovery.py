@@ -181,7 +181,7 @@ class SplitDiscovery:
         return self._announce(event.operator, each, now_ms)
 
     def _announce(self, id: OperatorId, each: _Discovery, now_ms: int) -> list[Action]:
-        """Announce the next new or gone splits. If there are none, schedule the next listing after the
+        """Announce the next new or gone splits. Otherwise schedule the next listing after the
         interval."""
         each.due_ms = now_ms + each.source.every_ms
         # Splits that subtasks know from earlier attempts are certainly missing after two listings.

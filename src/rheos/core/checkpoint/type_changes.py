@@ -176,8 +176,8 @@ def _best(
     member: TypeShape, allowed: Sequence[TypeShape], path: str
 ) -> tuple[TypeShape | None, list[Change]]:
     """Return the type of a union that reads the values of `member`, and the changes. A union has at
-    most one type for each form of encoding. That type reads all values of its form; other types are
-    tried only if there is none."""
+    most one type for each form of encoding. That type reads all values of its form. Other types are
+    tried only if no type has the form."""
     alike = [other for other in allowed if _form(other) & _form(member)]
     options = [(other, changes(member, other, path)) for other in alike or allowed]
     if alike and len(alike) == 1 and member.name == alike[0].name:

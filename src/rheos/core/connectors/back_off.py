@@ -40,7 +40,8 @@ class BackOff:
         return wait_us
 
     def failing_for_us(self, now_us: int) -> int:
-        """Return the time since the first failure after the last success; 0 if there was none."""
+        """Return the time since the first failure after the last success; 0 if no call has failed
+        since."""
         return 0 if self._since_us is None else now_us - self._since_us
 
     def restore(self) -> None:

@@ -373,7 +373,7 @@ class RejectsRecords(Protocol):
 
 
 def rejected_schema_of(source: Source) -> pa.Schema | None:
-    """Return the schema of the side output of bad records; None if the source has none."""
+    """Return the schema of the side output of bad records; None if bad records fail the job."""
     return source.rejected_schema() if isinstance(source, RejectsRecords) else None
 
 

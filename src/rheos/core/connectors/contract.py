@@ -38,7 +38,7 @@ class Pending:
 class TimeReached:
     """A poll result without rows that advances the split's event time, as a row with this time would.
 
-    It lets the split's watermark advance while other splits have rows and this one has none.
+    It lets the split's watermark advance while only other splits have rows.
     """
 
     event_time_ms: int

@@ -57,7 +57,7 @@ def shown_row(rows: Batch, row: int) -> str:
 
 
 def shorten(text: str, limit: int = 200) -> str:
-    """Return the text, shortened so that it fits into an error message."""
+    """Return the string, shortened so that it fits into an error message."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 

@@ -88,7 +88,8 @@ class Spec(ABC):
     """Whether its rows are still in the order of the splits of its source, so that they may get another
     event time."""
     side_outputs_hint: ClassVar[str | None] = None
-    """How a program gets a side output from it, for an error; None: it has none by default."""
+    """Hint for an error: the way to get a side output from it. None: it has no side output by
+    default."""
 
     @property
     @abstractmethod

@@ -19,7 +19,7 @@ def text(graph: Graph) -> str:
     """Return each operator with its inputs, its work, its columns, and its line in the program.
 
     access log
-      source    logs/*.jsonl; event time: accessed_at, at most 5s behind
+      source    logs/*.jsonl; event time: accessed_at, at most 5s late
       columns   user: string, accessed_at: timestamp[us, tz=UTC]
       written   job.py:12
     """

@@ -78,7 +78,7 @@ class Metric:
     scope: Scope
     meaning: str
     flink: str
-    """Name of the same or the closest metric in Flink; empty if Flink has none."""
+    """Name of the same or the closest metric in Flink; empty if Flink has no such metric."""
     across: Merge
     """Rule that merges readings of several subtasks."""
     over: Merge

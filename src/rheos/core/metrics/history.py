@@ -132,7 +132,7 @@ def _numbers(reading: Reading) -> dict[str, float]:
 
 
 def rolled_up(moments: Sequence[MetricsMoment]) -> MetricsMoment:
-    """Merge at least one moment into one, with the time of the last."""
+    """Merge one or more moments into one, with the time of the last."""
     values: dict[str, list[float]] = {}
     for moment in moments:
         for series, value in moment.numbers().items():

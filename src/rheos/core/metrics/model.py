@@ -121,7 +121,7 @@ def _as_one(metric: Metric, at: tuple[str, ...], group: Sequence[Reading]) -> Re
 
 
 def merged(how: Merge, values: Sequence[float]) -> float:
-    """Merge at least one number into one."""
+    """Merge one or more numbers into one."""
     match how:
         case Merge.SUM:
             return sum(values)

@@ -1,4 +1,4 @@
-"""Shows a plan as text and as a drawing."""
+"""Shows a plan in words and as a drawing."""
 
 from __future__ import annotations
 

@@ -66,6 +66,6 @@ def arrow_column(column: pl.Series) -> pa.Array:
 
 def arrow_table(frame: pl.DataFrame) -> pa.Table:
     """Return the frame as Arrow data, in types that all Arrow implementations support; each column in
-    one chunk. Polars converts whole frames in its thread pool: for a small frame, that wait is longer
-    than the work."""
+    one chunk. Columns are converted one by one: Polars would convert a frame in its thread pool, for
+    which a small frame waits longer than the work takes."""
     return pa.Table.from_arrays([arrow_column(column) for column in frame.get_columns()], frame.columns)

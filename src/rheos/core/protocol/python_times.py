@@ -34,7 +34,7 @@ class Unreadable(ValueError):  # noqa: N818 - a value is unreadable
 
 
 def datetimes(array: pa.Array) -> list[Any]:
-    """Return the timestamps as datetimes in the column's zone, or naive if it has none. A timestamp
+    """Return the timestamps as datetimes in the column's zone, or naive if it has no zone. A timestamp
     with nanoseconds becomes a pandas.Timestamp, a subclass of datetime that can represent them."""
     kind = array.type
     if kind.unit == "ns":

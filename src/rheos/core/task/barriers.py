@@ -68,7 +68,7 @@ class TriggeredBarriers:
         return self._clock.monotonic_us() - arrival.at_us >= self.patience_us
 
     def overdue(self) -> Arrival | None:
-        """Return the barrier that must overtake now. There is none while another one is being
+        """Return the barrier that must overtake now. None while another one is being
         forwarded."""
         waiting = None if self.forwarding is not None else self._waiting()
         return waiting if waiting is not None and self.is_overdue(waiting) else None

@@ -58,8 +58,8 @@ class BatchTime:
         self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
 
     def observe(self, taken: Sequence[Intake], share: float = 1.0) -> int:
-        """Return the new size. `taken` has all chains, always in the same order. `share` is the share
-        of the time since the last call in which the slot worked, instead of only waiting for a core."""
+        """Return the new size. `taken` has all chains, always in the same order. `share` is the part
+        of the time since the last call in which the slot worked instead of waiting for a core."""
         told = False
         for costs, now, before in zip(self._row_us, taken, self._seen, strict=True):
             rows, batches = now.rows - before.rows, now.batches - before.batches

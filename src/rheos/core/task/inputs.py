@@ -332,8 +332,8 @@ class InputGate:
         return [GateEvent.ALIGNED] if self.aligned() is not None else []
 
     def aligned(self) -> Arrival | None:
-        """Return the earliest barrier that all channels except feedback have delivered; None if there
-        is none."""
+        """Return the earliest barrier that all channels except feedback have delivered; None if no
+        such barrier exists."""
         for checkpoint in sorted(self._alignments):
             lanes = self._alignments[checkpoint].lanes
             if all(
@@ -344,8 +344,8 @@ class InputGate:
         return None
 
     def earliest(self) -> Arrival | None:
-        """Return the earliest barrier that has arrived and is not yet processed; None if there is
-        none."""
+        """Return the earliest barrier that has arrived and is not yet processed; None if no such
+        barrier exists."""
         return self._arrivals[min(self._arrivals)] if self._arrivals else None
 
     def finish_alignment(self, checkpoint: CheckpointId) -> None:
