@@ -44,6 +44,10 @@ LINK = re.compile(r"""(\]\(|src=")([^)"\s#]+)((?:#[^)"\s]*)?[)"])""")
 IN_THE_REPOSITORY = re.compile(
     r"^<!-- only in the repository -->\n.*?^<!-- everywhere -->\n", re.MULTILINE | re.DOTALL
 )
+CODE_IN_A_ROW = re.compile(r"`[^`\n]*\\\|[^`\n]*`")
+"""Code with an escaped pipe, which GitHub needs in a table, and the site shows as it is."""
+WIDE = {"index.md", "coming-from.md"}
+"""Pages without the navigation on the left: wide tables, or two programs next to each other."""
 ELSEWHERE = {"col", "lit"}
 """Polars' names: their docstrings are Polars'."""
 
@@ -52,6 +56,7 @@ def on_config(config: Any) -> Any:
     """Take the link to the repository from pyproject.toml."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     config.repo_url = config.repo_url or project.get("urls", {}).get("Repository")
+    config.repo_name = "Repository"  # By default the name of a known host.
     return config
 
 
@@ -76,8 +81,10 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Files) -> str
     path = page.file.src_uri
     if rank := next((rank for start, rank in RANKS.items() if path.startswith(start)), None):
         page.meta["search"] = {"boost": rank}
+    if path in WIDE:
+        page.meta["hide"] = ["navigation"]
+    markdown = CODE_IN_A_ROW.sub(lambda code: code[0].replace(r"\|", "|"), markdown)
     if path == "coming-from.md":
-        page.meta["hide"] = ["navigation"]  # Two programs next to each other need the width.
         return ENGINE_BLOCKS.sub(_side_by_side, markdown)
     if path != "api.md":
         return markdown

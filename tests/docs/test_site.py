@@ -36,9 +36,11 @@ TOO_WIDE = """() => {
         .map((each) => `${each.tagName} ${each.textContent.slice(0, 60)}`);
     return [...page, ...wide];
 }"""
-BROKEN = (
-    "() => [...document.images].filter((each) => each.complete && !each.naturalWidth).map((e) => e.src)"
-)
+BROKEN = """() => [
+    ...[...document.images].filter((each) => each.complete && !each.naturalWidth).map((each) => each.src),
+    ...[...document.querySelectorAll("td code")].map((each) => each.textContent).filter((text) => text.includes("\\\\|")),
+]"""
+"""Images that are not there, and escaped pipes that show."""
 SHOWS_RESULTS = """(wanted) => {
     const text = document.querySelector(".md-search-result__meta").textContent;
     return wanted ? /document/.test(text) : text === "Type to start searching";

@@ -1,4 +1,4 @@
-"""Each error that docs/troubleshooting.md quotes is one that the sources raise."""
+"""Each error, finding and message that a page quotes is one that the sources have."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs/troubleshooting.md").read_text()
 QUOTED = re.findall(r"\*\*`([^`]+)`\*\*", PAGE)
+MESSAGES = re.findall(r"^\| \*([^*|]+)\* \|", (ROOT / "docs/why.md").read_text(), re.MULTILINE)
+FINDINGS = re.findall(r"^> (.+)$", (ROOT / "docs/drill.md").read_text(), re.MULTILINE)
+"""Whole findings, with example values."""
+LITERAL_CHARS = 14
+"""Minimum length of the constant part of a string that may explain a finding."""
 NOTHING = "\N{REPLACEMENT CHARACTER}"
 
 
@@ -42,3 +47,25 @@ def test_an_error_that_the_page_quotes_exists(line: str) -> None:
 def test_the_page_quotes_errors() -> None:
     assert len(QUOTED) > 12
     assert not matches("no such … error", "no error")
+
+
+@pytest.mark.parametrize("line", MESSAGES)
+def test_a_message_of_why_that_the_page_quotes_exists(line: str) -> None:
+    assert any(matches(line, text) for text in strings())
+
+
+def explains(text: str, line: str) -> bool:
+    """Return whether the line begins with the string, with values in it."""
+    parts = text.split(NOTHING)
+    pattern = ".+?".join(map(re.escape, parts))
+    return sum(map(len, parts)) >= LITERAL_CHARS and re.match(pattern, line) is not None
+
+
+@pytest.mark.parametrize("line", FINDINGS)
+def test_a_finding_that_the_page_quotes_exists(line: str) -> None:
+    assert any(explains(text, line) for text in strings())
+
+
+def test_the_pages_quote_messages_and_findings() -> None:
+    assert (len(MESSAGES), len(FINDINGS)) == (5, 6)
+    assert not explains(f"the disk has been full for {NOTHING} s", "the disk is full for 4 s")
