@@ -9,11 +9,16 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from typer.main import get_command
 
 from rheos.cli.main import app
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+USED = re.compile(r"(?:^|`)rheos ([a-z][a-z-]*)((?: [^`\n#|&>]*)?)", re.MULTILINE)
+"""A command in a block of a shell or in the text, and its arguments."""
+PAGE = ROOT / "docs/cli.md"
 MADE = re.compile(
     r"(?<=<!-- commands: made by tests/docs/test_cli.py -->\n).*?(?=<!-- end of commands -->)", re.S
 )
@@ -83,6 +88,30 @@ def test_every_command_and_option_has_a_meaning() -> None:
         assert command.help, command.name
         for param in command.params:
             assert param.help, f"{command.name}: {param.name}"
+
+
+def unknown(text: str) -> list[str]:
+    """Return the commands and options of a page that do not exist. A program's own follow `--`."""
+    commands: dict[str, Any] = get_command(app).commands  # type: ignore[attr-defined]
+    wrong = []
+    for name, arguments in USED.findall(text):
+        if name not in commands:
+            wrong.append(f"rheos {name}")
+            continue
+        options = {spelled for param in commands[name].params for spelled in param.opts}
+        used = re.findall(r"(?<= )--[a-z][a-z-]*", arguments.partition(" -- ")[0])
+        wrong += [f"rheos {name} {option}" for option in used if option not in {*options, "--help"}]
+    return wrong
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_and_options_that_a_page_shows_exist(page: Path) -> None:
+    assert unknown(page.read_text()) == []
+
+
+def test_an_unknown_option_is_found() -> None:
+    text = "Write `rheos stop JOB --savepoint` or\nrheos run job.py --no -- --own\n`rheos dance`\n"
+    assert unknown(text) == ["rheos run --no", "rheos dance"]
 
 
 if __name__ == "__main__":

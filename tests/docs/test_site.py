@@ -37,8 +37,10 @@ TOO_WIDE = """() => {
     return [...page, ...wide];
 }"""
 BROKEN = """() => [
-    ...[...document.images].filter((each) => each.complete && !each.naturalWidth).map((each) => each.src),
-    ...[...document.querySelectorAll("td code")].map((each) => each.textContent).filter((text) => text.includes("\\\\|")),
+    ...[...document.images].filter((each) => each.complete && !each.naturalWidth)
+        .map((each) => each.src),
+    ...[...document.querySelectorAll("td code")].map((each) => each.textContent)
+        .filter((text) => text.includes("\\\\|")),
 ]"""
 """Images that are not there, and escaped pipes that show."""
 SHOWS_RESULTS = """(wanted) => {
