@@ -100,7 +100,7 @@ class TableInput:
 
 @dataclass(frozen=True)
 class TableJoinSpec(KeySpec):
-    """A join of all rows that exist at the same time."""
+    """A join of the current rows of two tables, as an updating table."""
 
     how: str
     columns: JoinedColumns
