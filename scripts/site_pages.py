@@ -66,9 +66,11 @@ def on_files(files: Files, config: Any) -> Files:
     for page in [file for file in files.documentation_pages() if file.src_uri not in ABOVE.values()]:
         if page.abs_src_path:
             page.content_string = _turned(Path(page.abs_src_path), files, config)
-    for section, names in _sections():
+    for section, text, names in _sections():
+        text = re.sub(r"\]\((?!https?:|/)", "](../", text)
         body = "\n\n".join(f"::: {_path(name)}" + _inherited(name) for name in names)
-        files.append(File.generated(config, _page_of(section), content=f"# {section}\n\n{body}\n"))
+        content = f"# {section}\n\n{text}\n\n{body}\n"
+        files.append(File.generated(config, _page_of(section), content=content))
     return files
 
 
@@ -131,14 +133,15 @@ def _turned(source: Path, files: Files, config: Any) -> str:
     return LINK.sub(turn, IN_THE_REPOSITORY.sub("", source.read_text()))
 
 
-def _sections() -> list[tuple[str, list[str]]]:
-    """The sections of docs/api.md, with the names in the first columns of their tables."""
+def _sections() -> list[tuple[str, str, list[str]]]:
+    """Return the sections of docs/api.md: title, text above the table, and names in its first column."""
     found = []
     for part in re.split(r"^## ", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)[1:]:
         section, _, body = part.partition("\n")
         cells = re.findall(r"^\| (`[^|]*) \|", body, re.MULTILINE)
         names = [name for cell in cells for name in re.findall(r"`([\w.]+)`", cell)]
-        found.append((section, [name for name in names if name not in ELSEWHERE]))
+        text = body.partition("\n| ")[0].strip()
+        found.append((section, text, [name for name in names if name not in ELSEWHERE]))
     return found
 
 
