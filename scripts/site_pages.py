@@ -134,7 +134,7 @@ def _turned(source: Path, files: Files, config: Any) -> str:
 
 
 def _sections() -> list[tuple[str, str, list[str]]]:
-    """Return the sections of docs/api.md: title, text above the table, and names in its first column."""
+    """Return the sections of docs/api.md: title, text above the table, names in its first column."""
     found = []
     for part in re.split(r"^## ", (ROOT / "docs/api.md").read_text(), flags=re.MULTILINE)[1:]:
         section, _, body = part.partition("\n")

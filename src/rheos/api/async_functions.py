@@ -1,4 +1,4 @@
-"""Checks of the arguments of `stream.map_async(...)`: its operator, and its output type."""
+"""Checks of the arguments of `stream.map_async(...)`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions of whole batches, as they are checked where the program is written."""
+"""Checks of a `KeyedBatchFunction` while the program is built."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rheos.core.state.columnar.column import check_column
 
 
 def check_batch_function(fn: KeyedBatchFunction) -> None:
-    """Raises ProgramError where it cannot run."""
+    """Check that a batch function can run. Raise ProgramError if it cannot."""
     name = type(fn).__name__
     if type(fn).process_batch is KeyedBatchFunction.process_batch:
         raise ProgramError(f"{name} does not define process_batch(self, keys, batch, state)")
@@ -35,14 +35,14 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
 
 
 def has_timers(fn: KeyedProcessFunction | KeyedBatchFunction) -> bool:
-    """Whether it is called for timers."""
+    """Return whether the function defines `on_timers`."""
     if isinstance(fn, KeyedBatchFunction):
         return type(fn).on_timers is not KeyedBatchFunction.on_timers
     return type(fn).on_timer is not KeyedProcessFunction.on_timer
 
 
 def batch_output(fn: KeyedBatchFunction, returns: Any) -> Declared:
-    """The type of what it gives: `returns`, or that of `Emit` in the annotation of process_batch."""
+    """Return the output type: `returns`, or the type of `Emit` in the annotation of `process_batch`."""
     if returns is not None:
         return output_type(fn.process_batch, returns, method="process", many=True)
     said = Signature(fn.process_batch).result

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class ChangelogMethods(Stream):
-    """Methods that declare a changelog, or take it as plain rows."""
+    """Methods that declare a changelog, or convert it to plain rows."""
 
     def upserts(
         self,
@@ -142,7 +142,7 @@ class ChangelogMethods(Stream):
 
 
 def _emptied(rows: Transformation, changes: Changes, skips: bool) -> Transformation:
-    """Return the changes, where some may be for all rows of the table."""
+    """Return the changes, after resolving those that apply to all rows of the table (TRUNCATE)."""
     type = rows.type
     part = part_column(type.schema)
     parted = pa.schema([*type.schema, pa.field(part, pa.int64(), nullable=False)])

@@ -92,7 +92,7 @@ def unknown_change(op: str) -> tuple[str, str]:
 
 
 def part_column(schema: pa.Schema) -> str:
-    """Return a name for the column that deals the keys of a table to its parts."""
+    """Return a name for the column that assigns the keys of a table to its parts."""
     name = "part"
     while name in schema.names:
         name += "_"
@@ -145,7 +145,9 @@ def _read(expr: pl.Expr, schema: pa.Schema) -> Sequence[str]:
 
 
 def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
-    """The aggregates can be kept over rows, or over such changes. Raises ProgramError."""
+    """Check that the aggregates can be computed over rows, or over such changes. Raise ProgramError if
+    not.
+    """
     if OP in aggregates:
         raise ProgramError(
             f"an aggregate cannot be called {OP!r}: that column holds the kind of change",
@@ -168,7 +170,7 @@ def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
 
 
 def check_top_n(schema: pa.Schema, by: str, keys: Sequence[str], changes: Changes | None) -> None:
-    """The rows can be ranked by that column. Raises ProgramError, SchemaError."""
+    """Check that rows can be ranked by a column. Raise ProgramError or SchemaError if not."""
     if by not in schema.names:
         raise unknown_column(by, schema, " in top_n()")
     kind = schema.field(by).type

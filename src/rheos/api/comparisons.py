@@ -1,5 +1,8 @@
-"""Whether what an expression compares can be compared: Polars says the type of a comparison without
-looking at those of its sides, and fails when it computes."""
+"""Check that both sides of a comparison have types that Polars can compare.
+
+Polars derives the type of a comparison without checking the types of its sides, and fails only when it
+computes it.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,11 @@ _OPS = ("Eq", "NotEq", "Lt", "LtEq", "Gt", "GtEq")
 
 
 def misfits(tree: Tree | None, frame: pl.LazyFrame) -> Iterator[tuple[pl.Expr, Exception]]:
-    """The comparisons whose sides have types that Polars does not compare, each with what it says.
-    `frame` has the columns, and no rows."""
+    """Return the comparisons whose sides have types that Polars cannot compare, each with Polars'
+    error.
+
+    `frame` has the columns but no rows.
+    """
     for part, columns in typed_parts(tree, frame):
         compared: Tree | None = None
         match part:
@@ -35,8 +41,12 @@ def misfits(tree: Tree | None, frame: pl.LazyFrame) -> Iterator[tuple[pl.Expr, E
 
 
 def _of_types(sides: Sequence[Tree], columns: pl.LazyFrame) -> tuple[list[Tree], pl.DataFrame]:
-    """Columns in the place of what is no constant, and a frame that has them, without rows: some of
-    Polars' functions fail without rows, and comparisons do not. No sides where a type is not known."""
+    """Return the sides with a column in place of each part that is not a constant, and an empty frame
+    with these columns.
+
+    Some of Polars' functions fail on empty frames, but comparisons do not. Return no sides if a type is
+    unknown.
+    """
     kinds: dict[str, pl.DataType] = {}
     stand_ins: list[Tree] = []
     for number, side in enumerate(sides):

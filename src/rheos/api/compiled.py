@@ -1,4 +1,4 @@
-"""Functions that are to be compiled, as they are checked where the program is written."""
+"""Checks of `rh.compiled` functions while the program is built."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def check_compiled(
     declared: Declared,
     sides: Mapping[str, Declared],
 ) -> None:
-    """Raises ProgramError at the line that cannot be compiled, where the function does not ask to be
-    interpreted then."""
+    """Check that a function can be compiled. Raise ProgramError at the line that cannot, unless the
+    function falls back to being interpreted.
+    """
     if compiled_mark(fn) is not None:
         emits = {tag: Emitted(*each) for tag, each in {MAIN: declared, **sides}.items()}
         check_compiles(fn, Typing(type.schema, tuple(keys), record, type.event_time, emits))

@@ -1,4 +1,4 @@
-"""Connected streams: two streams of different rows that one function takes, and what they share."""
+"""Connected streams: two streams with different rows that are the inputs of one function."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class _Pair(Hinted):
                 input.go_by_event_time(what)
 
     def _checked(self, fn: Any, base: type, methods: Sequence[str], returns: Any) -> _Emits:
-        """A function object whose methods are called with a context."""
+        """Check a function object whose methods receive a context, and return its output types."""
         check_function(fn, base, methods)
         emitting = [*methods, "on_timer"] if hasattr(base, "on_timer") else methods
         declared = emitted_type(fn, base, emitting, returns)
@@ -109,7 +109,9 @@ class _Pair(Hinted):
         return _Emits(declared, sides)
 
     def _goes_by_time(self, fn: Any, base: Any) -> None:
-        """A keyed function, where it has timers, or state that expires by event time."""
+        """Record that a keyed function uses event time, if it has timers or state that expires by event
+        time.
+        """
         if expires_by_event_time(fn, self._types[0]):
             self._go_by_event_time("a time to live")
         elif self._types[0].event_time and type(fn).on_timer is not base.on_timer:
@@ -132,7 +134,7 @@ class _Pair(Hinted):
 
 
 class _Emits:
-    """The types of what a function emits."""
+    """Output types of a function: the main output and the side outputs."""
 
     def __init__(self, main: Declared, sides: Mapping[str, Declared] | None = None) -> None:
         self.main = main
@@ -393,7 +395,7 @@ class KeyedConnectedStreams(_Pair):
 
 
 def connect_streams(first: Stream, second: Any) -> ConnectedStreams:
-    """A stream without a key, and another, which may be broadcast."""
+    """Connect a stream without keys to another one, which may be broadcast."""
     unkeyed = isinstance(second, Stream) and not second.transformation.port.keys
     _check(first, second, unkeyed, "a stream: a.connect(b), or a.connect(b.broadcast())")
     if first.transformation.port.broadcast:
@@ -407,7 +409,7 @@ def connect_streams(first: Stream, second: Any) -> ConnectedStreams:
 
 
 def connect_keyed(first: Stream, second: Any) -> KeyedConnectedStreams:
-    """A keyed stream, and another keyed one, or a broadcast one."""
+    """Connect a keyed stream to another keyed one, or to a broadcast one."""
     port = second.transformation.port if isinstance(second, Stream) else None
     how = "a keyed stream: a.key_by(...).connect(b.key_by(...)); or a broadcast one: b.broadcast()"
     _check(first, second, port is not None and bool(port.keys or port.broadcast), how)

@@ -1,4 +1,4 @@
-"""`detect`: a pattern and the stream that it is looked for in, checked against each other."""
+"""Checks of `detect`: a pattern against the columns of a stream."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.core.site import located
 
 
 def tree_of(pattern: Any) -> PatternTree:
-    """The pattern that a user gave. Raises ProgramError."""
+    """Return the complete pattern. Raise ProgramError if the argument is not one."""
     if not isinstance(pattern, Pattern):
         raise ProgramError(
             f"detect() takes a pattern, not {pattern!r}",
@@ -34,8 +34,10 @@ def tree_of(pattern: Any) -> PatternTree:
 def detected(
     written: PatternTree, schema: pa.Schema, keys: Sequence[str]
 ) -> tuple[PatternSpec, pa.Schema]:
-    """The operator, and the columns of matches. Raises ProgramError and SchemaError, with the line of
-    the step that is wrong."""
+    """Return the operator, and the columns of its matches.
+
+    Raise ProgramError or SchemaError, with the line of the step that is wrong.
+    """
     asked = pa.schema([*schema, *previous_types(written.previous, schema)])
     tree = replace(written, parts=tuple(_checked(part, schema, asked) for part in written.parts))
     automaton = compiled(tree)
@@ -52,7 +54,9 @@ def detected(
 
 
 def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:
-    """`asked` has the columns of expressions, `schema` those of the rows."""
+    """Return a part of the pattern with checked conditions. `asked` has the columns that expressions
+    may use, and `schema` those of the rows.
+    """
     if isinstance(part, Absence):
         return replace(part, condition=_fitted(part, "where", part.condition, schema, asked))
     quantifier = part.quantifier
@@ -70,7 +74,9 @@ def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:
 def _fitted(
     part: Part, method: Method, condition: Condition, schema: pa.Schema, asked: pa.Schema
 ) -> Condition:
-    """With expressions that fit the columns, and the records that functions take."""
+    """Return a condition with expressions that fit the columns, and with the record classes of its
+    functions.
+    """
     exprs = condition.exprs
     with located(part.site):
         try:

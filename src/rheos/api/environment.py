@@ -1,4 +1,4 @@
-"""The environment: where a program is written, and from where it is run."""
+"""The environment, in which a program is written and from which it is run."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ class Environment(Hinted):
 
     @property
     def parameters(self) -> Parameters:
-        """The parameters of its jobs."""
+        """Parameters of the environment's jobs."""
         return self._parameters
 
     def from_source(
@@ -613,7 +613,7 @@ class Environment(Hinted):
         )
 
     def _job_id(self, name: str) -> JobId:
-        """The same for each start of a job whose log is kept; otherwise one of its own."""
+        """Return the same id for each start of a job whose log is kept, and otherwise a new id."""
         slug = job_slug(name)
         return (
             slug if self._config.checkpoint_dir is not None else JobId(f"{slug}-{uuid.uuid4().hex[:8]}")
@@ -621,7 +621,7 @@ class Environment(Hinted):
 
 
 def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
-    """The files and folders, by name. Raises ProgramError where one is not there."""
+    """Return the paths of files and folders, by name. Raise ProgramError if one does not exist."""
     found: dict[str, str] = {}
     for name, path in files.items():
         if not isinstance(name, str) or not name.strip():

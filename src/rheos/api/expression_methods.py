@@ -1,4 +1,4 @@
-"""Methods of `DataStream` with expressions, and those that need no function of the user."""
+"""Methods of `DataStream` that compute rows by expressions, or without a function of the user."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Stream expressions: Polars expressions over the columns of one row, checked when they are written.
 
-What flows comes in batches, and where these are cut is nobody's business: an expression may look only
-at its own row. `col("v").mean()` or `.shift()` would answer per batch, so it is refused here.
+The division of rows into batches is an implementation detail, so an expression may read only its own
+row. `col("v").mean()` or `.shift()` would return a result per batch, so these are refused.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ _CONDITIONS = ("filter", "where", "until")
 def compile_expressions(
     op: Method, given: Sequence[Any], named: Mapping[str, Any], schema: pa.Schema
 ) -> tuple[tuple[pl.Expr, ...], pa.Schema]:
-    """The checked expressions of an operator, and the schema of its output.
+    """Return the checked expressions of an operator, and the schema of its output.
 
-    Raises SchemaError for unknown columns and wrong types, ProgramError for what is not one
+    Raise SchemaError for unknown columns and wrong types, and ProgramError for anything that is not one
     expression per row.
     """
     exprs = [_expression(item, schema, op) for item in _flatten(given)]
@@ -78,7 +78,7 @@ def compile_expressions(
     typed = (
         frame.select(computing) if op == "select" else frame.with_columns(computing)
     ).collect_schema()
-    # A plain column is handed on as it is.
+    # A plain column is passed through unchanged.
     computed = {
         name
         for expr, names in zip(exprs, outputs, strict=True)
@@ -92,8 +92,10 @@ def compile_expressions(
 
 
 def check_gap(gap: Any, schema: pa.Schema) -> None:
-    """The gap that rows of a session say: an expression of a duration, or of whole ms; a function is
-    asked when there are rows. Raises SchemaError, ProgramError."""
+    """Return the gap of a session with gaps per row: an expression of a duration, or of whole ms.
+
+    A function is checked only when it is called with rows. Raise SchemaError or ProgramError.
+    """
     if not isinstance(gap, pl.Expr):
         check_callable(gap, "Session", ["a record"])
         return

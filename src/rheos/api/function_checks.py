@@ -1,5 +1,7 @@
-"""Checks of function objects, which are instances of classes that users derive from, and of their
-output. They run while the program is built; the caller adds the user's line.
+"""Checks of function objects (instances of classes that users derive from `rh` classes) and of their
+output types.
+
+They run while the program is built; the caller adds the user's line.
 """
 
 from __future__ import annotations
@@ -68,8 +70,11 @@ def check_function(
     *,
     instead: str = "",
 ) -> None:
-    """It is an instance of a class that derives from `base`, and defines these methods. `instead`: what
-    to write for a plain function."""
+    """Check that an object is an instance of a class that derives from `base` and defines these
+    methods.
+
+    `instead` is a hint for a plain function.
+    """
     if isinstance(fn, type):
         raise ProgramError(
             f"{method}() takes an instance, not the class {fn.__name__}",
@@ -151,7 +156,7 @@ def _check_states(fn: Any, base: type) -> None:
 
 
 def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], method: str) -> None:
-    """It emits something."""
+    """Check that the function has an output: the main one or a side output."""
     if declared is NOTHING and not sides:
         raise SchemaError(
             f"{function_name(fn)} declares that it emits nothing: neither records nor side outputs",
@@ -160,7 +165,9 @@ def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], me
 
 
 def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
-    """`order` is one; `late` are the side outputs of rows that come too late for that of event time."""
+    """Check the order of a process function. `late` names the side outputs for late rows in event-time
+    order.
+    """
     if order not in get_args(Order):
         raise ProgramError(f"order={order!r} is not known", hint='write "arrival" or "event_time"')
     for tag in late:
@@ -172,7 +179,7 @@ def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
 
 
 def side_types(fn: Any) -> dict[str, Declared]:
-    """The types of the side outputs that it declares. Raises SchemaError."""
+    """Return the types of the declared side outputs. Raise SchemaError if one is not a row type."""
     return {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
 
 
@@ -185,8 +192,11 @@ def emitted_type(
     method: str = "process",
     many: bool = True,
 ) -> Declared:
-    """The one type of what these methods emit: what `returns` says, or else their annotations. Those
-    that the class does not define are not asked, and one that says nothing emits what the others do."""
+    """Return the type of the records that these methods emit: `returns`, or else their annotations.
+
+    Methods that the class does not define are ignored. A method without an annotation emits the type of
+    the others.
+    """
     if returns is not None:
         return output_type(getattr(fn, methods[0]), returns, method=method, many=many)
     found: Declared | None = None
@@ -210,7 +220,9 @@ def emitted_type(
 
 
 def expires_by_event_time(fn: Any, type: StreamType) -> bool:
-    """Raises ProgramError where the stream has no event time for it."""
+    """Return whether a state expires by event time. Raise ProgramError if the stream has no event time
+    for it.
+    """
     for name, declared in declarations(fn).items():
         if declared.ttl is not None and declared.ttl.time == "event_time":
             if type.event_time:

@@ -1,4 +1,4 @@
-"""Window functions that are called by other operators than windows."""
+"""Window functions that other operators than windows call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MS = timedelta(milliseconds=1)
 
 @dataclass
 class _RowContext:
-    """The WindowContext."""
+    """The `WindowContext` for the result of a window."""
 
     key: Any
     window: TimeWindow
@@ -24,7 +24,7 @@ class _RowContext:
 
 @dataclass(frozen=True)
 class OfRow:
-    """Calls a window function with the row of a window's aggregates. It is what a flat map calls."""
+    """A flat-map function that calls a window function with the row of a window's aggregates."""
 
     function: WindowFunction
     keys: Sequence[str]

@@ -23,7 +23,7 @@ _EXAMPLE = "write `def body(loop): ...; return again, result`, and stream.iterat
 
 
 def iterate_spec(body: Any, rounds: Any, capacity: Any) -> IterateSpec:
-    """Raises ProgramError."""
+    """Return the head of the loop. Raise ProgramError if an argument is invalid."""
     if not callable(body):
         raise ProgramError(f"iterate() takes a function of a stream, not {body!r}", hint=_EXAMPLE)
     for name, value in (("rounds", rounds), ("capacity", capacity)):
@@ -52,8 +52,9 @@ def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
 
 
 def close_loop(head: Transformation, body: Callable[[DataStream], Any]) -> DataStream:
-    """Has the body written, and its first stream come round to the head. Gives the second. Raises
-    ProgramError."""
+    """Call the body, connect its first stream to the head of the loop, and return its second. Raise
+    ProgramError or SchemaError if they do not fit.
+    """
     program = head.program
     check_callable(body, "iterate", ["the stream of the loop"])
     with program.within_loop():
@@ -100,7 +101,7 @@ def _same(schema: pa.Schema, wanted: pa.Schema) -> bool:
 
 
 def _leads_to(program: Program, port: Input, head: int) -> bool:
-    """Whether rows of the head come to the port."""
+    """Return whether rows of the head reach the port."""
     found, next = set[int](), [port.node]
     while next:
         id = next.pop()

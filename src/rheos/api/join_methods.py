@@ -35,7 +35,7 @@ class JoinMethods(Stream):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The key columns."""
+        """Names of the key columns."""
         return self._port.keys
 
     def interval_join(

@@ -50,11 +50,11 @@ def check_suffix(suffix: Any) -> None:
 
 
 _FARTHEST_MS = 1_000_000 * 366 * 86_400_000
-"""Beyond, sums with times would not fit into 64 bits some day."""
+"""Maximum distance: sums of larger ones with times would overflow 64 bits."""
 
 
 def interval_of(between: Any) -> tuple[int, int]:
-    """The bounds in ms. Raises ProgramError."""
+    """Return the bounds of an interval join in ms. Raise ProgramError if they are invalid."""
     if not isinstance(between, Iterable) or isinstance(between, str) or len(bounds := [*between]) != 2:
         raise ProgramError(
             f"between= takes the smallest and the largest distance, not {between!r}",
@@ -144,7 +144,7 @@ def tables_joined(
 
 
 def time_to_live_ms(ttl: Any) -> int | None:
-    """In ms; None for ever. Raises ProgramError."""
+    """Return a time to live in ms; None for "forever". Raise ProgramError if it is invalid."""
     if ttl is None:
         raise ProgramError(
             "an unbounded join keeps every row, because ttl= is not set",
@@ -173,8 +173,11 @@ def _key_of_pairs(
     right: Transformation,
     columns: JoinedColumns,
 ) -> tuple[str, ...]:
-    """The columns that a pair is known by: those of both rows, and the key of the join, since a row
-    that comes to another key leaves its pairs to another subtask. None where it is not known of one."""
+    """Return the columns that identify a pair: those of both rows, and the key of the join. None if
+    they do not identify one.
+
+    The key of the join is needed because a row whose key changes leaves its pairs to another subtask.
+    """
     of_left, of_right = left.type.changes, right.type.changes
     if of_left is None or of_right is None:
         return ()
@@ -217,8 +220,11 @@ def joined_columns(
     how: str,
     suffix: str | None,
 ) -> tuple[JoinedColumns, pa.Schema]:
-    """The columns of both, those of the left side first. A key that both sides call the same is one
-    column. Any other name that both have needs a suffix. Raises SchemaError."""
+    """Return the columns of both sides, with the left side first.
+
+    A key with one name on both sides is one column. Any other shared name needs a suffix. Raise
+    SchemaError without one.
+    """
     check_suffix(suffix)
     mine, theirs = (
         table_columns(side.type.schema) if side.type.changes else side.type.schema
@@ -255,5 +261,7 @@ def joined_columns(
 
 
 def _key_field(left: pa.Field, right: pa.Field) -> pa.Field:
-    """The column of a key that both sides have by one name. Their types may differ in width."""
+    """Return the column of a key that has one name on both sides. The widths of its types may
+    differ.
+    """
     return pa.field(left.name, common_key(left, right), left.nullable or right.nullable)

@@ -1,4 +1,4 @@
-"""Keyed streams: what works per key."""
+"""Keyed streams: operations per key."""
 
 from __future__ import annotations
 

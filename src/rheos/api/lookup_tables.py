@@ -1,4 +1,4 @@
-"""`lookup_table`: what is looked up in a table that the program has, or loads."""
+"""`lookup_table`: lookups in a table that the program passes or loads."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _collected(table: Any) -> Any:
 
 
 def _parted(whole: pa.Schema, keys: tuple[str, ...]) -> tuple[pa.Schema, pa.Schema]:
-    """The columns of the key, and the others."""
+    """Return the key columns and the other columns."""
     if not keys or len(set(keys)) < len(keys):
         raise ProgramError(f"key must name at least one column, not {keys!r}", hint='write key="id"')
     for key in keys:

@@ -30,7 +30,7 @@ Listener = Callable[[JobStatus], None]
 @dataclass(frozen=True)
 class Overrides:
     settings: tuple[PartialSettings, ...] = ()
-    """Each wins over those before it, and all over what the program says."""
+    """Settings; later ones take precedence, and all take precedence over the program's."""
     listener: Callable[[str], Listener] | None = None
     """Makes the listener of a job from its name."""
     submitted: Callable[[JobHandle], None] | None = None
@@ -43,9 +43,9 @@ class Overrides:
     until_ms: int | None = None
     """Virtual time after which the input of a simulated job ends."""
     until_now: bool = False
-    """A job stops once it has read what its sources have when it is submitted."""
+    """Whether a job stops after reading the input that exists when it is submitted."""
     standby: bool = False
-    """A job that another driver runs is waited for, and taken over when that driver is gone."""
+    """Whether to wait while another driver runs the job, and to take over when that driver is gone."""
 
     def said(self, name: str) -> Any:
         """Return the override of a setting; None if it has none."""
@@ -54,7 +54,7 @@ class Overrides:
 
 
 class ProgramCaptured(BaseException):
-    """Carries the environment of a program that was to be looked at, not run."""
+    """The environment of a program that is inspected and not run. `execute` raises it."""
 
     def __init__(self, environment: Environment, job_name: str) -> None:
         super().__init__(job_name)
@@ -74,7 +74,7 @@ def current() -> Overrides:
 
 @contextmanager
 def applied(overrides: Overrides) -> Iterator[None]:
-    """Sets the overrides of the process for a while."""
+    """Apply overrides to this process until the end of the block."""
     global _current
     before, _current = _current, overrides
     try:

@@ -39,7 +39,7 @@ Place: TypeAlias = Site | str
 
 @dataclass(frozen=True)
 class PartialSettings:
-    """Raises ConfigurationError where there is no setting of a name."""
+    """Settings from one place. Creating it raises ConfigurationError for an unknown name."""
 
     values: Mapping[str, Any]
     place: Callable[[str], Place]
@@ -68,8 +68,9 @@ class Merged:
 
     @contextmanager
     def checking(self, *names: str) -> Iterator[None]:
-        """Errors within it are about the settings of these names: they begin with where the first of
-        them that was given anywhere was given."""
+        """Prefix errors of the block with the place of the first of these settings that was set
+        anywhere.
+        """
         wider = [name.partition(".")[0] for name in names]
         given = (self.places[name] for name in (*names, *wider) if name in self.places)
         with blamed(next(given, self.site)):
@@ -78,7 +79,7 @@ class Merged:
 
 @contextmanager
 def blamed(place: Place) -> Iterator[None]:
-    """Errors within it begin with that place."""
+    """Prefix errors of the block with a place."""
     try:
         yield
     except RheosError as error:
@@ -95,7 +96,7 @@ def merge(partials: Sequence[PartialSettings], site: Site) -> Merged:
     """
     merged = Merged(Settings(state=StateConfig()), site)  # a short form is expanded
     for partial in partials:
-        # A group as a whole first: single fields of it go on top.
+        # Groups come first, so that their single fields override them.
         for name in sorted(partial.values, key=lambda name: "." in name):
             merged = _with(merged, name, partial.values[name], partial.place(name))
     return merged
@@ -181,7 +182,9 @@ def _session(value: Any) -> Any:
 
 
 def _strategy(value: Any) -> Any:
-    """`"none"`, or `{ strategy = "fixed_delay", attempts = 3 }`: a function of `rh.restart`."""
+    """Return a restart strategy from a file: `"none"`, or `{ strategy = "fixed_delay", attempts = 3 }`,
+    which names a function of `rh.restart`.
+    """
     said = dict(value) if isinstance(value, dict) else {"strategy": value}
     name = said.pop("strategy", None)
     names = [each for each in restart.__all__ if each.islower()]
@@ -202,7 +205,7 @@ _FROM_FILE: Mapping[str, Callable[[Any], Any]] = {
     "Session": _session,
     "Size": size_bytes,
 }
-"""By the type of a setting: what converts the value in a file. Others are used as they are."""
+"""Conversions of values in a file, by the type of the setting. Other values are used unchanged."""
 
 _TABLE = re.compile(r"\s*\[\s*([\w.]+)\s*\]")
 _KEY = re.compile(r"\s*([\w.]+)\s*=")

@@ -1,6 +1,6 @@
-"""Patterns of rows, step by step. `rh.pattern.begin("a").where(...).followed_by("b")...`
+"""Patterns of rows, step by step: `rh.pattern.begin("a").where(...).followed_by("b")...`
 
-A pattern is a value: each method gives another one. `KeyedStream.detect` looks for it.
+A pattern is a value: each method returns a new one. `KeyedStream.detect` finds its matches.
 """
 
 from __future__ import annotations
@@ -560,7 +560,7 @@ def _check_names(parts: tuple[Part, ...], known: set[str] | None = None) -> None
 
 
 def _waits(parts: tuple[Part, ...], *, first: bool = True) -> Part | None:
-    """The first part that may wait for a row for as long as there are others."""
+    """Return the first part that may wait for a row for an unlimited time while other rows arrive."""
     for number, part in enumerate(parts):
         behind = not first or number > 0
         if isinstance(part, Absence):
@@ -599,7 +599,7 @@ def _condition(method: str, given: tuple[Any, ...]) -> Condition:
 
 
 def _sees_earlier(function: Callable[..., Any]) -> bool:
-    """Whether it takes what was taken before as its second argument."""
+    """Return whether a condition's function takes the rows matched so far as its second argument."""
     try:
         parameters = signature(function).parameters.values()
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The program under construction: the nodes so far. Streams point into it."""
+"""The program under construction: its nodes so far. Streams refer to it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 
 class Program:
-    """Nodes are frozen; what the user says of one later (`name`, `uid`, ...) replaces it."""
+    """The nodes of a program. They are frozen: a later change (`name`, `uid`, ...) replaces a node."""
 
     def __init__(
         self, to_frame: Callable[[Graph], Any], stream_of: Callable[[Transformation], DataStream]
     ) -> None:
         self.to_frame = to_frame
-        """Makes a Spark DataFrame of what reaches the one sink of a graph. Raises RheosError."""
+        """Function that returns a Spark DataFrame of the rows that reach the only sink of a graph."""
         self.stream_of = stream_of
-        """Returns the stream of a transformation, as the modules below `streams` cannot import it."""
+        """Function that returns the stream of a transformation: lower modules cannot import it."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
         self._within_loop = False
@@ -56,7 +56,7 @@ class Program:
 
     @contextmanager
     def within_loop(self) -> Iterator[None]:
-        """While the body of a loop is written. Raises ProgramError within another one's."""
+        """Mark the block as the body of a loop. Raise ProgramError inside the body of another loop."""
         if self._within_loop:
             raise ProgramError(
                 "a loop cannot contain another loop",
@@ -109,12 +109,12 @@ class Program:
         return Graph(tuple(node for node in self._nodes if node.id not in self._executed))
 
     def ending_in(self, node: Node) -> Graph:
-        """The program with that node as its only end."""
+        """Return the graph that ends in this node alone."""
         inner = (other for other in self._nodes if other.spec.writes_to is None)
         return Graph((*inner, replace(node, id=len(self._nodes))))
 
     def executed(self, graph: Graph) -> None:
-        """The graph runs: its sinks are no part of what is executed next."""
+        """Mark the sinks of the graph as executed: the next `execute` does not run them."""
         self._executed.update(node.id for node in graph.nodes if node.spec.writes_to is not None)
 
 

@@ -1,4 +1,4 @@
-"""Runs a user's file as `python` would, or only as far as it takes to see what it builds."""
+"""Run a user's file as `python` does, or only until its program is built."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rheos.core.site import done_for
 
 
 def run_file(file: Path, arguments: Sequence[str]) -> None:
-    """Runs the file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
-    Of SQL it may be a folder of files.
+    """Run a file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
 
-    Raises ConfigurationError where there is no such file, and whatever the program raises.
+    For SQL, the path may be a folder of files. Raise ConfigurationError if the file does not exist, and
+    any error of the program.
     """
     models = file.is_dir() and any(file.rglob("*.sql"))
     if not file.is_file() and not models:
@@ -41,7 +41,7 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
 
 
 def _run_script(file: Path, arguments: Sequence[str]) -> None:
-    """The statements of the file, or of the files of a folder, as one job that is called as it is."""
+    """Run the statements of a file, or of the files in a folder, as one job with its name."""
     from rheos.api.environment import Environment
     from rheos.sql.folders import run_folder
 
@@ -61,7 +61,7 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
             session.script(file.read_text(), str(file))
         for text in said:
             print(text)
-        # A script may ask, and write nothing.
+        # A script may contain only queries, and no INSERT.
         if session.written or not said:
             env.execute(file.resolve().stem)
 

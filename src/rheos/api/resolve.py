@@ -1,4 +1,6 @@
-"""From settings to what a runtime takes: every setting is looked at here, and nowhere else."""
+"""Conversion of settings to the values that a runtime takes. Every setting is checked here, and only
+here.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ _LEAST_STATE_BYTES = MIB
 
 @dataclass(frozen=True)
 class Resolved:
-    """Settings that were looked at."""
+    """Settings that were checked."""
 
     parallelism: int
     max_parallelism: int
@@ -45,8 +47,11 @@ class Resolved:
 
 
 def resolve(merged: Merged) -> Resolved:
-    """Raises ConfigurationError or ProgramError where a setting is wrong, or two do not go together;
-    it begins with the place where that was given."""
+    """Check and convert all settings.
+
+    Raise ConfigurationError or ProgramError, beginning with the place of the setting, if a setting is
+    invalid or conflicts with another.
+    """
     said = merged.settings
     with merged.checking("parallelism", "max_parallelism"):
         wanted = _default_parallelism() if said.parallelism is None else said.parallelism
@@ -196,7 +201,9 @@ def _latency_us(merged: Merged) -> int | None:
 
 
 def _buffer_timeout_us(value: Duration | int) -> int | None:
-    """0 sends at once; -1 (None inside) only full buffers."""
+    """Return the buffer timeout in us: 0 sends at once, and None (the setting -1) sends only full
+    batches.
+    """
     if value == -1:
         return None
     if value == 0:

@@ -41,8 +41,11 @@ _WITHIN_ROWS = ("List", "ListAgg", "Array", "ArrayAgg")
 
 
 def shallow_tree(expr: pl.Expr, spelled: str) -> Tree | None:
-    """The expression's tree, as `tree_of` has it. Raises a ProgramError where it has too many levels:
-    Polars takes seconds to say what type has one of thousands."""
+    """Return the expression's tree, in the form of `tree_of`. Raise ProgramError if it has too many
+    levels.
+
+    Polars takes seconds to derive the type of an expression with thousands of levels.
+    """
     with _few_levels(spelled):
         return tree_of(expr)
 
@@ -119,8 +122,9 @@ def _ask(part: pl.Expr, spelled: str) -> None:
 
 
 def _askable(tree: Tree) -> Tree:
-    """The tree, with the parts that Polars knows only in a frame replaced by ones of the same
-    nature."""
+    """Return the tree, with functions that Polars resolves only in a frame replaced by functions that
+    behave alike.
+    """
     if isinstance(tree, list):
         return [_askable(branch) for branch in tree]
     if not isinstance(tree, dict):
@@ -149,7 +153,7 @@ def _askable(tree: Tree) -> Tree:
                 "input": inputs,
             }
         }:
-            # So may be what is replaced, and holidays.
+            # The values to replace, and holidays, may be constants, too.
             return _row_wise(_without_constants(inputs))
         case {"Function": {"function": function, "input": inputs}} if _is_row_wise(function):
             return _row_wise(inputs)
@@ -160,7 +164,7 @@ def _askable(tree: Tree) -> Tree:
 
 
 def _is_row_wise(function: Tree) -> bool:
-    """Whether it is one of those that Polars knows only in a frame, and are row-wise."""
+    """Return whether a function that Polars resolves only in a frame is row-wise."""
     match function:
         case {"Sql": _} | {"Reinterpret": _} | {"ArrayExpr": {"ToStruct": _}}:
             return True
@@ -172,7 +176,7 @@ def _is_row_wise(function: Tree) -> bool:
 
 
 def _row_wise(inputs: list[Tree]) -> Tree:
-    """Some function of a row's values."""
+    """Return a row-wise function of a row's values, as a replacement."""
     return {"Function": {"input": _askable(inputs), "function": "AsStruct"}}
 
 
@@ -272,7 +276,7 @@ def _refuse_codes(spelled: str) -> NoReturn:
 
 
 def _hold_codes(kinds: list[pl.DataType]) -> bool:
-    """Whether values of the types are, or hold, a Categorical; so it is where they are not known."""
+    """Return whether the types are or contain a Categorical. Unknown types count as such."""
     return not kinds or any(map(_holds_codes, kinds))
 
 
@@ -288,7 +292,7 @@ def _holds_codes(kind: pl.DataType) -> bool:
 
 
 def _is_exact(name: str, kinds: list[pl.DataType]) -> bool:
-    """Whether the sum of such lists needs no rounding."""
+    """Return whether the sum of such lists needs no rounding."""
     inners = [getattr(kind, "inner", None) for kind in kinds]
     return name == "Sum" and not any(inner is None or _instance(inner).is_float() for inner in inners)
 

@@ -1,4 +1,4 @@
-"""The runtime that a program runs in: decided once, from the setting and the program's sources."""
+"""Choice of a program's runtime, made once from the setting and the program's sources."""
 
 from __future__ import annotations
 
@@ -74,7 +74,9 @@ class RuntimeChoice:
         return ControlledRuntime(self.name, getattr(importlib.import_module(module), runtime_class)())
 
     def _check_until_now(self, config: JobConfig) -> None:
-        """Batch reads the available input in any case."""
+        """Check that the runtime can stop at the input that exists now. Batch reads only that in any
+        case.
+        """
         if self.name == "simulated":
             raise ConfigurationError(
                 "--until now resumes from the last run, but a simulated job stores no checkpoints",

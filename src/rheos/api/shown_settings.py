@@ -33,11 +33,11 @@ _STRATEGIES: Mapping[type, Any] = {
 
 
 def shown_settings(settings: Settings, parallelism: int) -> Iterator[tuple[str, str]]:
-    """Yield each setting by its name, with what holds where the user specified nothing.
+    """Yield each setting by its name, with its value or its default.
 
     Args:
-        settings: all settings of the job.
-        parallelism: what the job runs with, if the settings do not specify it.
+        settings: All settings of the job.
+        parallelism: The job's parallelism, if the settings do not specify it.
     """
     defaults: dict[str, Any] = {"parallelism": parallelism, "restart": ExponentialDelay()}
     for name, declared in SETTINGS.items():
@@ -87,5 +87,5 @@ def _text(value: Any, declared: str) -> str:
         case os.PathLike():
             return redacted(os.fspath(value))
         case _:
-            # An object of the program may be long, and hold anything.
+            # The repr of a program's object may be long, and contain anything.
             return f"of the program ({type(value).__name__})"

@@ -1,4 +1,4 @@
-"""Sinks that need no more than a name."""
+"""Sinks that need at most a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources that are checked where they are written, at the user's own line."""
+"""Sources whose arguments are checked at the user's line."""
 
 from __future__ import annotations
 

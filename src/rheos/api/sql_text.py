@@ -20,7 +20,7 @@ _WORD = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|(?<![\w.])(?P<word>[^\W\d]\
 
 
 def read_sql(text: str, columns: Collection[str], example: str) -> pl.Expr:
-    """The expression. Raises ProgramError where it cannot be read."""
+    """Return the expression of an SQL string. Raise ProgramError if it cannot be parsed."""
     meant = {word for word in _words(text) if word in columns and not _is_column(word)}
     quoted = _WORD.sub(lambda found: _quoted(found, meant), text)
     for each in dict.fromkeys((quoted, text)):
@@ -50,7 +50,7 @@ def _quoted(found: re.Match[str], meant: Collection[str]) -> str:
 
 
 def _is_column(word: str) -> bool:
-    """Whether SQL reads the word alone as the column of that name, or as a constant that it is."""
+    """Return whether SQL reads the word alone as the column of that name, or as a constant."""
     if word.casefold() in _CONSTANTS:
         return True
     try:

@@ -26,7 +26,7 @@ class Stream(Hinted):
 
     @property
     def schema(self) -> pa.Schema:
-        """The columns of its rows."""
+        """Columns of the stream's rows."""
         return self._at.type.schema
 
     @property

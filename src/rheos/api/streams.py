@@ -412,13 +412,15 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
 
 
 def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:
-    """The columns of all; each may hold nulls where it may in one."""
+    """Return the common columns of all schemas. A column is nullable if it is nullable in one of
+    them.
+    """
     nullable = {field.name for schema in schemas for field in schema if field.nullable}
     return pa.schema([field.with_nullable(field.name in nullable) for field in schemas[0]])
 
 
 def _relaxed(rows: Transformation, schema: pa.Schema) -> Transformation:
-    """The same rows, where columns that hold no nulls are declared as ones that may."""
+    """Return the same rows with the columns of `schema`, which may declare columns as nullable."""
     if schema == rows.type.schema:
         return rows
     exprs = tuple(pl.col(name) for name in schema.names)

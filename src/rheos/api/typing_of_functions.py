@@ -41,11 +41,13 @@ _MANY = (
 _NOT_RECORDS = (dict, list, tuple, set, str, bytes, int, float, bool, complex)
 
 UNSAID = object()
-"""Stands for an annotation that is not there."""
+"""Placeholder for a missing annotation."""
 
 
 class Signature:
-    """The resolved annotations of a function: of its parameters in order, and of its result."""
+    """The resolved annotations of a function: those of its parameters in order, and that of its
+    result.
+    """
 
     def __init__(self, fn: Callable[..., Any]) -> None:
         hints = resolved_annotations(fn)
@@ -64,10 +66,9 @@ class Signature:
 def input_record(
     fn: Callable[..., Any], schema: pa.Schema, *, many: bool = False, position: int = 0
 ) -> type | None:
-    """The dataclass that the function takes at that position, checked against the columns it will be
-    filled from.
+    """Return the record class of a function's parameter, checked against the columns that fill it.
 
-    With `many` it takes an iterable of them. None where it takes named rows.
+    With `many`, the parameter is an iterable of records. None means named rows.
     """
     parameters = Signature(fn).parameters
     annotation = parameters[position] if position < len(parameters) else UNSAID
@@ -77,7 +78,7 @@ def input_record(
 
 
 def record_class(annotation: Any, schema: pa.Schema, name: str) -> type | None:
-    """The dataclass that a parameter is annotated with; see `input_record`."""
+    """Return the dataclass that annotates a parameter; see `input_record`."""
     if _says_columns(annotation):
         _check_fields(annotation, schema, name)
         record: type = annotation
@@ -111,7 +112,9 @@ def _check_fields(record: type, schema: pa.Schema, function: str) -> None:
 
 
 def _fits(have: pa.DataType, want: pa.DataType) -> bool:
-    """Whether a column of one type fills a field of the other, width and unit aside."""
+    """Return whether a column of one type can fill a field of the other, regardless of width and
+    unit.
+    """
     if pa.types.is_floating(want) and pa.types.is_integer(have):
         return True
     return _family(canonical(have)) == _family(canonical(want))
@@ -136,7 +139,9 @@ class Declared(typing.NamedTuple):
     record: type | None
 
     def after(self, before: StreamType) -> StreamType:
-        """Return the type of a function's results, which have the event time of the rows it takes."""
+        """Return the type of a function's results. They have the event time of the rows that it
+        receives.
+        """
         changed = before.time_changed
         return StreamType(self.schema, before.event_time, self.record, time_changed=changed)
 

@@ -13,9 +13,10 @@ _AUTO = re.compile(r"auto(?::(\d+)\.\.(\d*))?")
 
 
 def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBounds | None]:
-    """The parallelism to start with, and within what it follows the load; None where it stays.
+    """Return the initial parallelism, and the bounds within which it follows the load; None if it is
+    fixed.
 
-    Raises ConfigurationError or ProgramError.
+    Raise ConfigurationError or ProgramError if it is invalid.
 
     >>> read_width("auto:2..8", 128)
     (2, ScalingBounds(least=2, most=8))

@@ -1,5 +1,7 @@
-"""Windows over a whole stream: those of a keyed stream with a single key, in one subtask. What it gets,
-every row or partials of them, is decided by the plan (`plan.two_phases`)."""
+"""Windows over a whole stream: windows of a keyed stream with a single key, in one subtask.
+
+The plan (`plan.two_phases`) decides whether that subtask receives every row, or partial aggregates.
+"""
 
 from __future__ import annotations
 
@@ -21,11 +23,11 @@ if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 ALL = "window_all"
-"""The column that holds the one key, between here and the windows."""
+"""Column with the one key, which only the windows read."""
 
 
 class WindowsOfAll(WindowedStream):
-    """The windows of a whole stream; made by `window_all`. The key of its contexts is 0."""
+    """The windows of a whole stream; created by `window_all`. The key of its contexts is 0."""
 
     def __repr__(self) -> str:
         return f"<windows {self._windows.window!r} of a non-keyed stream>"
@@ -41,7 +43,7 @@ class WindowsOfAll(WindowedStream):
 
 
 def windows_of_all(rows: Transformation, windows: WindowsOfKeys) -> WindowsOfAll:
-    """Return the windows over all rows, which get one key."""
+    """Return the windows over all rows, after adding the column of the one key."""
     schema = rows.type.schema.append(pa.field(ALL, pa.int64(), nullable=False))
     check_columns(schema)
     spec = ExpressionSpec("with_columns", (pl.lit(0, pl.Int64).alias(ALL),))

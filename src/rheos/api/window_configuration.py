@@ -22,7 +22,7 @@ WINDOW_FIELDS = [
     pa.field("window_start", pa.timestamp("ms", tz="UTC")),
     pa.field("window_end", pa.timestamp("ms", tz="UTC")),
 ]
-"""Columns between the keys and the aggregates."""
+"""Columns of a result between the keys and the aggregates."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class WindowsOfKeys:
 
     @property
     def time(self) -> Time | None:
-        """The clock that they end by; None where they do not end."""
+        """Clock that ends the windows; None if they do not end."""
         if isinstance(self.window, GlobalWindows | CountWindow):
             return None
         return self.window.time
@@ -48,7 +48,7 @@ class WindowsOfKeys:
 
     @property
     def in_columns(self) -> bool:
-        """Whether it is by event time alone that they fire, so that they are computed in columns."""
+        """Whether the windows fire by event time alone, so that they are computed on columns."""
         plain = self.trigger is None and self.evictor is None and self.time == "event_time"
         if isinstance(self.window, Session) and self.window.gap_of_rows is not None:
             return False
@@ -60,7 +60,9 @@ class WindowsOfKeys:
         return type(window).__name__ if isinstance(window, WindowAssigner) else str(window)
 
     def fired_by(self) -> tuple[Trigger, Evictor | None]:
-        """The trigger and the evictor, said or not. Raises ProgramError where they do not fit."""
+        """Return the trigger and the evictor, or the defaults. Raise ProgramError if they do not fit
+        the windows.
+        """
         trigger, evictor, window = self.trigger, self.evictor, self.window
         if isinstance(window, CountWindow):
             if trigger is not None or evictor is not None:

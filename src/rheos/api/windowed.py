@@ -1,4 +1,4 @@
-"""Windowed streams: what is computed once per key and window."""
+"""Windowed streams: computations once per key and window."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class WindowedStream(Hinted):
 
     @property
     def _shown(self) -> pa.Schema:
-        """The columns of the rows as the program knows them."""
+        """Columns of the rows, without those that the program does not see."""
         return self._type.schema
 
     # --- which windows, and when ------------------------------------------------------------------
@@ -183,7 +183,7 @@ class WindowedStream(Hinted):
                 class.
             SchemaError: A column does not exist, or a type is not declared or does not fit.
         """
-        # The two names are those of aggregates, where that is what they are.
+        # If `process` or `returns` is an aggregate, it is a column of that name.
         said = {"process": process, "returns": returns}
         aggregates |= {name: of for name, of in said.items() if isinstance(of, Agg | pl.Expr)}
         process, returns = (None if name in aggregates else of for name, of in said.items())
@@ -351,7 +351,9 @@ class WindowedStream(Hinted):
         return input_record(trigger.on_element, self._type.schema)
 
     def _one_record(self, record: type | None) -> type | None:
-        """Records as function and trigger take them: both are given the same."""
+        """Return the record class of both the function and the trigger, which receive the same
+        records.
+        """
         of_trigger = self._record_of_trigger()
         if record is not None and of_trigger is not None and record is not of_trigger:
             raise SchemaError(
@@ -372,7 +374,7 @@ class WindowedStream(Hinted):
             )
 
     def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:
-        # Results of windows that end by the clock have no time of an event.
+        # Results of windows of processing time have no event time.
         timed = self._windows.time == "event_time" or (
             self._windows.time is None and self._type.event_time
         )
@@ -382,7 +384,7 @@ class WindowedStream(Hinted):
         return self._keyed.add(spec, name, outputs).stream
 
     def _processed(self, rows: DataStream, fn: WindowFunction, returns: Any) -> DataStream:
-        """The rows of aggregates, given to a function with key and window."""
+        """Call a function with the rows of aggregates, their keys and windows."""
         name = operator_name("process", fn)
         with located(call_site(), name):
             record = input_record(fn.process, rows.schema, many=True)
