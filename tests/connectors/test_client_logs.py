@@ -1,4 +1,4 @@
-"""Client libraries of connectors: their lines go to the log, rarely, and know their operator."""
+"""Log messages of client libraries: they go to the log, at a limited rate, and know their operator."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OF_DATA = {"msgspec", "numpy", "polars", "pyarrow"}
 
 
 def imported() -> dict[str, set[str]]:
-    """The libraries that connectors import, by name, and where."""
+    """Return the libraries that connectors import, with the importing modules."""
     found: dict[str, set[str]] = defaultdict(set)
     for path in CONNECTORS.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -47,7 +47,8 @@ def imported() -> dict[str, set[str]]:
 
 
 def test_the_loggers_of_every_client_library_are_known() -> None:
-    """The test that finds the next connector: name the loggers of its library in `CLIENT_LOGGERS`."""
+    """Check that `CLIENT_LOGGERS` names the loggers of every library, also of connectors added
+    later."""
     libraries = imported()
     known = {"rheos", *sys.stdlib_module_names, *OF_DATA, *CLIENT_LOGGERS}
     assert {name: places for name, places in libraries.items() if name not in known} == {}
@@ -55,7 +56,7 @@ def test_the_loggers_of_every_client_library_are_known() -> None:
 
 
 def test_threads_of_connectors_work_for_the_operator_that_started_them() -> None:
-    """The test that finds the next thread: make it by `threads.thread`."""
+    """Check that connectors start every thread by `threads.thread`, also those added later."""
     own = [
         path.relative_to(CONNECTORS).as_posix()
         for path in CONNECTORS.rglob("*.py")
@@ -89,11 +90,11 @@ def test_threads_of_connectors_work_for_the_operator_that_started_them() -> None
         ("orders", False),
     ],
 )
-def test_which_loggers_are_of_clients(logger: str, expected: bool) -> None:
+def test_loggers_of_clients_are_recognised(logger: str, expected: bool) -> None:
     assert is_of_client(logger) is expected
 
 
-def test_what_a_client_says_again_and_again_is_logged_once_in_half_a_minute() -> None:
+def test_repeated_messages_of_clients_are_logged_once_in_half_a_minute() -> None:
     once = OncePerWhile()
 
     def shown(at_s: float, text: str) -> str | None:
@@ -163,6 +164,6 @@ def test_in_a_driver_lines_of_clients_are_kept_and_not_printed(
 
 
 def forget_handlers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a program that has set up no logging: pytest has handlers of its own."""
+    """Remove pytest's handlers, as in a program that has not configured logging."""
     root = logging.getLogger()
     monkeypatch.setattr(root, "handlers", [h for h in root.handlers if isinstance(h, LogCapture)])

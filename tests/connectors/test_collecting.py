@@ -1,4 +1,4 @@
-"""What comes from Spark comes whole, or is an error."""
+"""Results from Spark are complete, or an error is raised."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.spark
 
 
 def served(monkeypatch: pytest.MonkeyPatch, keep: float) -> None:
-    """Of what the JVM serves, only this part reaches PySpark: as where the serving thread has died."""
+    """Let only this part of the rows reach PySpark, as if the serving thread of the JVM had died."""
     module: Any
     for module in (classic, conversion):
         load = module._load_from_socket
@@ -50,22 +50,23 @@ def test_a_stream_that_is_cut_is_an_error(
         collected_table(frame)
 
 
-def test_a_whole_stream_gives_all_rows_in_order_and_the_tasks(spark: Any) -> None:
+def test_a_complete_stream_returns_all_rows_in_order_and_the_tasks(spark: Any) -> None:
     came = collected(spark.range(0, 1000, 1, 3))
     assert [row.id for row in came.rows] == list(range(1000))
     assert came.tasks == 3
     assert collected_table(spark.range(0, 10, 1, 2)).to_pydict() == {"id": list(range(10))}
 
 
-def test_no_rows_and_no_tasks_are_whole_too(spark: Any) -> None:
+def test_an_empty_result_is_complete(spark: Any) -> None:
     empty = spark.createDataFrame([], "a int, b string")
     assert list(collected(empty).rows) == []
     assert collected_table(empty).to_pydict() == {"a": [], "b": []}
     assert collected(spark.range(0, 5, 1, 2).filter("id < 0")).tasks == 2
 
 
-def test_tasks_behind_a_shuffle_are_those_that_were_left(spark: Any) -> None:
-    """Adaptive execution merges small partitions: how many there were is known when they have run."""
+def test_tasks_after_a_shuffle_are_counted_after_merging(spark: Any) -> None:
+    """Check tasks after a shuffle: adaptive execution merges small partitions, so their number is known
+    only after they ran."""
     came = collected(spark.range(0, 100, 1, 3).repartition("id"))
     assert sorted(row.id for row in came.rows) == list(range(100))
     assert came.tasks < 4

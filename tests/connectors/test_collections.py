@@ -40,7 +40,7 @@ def test_dataclass_instances_are_a_bounded_source_of_one_split() -> None:
     assert read_all(pickle.loads(pickle.dumps(source))) == read_all(source)
 
 
-def test_tables_frames_and_dicts_are_taken() -> None:
+def test_tables_frames_and_dicts_are_accepted() -> None:
     rows = [{"a": 1, "b": "x"}, {"a": 2, "b": None}]
     schema = pa.schema([("a", pa.int64()), ("b", pa.string())])
     table = pa.Table.from_pylist(rows, schema=schema)
@@ -57,7 +57,7 @@ def test_tables_frames_and_dicts_are_taken() -> None:
     assert read_all(collection(schema.empty_table())) == []
 
 
-def test_rows_that_do_not_fit_are_told() -> None:
+def test_rows_that_do_not_fit_are_an_error() -> None:
     with pytest.raises(SchemaError, match="the collection is empty, so its column types are unknown"):
         collection([])
     with pytest.raises(SchemaError, match="field 'fare'") as caught:
@@ -99,7 +99,7 @@ def test_collected_rows_count_once_in_the_order_of_checkpoints() -> None:
     assert collected([]) is None
 
 
-def test_rows_of_another_attempt_are_other_rows() -> None:
+def test_rows_of_another_attempt_count_separately() -> None:
     payloads = []
     for attempt in (1, 2):
         out = CollectSink().open(sink_context(SCHEMA, attempt=attempt))
@@ -141,7 +141,7 @@ def test_a_fixed_offset_is_read_as_utc_and_a_named_zone_is_kept() -> None:
         assert table.column("at")[0].as_py() == at == table.column("list")[0].as_py()[0]
 
 
-def test_nanoseconds_of_pandas_are_not_cut() -> None:
+def test_nanoseconds_of_pandas_are_kept() -> None:
     fine = pd.Timestamp("2026-03-01T12:00:00.123456789")
     with pytest.raises(SchemaError, match=r"column 'at'.*higher resolution than microseconds"):
         collection([{"at": fine}])

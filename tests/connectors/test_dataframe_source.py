@@ -1,4 +1,4 @@
-"""A DataFrame's rows are written down once, and read again as they are."""
+"""A DataFrame's rows are staged once, and read again from there."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def random_rows(spark: Any) -> Any:
-    """Other rows each time it is asked, and in no order."""
+    """Return a DataFrame with other rows in another order at each evaluation."""
     return spark.sql(
         "select id, uuid() as name, timestamp_millis(cast(rand() * 1e6 as long)) as at from range(500)"
     )
@@ -56,7 +56,7 @@ def of(frame: Any, folder: Path, event_time: str | None = "at") -> StagedSource:
     return staged
 
 
-def test_it_is_staged_once_and_its_files_are_in_the_order_of_time(
+def test_a_dataframe_is_staged_once_in_files_sorted_by_time(
     random_rows: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(staging, "_FILE_BYTES", 2000)
@@ -77,7 +77,7 @@ def test_it_is_staged_once_and_its_files_are_in_the_order_of_time(
     assert pickle.loads(pickle.dumps(again)) == again
 
 
-def test_what_a_dead_driver_has_left_is_removed(random_rows: Any, tmp_path: Path) -> None:
+def test_leftovers_of_a_dead_driver_are_removed(random_rows: Any, tmp_path: Path) -> None:
     folder = tmp_path / "staged"
     left = folder / "0123456789ab"
     left.mkdir(parents=True)
@@ -107,7 +107,7 @@ def test_files_that_no_manifest_lists_are_removed_and_not_read(
         ("*", None, "event time was 'at' and is now None"),
     ],
 )
-def test_a_job_that_comes_back_with_another_dataframe_is_refused(
+def test_a_restarted_job_with_another_dataframe_is_refused(
     random_rows: Any, tmp_path: Path, change: str, event_time: str | None, says: str
 ) -> None:
     of(random_rows, tmp_path)
@@ -116,7 +116,7 @@ def test_a_job_that_comes_back_with_another_dataframe_is_refused(
     assert "another name or checkpoint directory" in str(caught.value.hint)
 
 
-def test_a_damaged_manifest_is_told_of(random_rows: Any, tmp_path: Path) -> None:
+def test_a_damaged_manifest_is_an_error(random_rows: Any, tmp_path: Path) -> None:
     of(random_rows, tmp_path)
     (tmp_path / "manifest.json").write_text("{}")
     with pytest.raises(CheckpointError, match="damaged"):
@@ -132,7 +132,7 @@ def test_rows_without_event_time_leave_no_staging_behind(spark: Any, tmp_path: P
     assert len(rows_of(of(frame.filter("id < 7"), tmp_path))) == 7
 
 
-def test_a_dataframe_that_cannot_be_computed_is_told_of(spark: Any, tmp_path: Path) -> None:
+def test_a_dataframe_that_cannot_be_computed_is_an_error(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql("select raise_error('no such luck') as a from range(1)")
     with pytest.raises(InputError, match="could not be staged before the job") as caught:
         of(frame.selectExpr("cast(a as string) a"), tmp_path, None)
@@ -140,19 +140,19 @@ def test_a_dataframe_that_cannot_be_computed_is_told_of(spark: Any, tmp_path: Pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_written_is_told_of(random_rows: Any, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_an_error(random_rows: Any, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CheckpointError, match="cannot be staged"):
         of(random_rows, tmp_path / "file" / "below")
 
 
-def test_an_empty_dataframe_has_one_split_that_says_so(random_rows: Any, tmp_path: Path) -> None:
+def test_an_empty_dataframe_has_one_split(random_rows: Any, tmp_path: Path) -> None:
     empty = of(random_rows.filter("id < 0"), tmp_path)
     assert len(empty.splits()) == 1
     assert rows_of(empty) == []
 
 
-def test_every_type_comes_back_as_it_was(spark: Any, tmp_path: Path) -> None:
+def test_every_type_is_restored(spark: Any, tmp_path: Path) -> None:
     table = every_value()
     payload = pa.BufferOutputStream()
     with pa.ipc.new_stream(payload, table.schema) as writer:
@@ -171,13 +171,13 @@ def test_every_type_comes_back_as_it_was(spark: Any, tmp_path: Path) -> None:
     assert repr(found) == repr(table.to_pylist())
 
 
-def test_names_that_paths_and_cases_confuse_are_only_names(spark: Any, tmp_path: Path) -> None:
+def test_column_names_with_dots_and_differing_case_are_kept(spark: Any, tmp_path: Path) -> None:
     frame = spark.sql("select id as `a.b`, id + 1 as `A`, id + 2 as `a`, id + 3 as ` ` from range(3)")
     found = rows_of(of(frame, tmp_path, None))
     assert sorted(found, key=lambda row: int(row["a.b"]))[1] == {"a.b": 1, "A": 2, "a": 3, " ": 4}
 
 
-def test_a_dataframe_itself_never_travels(random_rows: Any) -> None:
+def test_a_dataframe_is_never_sent_to_workers(random_rows: Any) -> None:
     source = dataframe_source(random_rows)
     with pytest.raises(AssertionError, match="staged before"):
         pickle.dumps(source)
@@ -190,11 +190,11 @@ def test_a_dataframe_itself_never_travels(random_rows: Any) -> None:
 
 
 def known_of(splits: Sequence[Split]) -> dict[str, bytes]:
-    """As a checkpoint holds them."""
+    """Return splits as a checkpoint contains them."""
     return {split.id: split.payload for split in splits}
 
 
-def test_positions_of_another_staging_are_read_on_alone(random_rows: Any, tmp_path: Path) -> None:
+def test_positions_of_another_staging_are_resumed_there_only(random_rows: Any, tmp_path: Path) -> None:
     here, there = of(random_rows, tmp_path / "here"), of(random_rows, tmp_path / "there")
     splits = here.splits()
     assert here.resumed(splits, known_of(splits[:1])) == splits
@@ -207,7 +207,8 @@ def test_positions_of_another_staging_are_read_on_alone(random_rows: Any, tmp_pa
 
 
 class Runtime:
-    """Leaves the steps of the job to the test; its store begins with what another left."""
+    """Runtime that lets the test execute the steps of the job. Its store may begin with that of
+    another."""
 
     def __init__(self, parallelism: int, files: dict[str, bytes], savepoint: str | None) -> None:
         self._files = files
@@ -223,7 +224,7 @@ class Runtime:
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_a_savepoint_goes_on_in_its_own_staging(spark: Any, parallelism: int) -> None:
+def test_a_savepoint_resumes_in_its_own_staging(spark: Any, parallelism: int) -> None:
     frame = spark.sql("select id, uuid() as name, id as at from range(4000)")
     sink = MemorySink()
 

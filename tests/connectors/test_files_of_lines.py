@@ -45,7 +45,7 @@ def test_a_csv_file_is_read_by_its_header(
 
 
 @pytest.mark.parametrize("end", ["", ".zst"])
-def test_a_bad_record_is_told_with_its_line(tmp_path: Path, end: str) -> None:
+def test_a_bad_record_is_reported_with_its_line(tmp_path: Path, end: str) -> None:
     text = 'user,name\n1,"two\nlines"\n\nme,x\n3,y\n4\n5,"open\n6,z\n'
     path = write(tmp_path / f"a.csv{end}", text)
     with pytest.raises(InputError) as caught:
@@ -74,7 +74,7 @@ def test_a_csv_file_without_header_has_the_columns_of_the_schema(tmp_path: Path)
     assert [row["name"] for row in read_all(source)] == ["x", None, ""]
 
 
-def test_a_header_without_a_column_is_told(tmp_path: Path) -> None:
+def test_a_missing_column_in_a_header_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.csv", "user,nom\n1,x\n")
     with pytest.raises(InputError, match=r"a\.csv:1: the header has no column 'name'") as caught:
         read_all(files.source(path, schema=SCHEMA))
@@ -89,7 +89,7 @@ def test_a_csv_file_without_records_has_no_rows(tmp_path: Path, text: str) -> No
     assert read_all(files.source(write(tmp_path / "a.csv", text), schema=SCHEMA)) == []
 
 
-def test_a_quote_that_is_never_closed_spoils_its_line(
+def test_an_unclosed_quote_damages_only_its_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "CHUNK_BYTES", 16)
@@ -116,7 +116,7 @@ def test_text_is_read_line_by_line(tmp_path: Path, end: str) -> None:
     assert [row["line"] for row in read_all(raw)] == [b"one", b"", b"  two ", b"three"]
 
 
-def test_a_word_overrules_the_end_of_the_name(tmp_path: Path) -> None:
+def test_an_explicit_format_overrules_the_extension(tmp_path: Path) -> None:
     (tmp_path / "a.csv.gz").write_bytes(compressed(b"user,name\n1,x\n", ".zst"))
     source = files.source(tmp_path / "a.csv.gz", schema=SCHEMA, compression="zstd")
     assert read_all(source) == [{"user": 1, "name": "x"}]
@@ -125,7 +125,7 @@ def test_a_word_overrules_the_end_of_the_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("end", [".gz", ".zst"])
-def test_a_file_that_is_cut_or_shrank_is_told(tmp_path: Path, end: str) -> None:
+def test_a_truncated_file_is_an_error(tmp_path: Path, end: str) -> None:
     text = "".join(f"{i},{i * 7919}\n" for i in range(5000))
     path = tmp_path / f"a.csv{end}"
     whole = compressed(f"user,name\n{text}".encode(), end)
@@ -144,14 +144,14 @@ def test_a_file_that_is_cut_or_shrank_is_told(tmp_path: Path, end: str) -> None:
         source.open(source.splits()[0], position, Probe().context()).poll(1)
 
 
-def test_a_file_known_to_a_checkpoint_of_0_1_0_is_read_on() -> None:
+def test_a_file_in_a_checkpoint_of_0_1_0_is_resumed() -> None:
     import msgspec
 
     stored = msgspec.msgpack.encode({"path": "/a.jsonl.gz", "format": "jsonl", "gzip": True})
     assert msgspec.msgpack.decode(stored, type=FileToRead).compression == "gzip"
 
 
-def test_what_cannot_be_read_as_lines_is_refused_where_it_is_written(tmp_path: Path) -> None:
+def test_formats_that_have_no_lines_are_refused_at_their_line(tmp_path: Path) -> None:
     with pytest.raises(SchemaError, match="the format csv does not define the columns of its rows"):
         files.source("x", format="csv")
     with pytest.raises(SchemaError, match="needs a schema"):
@@ -172,7 +172,7 @@ def test_what_cannot_be_read_as_lines_is_refused_where_it_is_written(tmp_path: P
 
 
 def published(folder: Path, sink: Any, *rows: dict[str, Any], schema: pa.Schema = SCHEMA) -> Path:
-    """The one file with rows that the sink publishes; the one without any lies beside it."""
+    """Return the file with rows that the sink has published, next to which is an empty one."""
     sink = sink.prepared(schema, ("job", "sink"))
     sink.validate(schema)
     sink.committer().begin()
@@ -188,7 +188,7 @@ def published(folder: Path, sink: Any, *rows: dict[str, Any], schema: pa.Schema 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
 @pytest.mark.parametrize("format", ["csv", "jsonl"])
-def test_what_is_written_is_read_back(tmp_path: Path, format: Any, codec: str) -> None:
+def test_written_files_are_read_back(tmp_path: Path, format: Any, codec: str) -> None:
     rows = [{"user": 1, "name": 'a "b",\nc'}, {"user": 2, "name": None}, {"user": 3, "name": ""}]
     sink = files.sink(tmp_path / "out", format=format, compression=codec)
     found = published(tmp_path / "out", sink, *rows)
@@ -208,7 +208,7 @@ def test_csv_is_written_with_its_settings(tmp_path: Path) -> None:
     assert sink.describe() == f"csv files in {tmp_path / 'out'}"
 
 
-def test_text_is_written_a_line_a_row(tmp_path: Path) -> None:
+def test_text_is_written_with_a_line_per_row(tmp_path: Path) -> None:
     words = pa.schema([pa.field("word", pa.string())])
     sink = files.sink(tmp_path / "out", format="text")
     found = published(tmp_path / "out", sink, {"word": "one"}, {"word": ""}, schema=words)

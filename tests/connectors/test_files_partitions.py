@@ -1,4 +1,4 @@
-"""Files in folders of partitions: where rows go, who reads them, and that each row is there once."""
+"""Files in partition folders: where rows are written, who reads them, and that each row exists once."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_each_partition_has_a_folder_as_hive_names_it(format: Any, tmp_path: Pat
 
 
 @pytest.mark.parametrize("format", [rh.formats.csv(delimiter=";"), "text"])
-def test_lines_lose_the_partition_column_too(format: Any, tmp_path: Path) -> None:
+def test_files_of_lines_omit_the_partition_column(format: Any, tmp_path: Path) -> None:
     schema = pa.schema([pa.field("line", pa.string(), nullable=False), ("day", pa.date32())])
     sink = files.sink(tmp_path, format=format, partition_by=["day"], compression="gzip")
     sink.validate(schema)
@@ -178,7 +178,7 @@ def test_each_row_is_there_once_after_crashes(tmp_path: Path) -> None:
         (["day", "n"], ProgramError, "all columns are partition columns"),
     ],
 )
-def test_what_cannot_partition_is_refused(columns: list[str], error: Any, what: str) -> None:
+def test_columns_that_cannot_partition_are_refused(columns: list[str], error: Any, what: str) -> None:
     schema = pa.schema([("n", pa.int64()), ("day", pa.date32())])
     if columns[0] in ("x", "list"):
         schema = pa.schema([("x", pa.float64()), ("list", pa.list_(pa.int64())), ("n", pa.int64())])

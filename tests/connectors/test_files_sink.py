@@ -62,7 +62,7 @@ def read_back(folder: Path) -> list[int]:
         ("jsonl", "gzip", "jsonl.gz"),
     ],
 )
-def test_rows_are_seen_once_they_are_committed(
+def test_rows_are_visible_once_committed(
     tmp_path: Path, format: Any, compression: str | None, end: str
 ) -> None:
     sink = files.sink(tmp_path / "out", format=format, compression=compression)
@@ -93,7 +93,7 @@ def test_committing_twice_changes_nothing(tmp_path: Path) -> None:
     assert len(visible(tmp_path)) == 2
 
 
-def test_a_commit_that_broke_off_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_an_interrupted_commit_is_completed_by_the_next(tmp_path: Path) -> None:
     sink = files.sink(tmp_path)
     committables = []
     for subtask in range(3):
@@ -106,7 +106,7 @@ def test_a_commit_that_broke_off_is_finished_by_the_next(tmp_path: Path) -> None
     assert read_back(tmp_path) == [0, 1, 2]
 
 
-def test_a_prepared_epoch_of_a_lost_attempt_is_committed_in_recovery_and_the_rest_is_aborted(
+def test_recovery_commits_prepared_epochs_and_aborts_the_rest(
     tmp_path: Path,
 ) -> None:
     sink = files.sink(tmp_path)
@@ -135,7 +135,7 @@ def test_a_prepared_epoch_of_a_lost_attempt_is_committed_in_recovery_and_the_res
     assert not (tmp_path / STAGING).exists()
 
 
-def test_aborting_spares_what_is_kept_and_later_attempts(tmp_path: Path) -> None:
+def test_aborting_spares_kept_files_and_later_attempts(tmp_path: Path) -> None:
     sink = files.sink(tmp_path)
     committables = {}
     for attempt in (1, 2, 10):
@@ -155,7 +155,7 @@ def test_an_epoch_without_rows_makes_no_file(tmp_path: Path) -> None:
     assert staged(tmp_path) == []
 
 
-def test_closing_drops_what_was_not_prepared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_drops_unprepared_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FileSink.open.__globals__, "_BUFFER_ROWS", 1)
     for format, compression in (("parquet", None), ("jsonl", None), ("jsonl", "gzip")):
         out = writer(files.sink(tmp_path, format=format, compression=compression))  # type: ignore[arg-type]
@@ -179,7 +179,7 @@ def test_files_roll_by_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert read_back(tmp_path) == [0, 1, 2, 3, 4]
 
 
-def test_staged_files_are_seen_by_no_reader(tmp_path: Path) -> None:
+def test_staged_files_are_invisible_to_readers(tmp_path: Path) -> None:
     sink = files.sink(tmp_path)
     out = writer(sink)
     out.write(rows(1))
@@ -190,7 +190,7 @@ def test_staged_files_are_seen_by_no_reader(tmp_path: Path) -> None:
     assert pl.read_parquet(f"{tmp_path}/*.parquet")["n"].to_list() == [1]
 
 
-def test_a_lost_or_foreign_file_is_told(tmp_path: Path) -> None:
+def test_a_lost_or_foreign_file_is_an_error(tmp_path: Path) -> None:
     sink = files.sink(tmp_path)
     out = writer(sink)
     out.write(rows(1))
@@ -219,7 +219,7 @@ def test_two_sinks_of_a_job_share_a_folder(tmp_path: Path) -> None:
     assert read_back(tmp_path) == [1, 1]
 
 
-def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_is_an_error_with_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = writer(files.sink(tmp_path))
 
     def full(*_: object) -> None:
@@ -234,7 +234,7 @@ def test_a_full_disk_is_told_with_the_path(tmp_path: Path, monkeypatch: pytest.M
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_written_is_told_when_the_program_is_built(tmp_path: Path) -> None:
+def test_unwritable_columns_are_refused_when_the_program_is_built(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="is not a folder"):
         files.sink(tmp_path / "file" / "out").validate(SCHEMA)
@@ -306,7 +306,7 @@ def test_a_file_system_with_rename_is_written_by_its_url() -> None:
 
 
 class RememberingFileSystem(MemoryFileSystem):
-    """Remembers what it has listed, as those of object stores do, and believes it."""
+    """File system that caches listings and trusts them, as those of object stores do."""
 
     cachable = False
 
@@ -326,7 +326,7 @@ class RememberingFileSystem(MemoryFileSystem):
         self.dircache.clear()
 
 
-def test_what_others_stage_is_seen_though_the_folder_was_listed_before() -> None:
+def test_files_staged_by_others_are_found_despite_cached_listings() -> None:
     there = SinkFolder("memory://seen")
     there.system = RememberingFileSystem()
     there.create("staged/first").close()
@@ -338,12 +338,12 @@ def test_what_others_stage_is_seen_though_the_folder_was_listed_before() -> None
 
 
 def run_of(folder: Path, job: str = "shop", sink: str = "sink-1", **settings: Any) -> FileSink:
-    """A sink as a run of the job has it."""
+    """Return the sink of a run of the job."""
     return files.sink(folder, **settings).prepared(SCHEMA, (job, sink))
 
 
 def run_once(sink: FileSink, *numbers: int, run: str) -> None:
-    """A run that begins with nothing and writes rows."""
+    """Run without a checkpoint, and write rows."""
     committer = sink.committer()
     committer.check()
     committer.begin()
@@ -353,7 +353,7 @@ def run_once(sink: FileSink, *numbers: int, run: str) -> None:
     out.close()
 
 
-def test_a_run_that_begins_with_nothing_does_not_double_what_is_there(tmp_path: Path) -> None:
+def test_a_run_without_checkpoint_does_not_duplicate_rows(tmp_path: Path) -> None:
     run_once(run_of(tmp_path), 1, 2, run="shop-1")
     with pytest.raises(ConfigurationError, match="\\), but this job starts from scratch") as refused:
         run_of(tmp_path).committer().check()
@@ -363,7 +363,7 @@ def test_a_run_that_begins_with_nothing_does_not_double_what_is_there(tmp_path: 
     assert read_back(tmp_path) == [1, 2]
 
 
-def test_a_run_may_add_to_what_is_there_or_replace_what_it_wrote(tmp_path: Path) -> None:
+def test_a_run_may_append_or_replace_its_own_files(tmp_path: Path) -> None:
     run_once(run_of(tmp_path), 1, 2, run="shop-1")
     run_once(run_of(tmp_path, mode="append"), 3, run="shop-2")
     assert read_back(tmp_path) == [1, 2, 3]
@@ -371,7 +371,7 @@ def test_a_run_may_add_to_what_is_there_or_replace_what_it_wrote(tmp_path: Path)
     assert read_back(tmp_path) == [4]
 
 
-def test_overwriting_spares_the_other_sinks_of_the_job_and_refuses_what_is_not_the_jobs(
+def test_overwriting_spares_other_sinks_and_refuses_foreign_files(
     tmp_path: Path,
 ) -> None:
     run_once(run_of(tmp_path, sink="sink-2"), 10, run="shop-1")
@@ -390,7 +390,7 @@ def test_overwriting_spares_the_other_sinks_of_the_job_and_refuses_what_is_not_t
 
 @pytest.mark.parametrize("compression", [None, "gzip"])
 @pytest.mark.parametrize("format", ["parquet", "jsonl"])
-def test_a_sink_that_got_no_rows_leaves_a_folder_that_can_be_read(
+def test_a_sink_without_rows_leaves_a_readable_folder(
     tmp_path: Path, format: Any, compression: str | None
 ) -> None:
     sink = run_of(tmp_path / "out", format=format, compression=compression)
@@ -403,7 +403,7 @@ def test_a_sink_that_got_no_rows_leaves_a_folder_that_can_be_read(
         assert pl.read_parquet(tmp_path / "out").schema == {"k": pl.String, "n": pl.Int64}
 
 
-def test_where_a_folder_has_no_rows_a_run_may_begin(tmp_path: Path) -> None:
+def test_a_run_may_begin_in_a_folder_without_rows(tmp_path: Path) -> None:
     run_of(tmp_path).committer().begin()
     run_of(tmp_path, job="another").committer().check()
 

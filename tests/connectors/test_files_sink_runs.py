@@ -1,4 +1,4 @@
-"""A files sink in whole runs, one after the other: what is there is never doubled."""
+"""Whole runs of a files sink, one after the other: existing rows are never duplicated."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_second_run_is_refused_adds_or_replaces(runtime: str, tmp_path: Path) 
 
 
 @pytest.mark.parametrize("mode", ["error", "overwrite", "append"])
-def test_attempts_and_drivers_that_follow_each_other_are_one_run(mode: str, tmp_path: Path) -> None:
+def test_successive_attempts_and_drivers_are_one_run(mode: str, tmp_path: Path) -> None:
     def numbers(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(lambda block: {"n": block.index()}, count=400, rate_per_s=200, splits=1)
         rows = env.from_source(source)

@@ -76,7 +76,7 @@ def test_parquet_is_read_by_the_schema(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet"])
-def test_every_row_is_a_place_to_resume(
+def test_reading_resumes_at_every_row(
     tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files_of_lines, "CHUNK_BYTES", 200)
@@ -88,7 +88,7 @@ def test_every_row_is_a_place_to_resume(
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz", "a.parquet"])
-def test_rejected_rows_come_once_wherever_it_resumes(tmp_path: Path, name: str) -> None:
+def test_rejected_rows_come_once_wherever_reading_resumes(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     data = rows(12)
     for i in (0, 3, 4, 11):
@@ -163,13 +163,13 @@ def test_relative_paths_are_those_of_the_program(
     assert read_all(source) == rows(1)
 
 
-def test_urls_are_read(tmp_path: Path) -> None:
+def test_files_at_urls_are_read(tmp_path: Path) -> None:
     write_jsonl(tmp_path / "a.jsonl", lines(2))
     write_parquet(tmp_path / "b.parquet", rows(2))
     assert read_all(files.source(f"file://{tmp_path}", schema=SCHEMA)) == rows(2) * 2
 
 
-def test_missing_input_is_told_before_the_job_runs(tmp_path: Path) -> None:
+def test_missing_input_is_an_error_before_the_job_runs(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"the file or folder .*nothing\.jsonl does not exist"):
         files.source(tmp_path / "nothing.jsonl", schema=SCHEMA).splits()
     with pytest.raises(InputError, match="contains no file to read"):
@@ -184,7 +184,7 @@ def test_missing_input_is_told_before_the_job_runs(tmp_path: Path) -> None:
         files.source("nosuch://bucket/x", schema=SCHEMA).splits()
 
 
-def test_a_file_that_vanishes_is_told(tmp_path: Path) -> None:
+def test_a_file_that_is_deleted_is_an_error(tmp_path: Path) -> None:
     for name in ("a.jsonl", "a.parquet"):
         path = tmp_path / name
         _ = write_parquet(path, rows(1)) if name == "a.parquet" else write_jsonl(path, lines(1))
@@ -230,7 +230,7 @@ NUMBER = pa.schema([pa.field("a", pa.int64(), nullable=False)])
         ('{"a": 1, "a": 2}', "twice"),
     ],
 )
-def test_a_bad_line_fails_with_its_place(tmp_path: Path, bad: str, what: str) -> None:
+def test_a_bad_line_fails_with_file_and_line(tmp_path: Path, bad: str, what: str) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", f'{{"a": 1}}\n\n{{"a": 2}}\n{bad}\n{{"a": 3}}\n')
     with pytest.raises(InputError) as caught:
         read_all(files.source(path, schema=NUMBER))
@@ -245,14 +245,14 @@ def test_a_bad_line_fails_with_its_place(tmp_path: Path, bad: str, what: str) ->
     assert [(row["line"], row["record"]) for row in probe.rejected] == [(4, bad)]
 
 
-def test_lines_that_only_together_are_objects_are_bad_each(tmp_path: Path) -> None:
+def test_an_object_over_several_lines_makes_each_line_bad(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", '{"a":1}{"a":2}\n{"a":\n3}\n  {"a": 4}  \r\n')
     probe = Probe()
     assert read_all(files.source(path, schema=NUMBER, on_error="skip"), probe) == [{"a": 4}]
     assert [row["line"] for row in probe.rejected] == [1, 2, 3]
 
 
-def test_the_first_bad_line_is_told_where_there_are_several(tmp_path: Path) -> None:
+def test_the_first_of_several_bad_lines_is_reported(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", '{"a":1}\n{"a":null}\n{"a":"x"}\n{"a":1.5}\n')
     with pytest.raises(InputError, match=r"a\.jsonl:2: column 'a' is missing or null"):
         read_all(files.source(path, schema=NUMBER))
@@ -267,13 +267,13 @@ def test_text_that_is_not_utf8_is_bad(tmp_path: Path) -> None:
     assert [row["line"] for row in probe.rejected] == [2]
 
 
-def test_a_byte_order_mark_is_passed_over(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'\xef\xbb\xbf{"a":1}\n{"a":2}')
     assert read_all(files.source(path, schema=NUMBER)) == [{"a": 1}, {"a": 2}]
 
 
-def test_a_long_line_spans_chunks_and_one_too_long_is_told(
+def test_a_long_line_spans_chunks_and_a_too_long_one_is_an_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(files_of_lines, "MAX_LINE_BYTES", 1 << 21)
@@ -309,7 +309,7 @@ def test_dates_times_and_nested_values_are_read_strictly(tmp_path: Path) -> None
     assert [row["line"] for row in probe.rejected] == [2]
 
 
-def test_damaged_files_are_told(tmp_path: Path) -> None:
+def test_damaged_files_are_errors(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"not parquet at all")
     with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet"):
         read_all(files.source(tmp_path / "a.parquet", schema=SCHEMA))
@@ -329,7 +329,7 @@ def test_damaged_files_are_told(tmp_path: Path) -> None:
         read_all(files.source(path, schema=SCHEMA))
 
 
-def test_a_file_that_shrank_is_not_taken_for_read(tmp_path: Path) -> None:
+def test_a_file_that_shrank_is_an_error(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl.gz"
     write_jsonl(path, lines(20))
     source = files.source(path, schema=SCHEMA)
@@ -385,7 +385,7 @@ def test_large_row_groups_come_in_chunks(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.parquet"])
-def test_records_within_records_are_checked(tmp_path: Path, name: str) -> None:
+def test_nested_records_are_checked(tmp_path: Path, name: str) -> None:
     def schema(nullable: bool, day: pa.DataType) -> pa.Schema:
         pair = pa.struct([pa.field("x", pa.int64(), nullable), pa.field("d", day, nullable)])
         return pa.schema([pa.field("r", pair), pa.field("rs", pa.list_(pair))])
@@ -447,7 +447,7 @@ def test_the_times_of_a_replay_may_be_numbers_of_a_unit(
     assert pending_us(reader.poll(10)) == 10_000_000
 
 
-def test_the_times_of_a_replay_may_be_text(tmp_path: Path) -> None:
+def test_the_times_of_a_replay_may_be_strings(tmp_path: Path) -> None:
     text = pa.schema([("at", pa.string())])
     path = write_parquet(
         tmp_path / "a.parquet", [{"at": f"12:0{i} 1 July 2026"} for i in range(3)], schema=text
@@ -473,7 +473,7 @@ def test_a_duration_spreads_a_parquet_file_by_its_statistics(tmp_path: Path) -> 
         probe.clock.us += 100_000
 
 
-def test_times_that_go_back_or_are_null_are_due_with_what_preceded(tmp_path: Path) -> None:
+def test_earlier_and_null_times_are_due_with_the_row_before(tmp_path: Path) -> None:
     loose = pa.schema([("i", pa.int64()), ("at", pa.timestamp("ms"))])
     offsets = [0, 2, 1, None, 3]
     start = T0.replace(tzinfo=None)
@@ -490,7 +490,7 @@ def test_times_that_go_back_or_are_null_are_due_with_what_preceded(tmp_path: Pat
     assert pending_us(reader.poll(9)) == 1_000_000
 
 
-def test_replay_at_max_or_left_out_paces_nothing(tmp_path: Path) -> None:
+def test_without_replay_or_at_max_speed_rows_are_not_paced(tmp_path: Path) -> None:
     path = write_jsonl(tmp_path / "a.jsonl", lines(5))
     source = files.source(path, schema=SCHEMA, replay=Replay(on="at", speed="max"))
     assert len(read_all(source)) == 5

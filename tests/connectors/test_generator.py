@@ -21,7 +21,7 @@ def source(**settings: Any) -> GeneratorSource:
     return generator(numbers, **{"count": 25, "splits": 2, "block_rows": 4, "seed": 7, **settings})
 
 
-def test_the_count_is_dealt_over_the_splits() -> None:
+def test_the_count_is_distributed_over_the_splits() -> None:
     given = source()
     assert given.bounded
     assert [split.id for split in given.splits()] == ["00000", "00001"]
@@ -33,7 +33,7 @@ def test_the_count_is_dealt_over_the_splits() -> None:
 
 
 @pytest.mark.parametrize("splits", [1, 2, 4, 7])
-def test_an_index_comes_once_in_every_split_and_a_number_once_in_all(splits: int) -> None:
+def test_an_index_is_unique_per_split_and_a_number_over_all_splits(splits: int) -> None:
     made = generator(
         lambda block: {"i": block.index(), "n": block.number()}, count=25, splits=splits, block_rows=4
     )
@@ -49,7 +49,7 @@ def test_rows_depend_on_seed_split_and_number_alone() -> None:
         assert_resumes_everywhere(source(), split)
 
 
-def test_rows_come_when_they_are_due() -> None:
+def test_rows_are_emitted_when_they_are_due() -> None:
     given = source(count=None, rate_per_s=1000, due_column="due")
     splits = given.splits()
     probe = Probe()
@@ -69,7 +69,7 @@ def test_rows_come_when_they_are_due() -> None:
     assert pending_us(restored.poll(10)) == 2000
 
 
-def test_at_full_speed_the_due_column_tells_when_rows_were_handed_out() -> None:
+def test_at_full_speed_the_due_column_has_the_time_of_emission() -> None:
     probe = Probe()
     given = source(due_column="due")
     assert given.schema.names == ["i", "x", "due"]
@@ -77,7 +77,7 @@ def test_at_full_speed_the_due_column_tells_when_rows_were_handed_out() -> None:
     assert {row["due"] for row in read(reader, limit=4)} == {probe.clock.now_ns()}
 
 
-def test_all_forms_of_rows_are_taken() -> None:
+def test_all_forms_of_rows_are_accepted() -> None:
     forms = [
         lambda b: {"s": ["x"] * b.rows, "n": pl.Series(b.index())},
         lambda b: pl.DataFrame({"s": ["x"] * b.rows, "n": b.index(), "more": b.index()}),
@@ -100,7 +100,7 @@ def test_numbers_are_not_copied() -> None:
     assert batch.column("n").buffers()[1].address == array.ctypes.data
 
 
-def test_a_function_that_fails_or_gives_something_else_is_told() -> None:
+def test_a_function_that_fails_or_returns_something_else_is_an_error() -> None:
     def broken(block: Block) -> dict[str, Any]:
         raise ValueError("no luck")
 
@@ -131,7 +131,7 @@ def test_datetimes_with_a_zone_and_without_one_are_refused() -> None:
         read_all(made)
 
 
-def test_wrong_settings_are_told() -> None:
+def test_wrong_settings_are_refused() -> None:
     for wrong in ({"count": 0}, {"rate_per_s": -1}, {"splits": 0}, {"block_rows": 0}):
         with pytest.raises(ProgramError):
             source(**wrong)

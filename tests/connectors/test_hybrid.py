@@ -47,7 +47,7 @@ def endless(block: Block) -> dict[str, Any]:
 
 
 def left(source: Source, probe: Probe | None = None, max_rows: int = 2) -> list[list[int]]:
-    """The numbers that each split gives; batches of which no row counts are passed by."""
+    """Return the numbers that each split emits, without batches in which no row counts."""
     ctx = (probe or Probe()).context()
     found = []
     for split in source.splits():
@@ -77,19 +77,19 @@ def test_the_parts_follow_one_another_as_phases() -> None:
         assert_resumes_everywhere(given, split)
 
 
-def test_the_batch_runtime_reads_each_part_without_its_pace(tmp_path: Path) -> None:
+def test_the_batch_runtime_does_not_pace_parts(tmp_path: Path) -> None:
     paced = file_source(tmp_path, schema=Row, replay=Replay("at", "1x", unit="ms"))
     unpaced = file_source(tmp_path, schema=Row)
     last = rows(1)
     assert hybrid(paced, last).unpaced() == replace(hybrid(paced, last), parts=(unpaced, last))
 
 
-def test_it_ends_where_its_last_part_does() -> None:
+def test_a_hybrid_ends_with_its_last_part() -> None:
     assert hybrid(rows(1), rows(2)).bounded
     assert not hybrid(rows(1), generator(endless, splits=1)).bounded
 
 
-def test_it_says_what_it_is_made_of() -> None:
+def test_explain_names_the_parts() -> None:
     given = hybrid(rows(1), generator(endless, splits=3))
     assert given.describe() == "a collection of 1 rows, then a generator of rows without end, 3 splits"
     other = hybrid(rows(1), generator(endless, splits=4))
@@ -97,12 +97,12 @@ def test_it_says_what_it_is_made_of() -> None:
     assert given.positions() != rows(1).positions()
 
 
-def test_the_record_is_that_of_the_parts_that_have_one() -> None:
+def test_the_dataclass_is_that_of_the_parts_that_have_one() -> None:
     recorded = collection([Row(1, 1)])
     assert hybrid(recorded, collection([{"at": 1, "n": 1}], schema=recorded.schema)).record is Row
 
 
-def test_columns_may_stand_in_another_order_and_be_null_in_one_part() -> None:
+def test_columns_may_differ_in_order_and_nullability() -> None:
     strict = pa.schema([pa.field("n", pa.int64(), nullable=False), pa.field("at", pa.int64())])
     first = collection([{"n": 1, "at": 2}], schema=strict)
     given = hybrid(first, rows(4, first=3))
@@ -110,7 +110,7 @@ def test_columns_may_stand_in_another_order_and_be_null_in_one_part() -> None:
     assert read_all(given) == [{"n": 1, "at": 2}, {"n": 3, "at": 4}]
 
 
-def test_rejected_rows_are_those_of_the_parts_that_reject(tmp_path: Path) -> None:
+def test_rejected_rows_are_those_of_the_parts(tmp_path: Path) -> None:
     schema = pa.schema([pa.field("at", pa.int64()), pa.field("n", pa.int64())])
     (tmp_path / "a.jsonl").write_text('{"at": 1, "n": 5}\n{"at": "?"}\n')
     skipping = file_source(tmp_path / "a.jsonl", schema=schema, on_error="skip")
@@ -123,7 +123,7 @@ def test_rejected_rows_are_those_of_the_parts_that_reject(tmp_path: Path) -> Non
 
 
 class Unwritten(Source):
-    """Has no splits before it is written down."""
+    """Source that has no splits before it is staged."""
 
     schema = pa.schema([("at", pa.int64()), ("n", pa.int64())])
     bounded = True
@@ -138,7 +138,7 @@ class Unwritten(Source):
         raise AssertionError
 
 
-def test_parts_are_staged_each_in_a_folder_of_its_own() -> None:
+def test_each_part_is_staged_in_a_separate_folder() -> None:
     parts = Unwritten(), Unwritten(), rows(7, first=9)
     assert left(hybrid(*parts).staged("/job/source-1")) == [[0], [1], [9]]
     cut = hybrid(*parts, on="at", switch=[1, 2])
@@ -157,7 +157,7 @@ def test_each_row_of_an_overlap_counts_once() -> None:
     assert probe.counts == {"after_switch": 2, "before_switch": 2}
 
 
-def test_several_seams_cut_each_part_out() -> None:
+def test_several_switches_bound_each_part() -> None:
     parts = [rows(*range(10), first=100 * part) for part in range(3)]
     assert left(hybrid(*parts, on="at", switch=[3, 6])) == [
         [0, 1, 2],
@@ -166,7 +166,7 @@ def test_several_seams_cut_each_part_out() -> None:
     ]
 
 
-def test_rows_that_do_not_count_are_told_as_a_batch_without_rows() -> None:
+def test_rows_that_do_not_count_become_an_empty_batch() -> None:
     reader = hybrid(rows(20), rows(1, 20), on="at", switch=10)
     first = reader.open(reader.splits()[1], None, Probe().context())
     polled = first.poll(1)
@@ -228,7 +228,7 @@ def test_times_of_every_type_are_compared_exactly(kind: pa.DataType, before: Any
         ),
     ],
 )
-def test_numbers_say_their_unit_and_text_its_format(
+def test_numbers_have_a_unit_and_strings_a_format(
     kind: pa.DataType, before: Any, after: Any, said: dict[str, Any]
 ) -> None:
     part = collection(pa.table({"at": pa.array([before, after], kind), "n": [0, 1]}))
@@ -238,7 +238,7 @@ def test_numbers_say_their_unit_and_text_its_format(
     assert known == [None, NOON_MS]
 
 
-def test_a_text_of_another_format_is_on_no_side() -> None:
+def test_a_string_in_another_format_is_an_error() -> None:
     part = collection(pa.table({"at": ["12:00", "noon"], "n": [0, 1]}))
     with pytest.raises(InputError, match="column 'at' is null, or cannot be parsed with its") as caught:
         left(hybrid(part, part, on="at", switch=0, format="%d.%m.%Y"))
@@ -253,7 +253,7 @@ def test_a_switch_between_two_units_is_not_rounded() -> None:
         assert left(hybrid(part, part, on="at", switch=late)) == [[0], []]
 
 
-def test_no_time_is_too_far_off() -> None:
+def test_extreme_times_are_compared() -> None:
     part = rows(-(2**63), 2**63 - 1)
     assert left(hybrid(part, part, on="at", switch=datetime.max)) == [[0], [1]]
     ns = collection(pa.table({"at": pa.array([-(2**62), 2**62], pa.timestamp("ns")), "n": [0, 1]}))
@@ -269,7 +269,7 @@ def test_a_row_without_a_time_is_reported() -> None:
     assert left(hybrid(rows(1, None), rows(9))) == [[0, 1], [0]]
 
 
-def test_it_knows_how_early_its_parts_begin() -> None:
+def test_the_earliest_times_of_parts_are_known() -> None:
     given = hybrid(rows(1), rows(2), rows(3), on="at", switch=[5, 8])
     at, other, in_seconds = TimeColumn("at"), TimeColumn("n"), TimeColumn("at", unit="s")
     assert [given.earliest_ms(split, at) for split in given.splits()] == [None, 5, 8]
@@ -279,7 +279,7 @@ def test_it_knows_how_early_its_parts_begin() -> None:
     assert [plain.earliest_ms(split, at) for split in plain.splits()] == [None, None]
 
 
-def test_what_a_part_waits_for_is_waited_for() -> None:
+def test_a_hybrid_waits_as_its_part_does() -> None:
     slow = generator(endless, count=5, rate_per_s=10, splits=1)
     given = hybrid(rows(1), slow, on="at", switch=0)
     reader = given.open(given.splits()[1], None, Probe().context())
@@ -314,7 +314,7 @@ def test_what_a_part_waits_for_is_waited_for() -> None:
         (lambda: hybrid(rows(1), rows(2), on="at", switch=True), "True is not a point in time"),
     ],
 )
-def test_what_makes_no_hybrid(build: Any, said: str) -> None:
+def test_invalid_hybrids_are_refused(build: Any, said: str) -> None:
     with pytest.raises(ProgramError, match=said) as caught:
         build()
     assert caught.value.hint

@@ -1,4 +1,4 @@
-"""A real job while each of its servers is killed, or frozen: the other sinks go on, the job does not
+"""A real job while each of its servers is killed or frozen: the other sinks continue, the job does not
 restart, and each row is published once."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 # Every run has the sinks of each server under drawn outages, by themselves and in simulated jobs.
 
 
-def test_each_server_is_killed_and_frozen_and_the_other_sinks_go_on(
+def test_the_other_sinks_continue_while_a_server_is_killed_or_frozen(
     spark: Any, kafka_broker: Any, postgres_server: Any, redis_server: Any, tmp_path: Path
 ) -> None:
     import redis

@@ -1,4 +1,4 @@
-"""Which servers the clients of a process cannot reach, by a clock that the tests set."""
+"""Servers that the clients of a process cannot reach, with a clock that the tests set."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_a_server_is_away_from_the_first_failure_until_it_answers(clock: Clock) -> None:
+def test_a_server_is_unreachable_from_the_first_failure_until_it_answers(clock: Clock) -> None:
     away, client = ServersAway(), Client()
     assert list(away.waits()) == []
     away.failed(client, "no broker answers")
@@ -46,7 +46,7 @@ def test_a_server_is_away_from_the_first_failure_until_it_answers(clock: Clock) 
     assert list(away.waits()) == [("connection refused", 0.0)]
 
 
-def test_the_longest_are_reported_and_clients_that_are_gone_are_not(clock: Clock) -> None:
+def test_the_longest_outages_are_reported_and_deleted_clients_are_not(clock: Clock) -> None:
     away = ServersAway()
     clients = [Client() for _ in range(servers_away.MOST_SERVERS + 5)]
     for number, client in enumerate(clients):
@@ -60,7 +60,7 @@ def test_the_longest_are_reported_and_clients_that_are_gone_are_not(clock: Clock
     assert list(away.waits()) == []
 
 
-def test_who_tries_again_notes_it(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_retries_is_recorded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     away = ServersAway()
     monkeypatch.setattr(patience, "SERVERS_AWAY", away)
     monkeypatch.setattr(patience, "sleep", lambda _: None)
@@ -75,7 +75,7 @@ def test_who_tries_again_notes_it(clock: Clock, monkeypatch: pytest.MonkeyPatch)
     assert list(away.waits()) == [("the table cannot be written", 0.0)]
 
 
-def test_who_gives_up_is_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_gives_up_is_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     away = ServersAway()
     monkeypatch.setattr(patience, "SERVERS_AWAY", away)
     tries = Patience(0, lambda: None, logging.getLogger("rheos.test"))

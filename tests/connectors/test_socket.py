@@ -1,4 +1,4 @@
-"""Lines of a TCP server: what is given, what a position holds, and what happens when it goes away."""
+"""Lines from a TCP server: which are emitted, which a position contains, and reconnects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NUMBER = pa.schema({"n": pa.int64()})
 
 
 class Lines:
-    """Sends the same bytes to all who connect, and then keeps the connection, or ends it."""
+    """Server that sends the same bytes to each client, and then keeps the connection or closes it."""
 
     def __init__(self, data: bytes, *, ends: bool = False) -> None:
         self.data = data
@@ -77,7 +77,7 @@ def opened(source: SocketSource, probe: Probe, position: bytes | None = None) ->
 
 
 def rows(reader: SplitReader, count: int, max_rows: int = 1000) -> list[dict[str, object]]:
-    """So many rows, as they come."""
+    """Return this number of rows, as they arrive."""
     found: list[dict[str, object]] = []
 
     def polled() -> Polled | None:
@@ -91,14 +91,14 @@ def rows(reader: SplitReader, count: int, max_rows: int = 1000) -> list[dict[str
     return found
 
 
-def test_the_source_keeps_the_rules_of_connectors() -> None:
+def test_the_source_keeps_the_contract() -> None:
     lines = b"".join(b'{"n": %d}\n' % n for n in range(30))
     with serving(lines + b'{"n": ') as server:
         read = check_source(numbers(server.address), endless_rows=30, max_rows=(7, 1000), positions=4)
     assert read == {"socket": [{"n": n} for n in range(30)]}
 
 
-def test_what_waits_is_in_the_position_and_given_once() -> None:
+def test_buffered_lines_are_in_the_position_and_emitted_once() -> None:
     with serving(b'{"n": 1}\r\n{"n": 2}\n\nnone\n{"n": 3}\n') as server:
         probe = Probe()
         first = opened(numbers(server.address, "skip"), probe)
@@ -116,7 +116,7 @@ def test_what_waits_is_in_the_position_and_given_once() -> None:
     assert again.counts["skipped"] == 1
 
 
-def test_a_server_that_closes_is_connected_to_again_and_half_a_line_is_its_last() -> None:
+def test_the_source_reconnects_and_emits_the_incomplete_last_line() -> None:
     with serving(b"one\ntwo", ends=True) as server:
         probe = Probe()
         reader = opened(rh.socket.source(server.address), probe)
@@ -143,7 +143,7 @@ def test_lines_do_not_depend_on_how_bytes_come(pieces: list[bytes], size: int) -
     assert (found + cut.end(), cut.too_long) == (expected, whole.too_long)
 
 
-def test_a_line_that_is_too_long_is_left_out() -> None:
+def test_a_line_that_is_too_long_is_dropped() -> None:
     cutter = LineCutter(max_bytes=4)
     assert cutter.cut(b"ab\n12345") == [b"ab"]
     assert cutter.cut(b"6789") == []
@@ -152,7 +152,7 @@ def test_a_line_that_is_too_long_is_left_out() -> None:
 
 
 @pytest.mark.parametrize("address", ["localhost", ":9", "a:b", "a:70000", 7])
-def test_an_address_is_a_host_and_a_port(address: str) -> None:
+def test_invalid_addresses_are_refused(address: str) -> None:
     with pytest.raises(ProgramError, match="is not of the form host:port"):
         rh.socket.source(address)
 
@@ -187,8 +187,8 @@ def test_a_line_that_is_too_long_is_a_bad_line() -> None:
 
 
 @pytest.mark.parametrize("format", [rh.formats.text(), rh.formats.json(), rh.formats.csv(header=False)])
-def test_hostile_bytes_cost_only_their_own_lines(format: Any) -> None:
-    """Whatever a peer sends, the reader neither hangs nor fails otherwise than by an InputError."""
+def test_hostile_bytes_affect_only_their_own_lines(format: Any) -> None:
+    """Check that the reader never hangs, and fails only with an InputError, whatever a peer sends."""
     schema = None if format.name == "text" else NUMBER
     good = {"text": b"7", "json": b'{"n": 7}', "csv": b"7"}[format.name]
     bad = [b"\xff\xfe", b"\0", b"[" * 5000, b'"', b"\x1b[2J", b"\r", b"1e999", b"NaN", b"\xed\xa0\x80"]
@@ -203,7 +203,7 @@ def test_hostile_bytes_cost_only_their_own_lines(format: Any) -> None:
         reader.close()
 
 
-def test_a_server_that_vanishes_is_noticed_though_nothing_is_sent() -> None:
+def test_a_lost_server_is_noticed_without_sending() -> None:
     with serving(b"one\n") as server:
         reader = opened(rh.socket.source(server.address), Probe())
         assert rows(reader, 1) == [{"value": "one"}]
@@ -216,7 +216,7 @@ def test_a_server_that_vanishes_is_noticed_though_nothing_is_sent() -> None:
         reader.close()
 
 
-def test_explain_says_which_rows_a_failure_loses() -> None:
+def test_explain_states_which_rows_a_failure_loses() -> None:
     assert rh.socket.source("localhost:9").lost_by_failure() == (
         "lines received since the last checkpoint, because a socket cannot be read again"
     )

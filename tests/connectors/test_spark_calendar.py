@@ -1,4 +1,4 @@
-"""Times in Parquet files by Spark's old calendar, and those of type INT96."""
+"""Times in Parquet files by Spark's old calendar, and times of type INT96."""
 
 from __future__ import annotations
 

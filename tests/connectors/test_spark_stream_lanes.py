@@ -1,4 +1,4 @@
-"""Micro-batches that are staged are read in lanes: each row once, and late by its batch alone."""
+"""Staged micro-batches are read in lanes: each row once, and late only because of its batch."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def whole(tmp_path: Path) -> StagedStream:
 
 
 def polled(reader: SplitReader, max_rows: int = 100) -> list[Any]:
-    """All that it gives, up to its end or until it waits; of rows their times."""
+    """Return what a reader emits, up to its end or until it waits; of rows, their times."""
     found: list[Any] = []
     while True:
         match reader.poll(max_rows):
@@ -81,7 +81,7 @@ def polled(reader: SplitReader, max_rows: int = 100) -> list[Any]:
                 found += [at - T for at in rows.column("at").to_pylist()]
 
 
-def test_behind_each_batch_every_lane_has_come_as_far_as_the_whole_of_it(whole: StagedStream) -> None:
+def test_after_each_batch_every_lane_has_reached_its_latest_time(whole: StagedStream) -> None:
     lanes = [polled(whole.open(split, None, Probe().context())) for split in whole.splits()]
     assert lanes == [
         [0, 1, 7, "to 7", "to 15", 2, 8, 14, "to 31", "to 5", 40, "to 40"],
@@ -91,7 +91,7 @@ def test_behind_each_batch_every_lane_has_come_as_far_as_the_whole_of_it(whole: 
 
 
 @pytest.mark.parametrize("lane", [0, 1, 2])
-def test_a_lane_goes_on_where_it_was(whole: StagedStream, lane: int) -> None:
+def test_a_lane_resumes_at_its_position(whole: StagedStream, lane: int) -> None:
     split = whole.splits()[lane]
     expected = polled(whole.open(split, None, Probe().context()))
     for polls in range(len(expected) + 1):
@@ -132,9 +132,7 @@ def late_and_counted(source: StagedStream, parallelism: int) -> tuple[list[int],
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 4])
-def test_what_is_late_depends_on_the_batch_a_row_came_in_and_on_nothing_else(
-    whole: StagedStream, parallelism: int
-) -> None:
+def test_lateness_depends_only_on_the_batch_of_a_row(whole: StagedStream, parallelism: int) -> None:
     late: list[int] = []
     windows: dict[int, int] = {}
     before = -(10**9)
@@ -150,7 +148,7 @@ def test_what_is_late_depends_on_the_batch_a_row_came_in_and_on_nothing_else(
     assert late_and_counted(whole, parallelism) == (sorted(late), windows)
 
 
-def test_a_lane_waits_for_the_next_batch_and_says_how_far_it_is(tmp_path: Path) -> None:
+def test_a_lane_waits_for_the_next_batch_and_records_its_progress(tmp_path: Path) -> None:
     source = stream(tmp_path)
     probe = Probe()
     ctx = probe.context()
@@ -171,8 +169,9 @@ def test_a_lane_waits_for_the_next_batch_and_says_how_far_it_is(tmp_path: Path) 
     assert folder.marks("completed", 3) == {}, "what is no number is none"
 
 
-def test_a_lane_that_is_opened_again_says_where_it_is(whole: StagedStream, tmp_path: Path) -> None:
-    """What it had noted before may be lost, and the query waits for it."""
+def test_a_reopened_lane_records_its_position(whole: StagedStream, tmp_path: Path) -> None:
+    """Check that a reopened lane records its position: the earlier mark may be lost, and the query
+    waits for it."""
     source = stream(tmp_path)
     split = source.splits()[1]
     reader = source.open(split, None, Probe().context())
@@ -183,8 +182,8 @@ def test_a_lane_that_is_opened_again_says_where_it_is(whole: StagedStream, tmp_p
     assert StreamFolder(str(tmp_path)).marks("reached", 3) == {1: len(BATCHES)}
 
 
-def test_its_event_time_is_given_where_it_is_read(whole: StagedStream) -> None:
-    """By another one, a lane without rows would stand still: the lanes come along by their batches."""
+def test_event_time_is_emitted_at_the_source(whole: StagedStream) -> None:
+    """Check that a lane emits its event time: a lane without rows would otherwise not advance."""
     by_at = rh.Watermark.monotonic(on="at")
     history = rh.collection(pa.table({"id": [1], "at": [T]}))
     for source in (whole, rh.hybrid(history, whole), rh.hybrid(whole, history)):
@@ -194,10 +193,11 @@ def test_its_event_time_is_given_where_it_is_read(whole: StagedStream) -> None:
         assert "env.from_stream(df, watermark=...)" in str(caught.value.hint)
 
 
-def test_within_a_hybrid_a_lane_comes_no_further_than_the_rows_that_count(
+def test_within_a_hybrid_a_lane_advances_to_the_switch_only(
     whole: StagedStream,
 ) -> None:
-    """The rows from the switch on are of the next source, and not late there."""
+    """Check that within a hybrid, a lane advances only to the switch: later rows belong to the next
+    source, and are not late there."""
     switched = rh.hybrid(
         whole, rh.collection(pa.table({"id": [1], "at": [T + 20]})), on="at", switch=T + 15
     )
@@ -210,7 +210,7 @@ def test_within_a_hybrid_a_lane_comes_no_further_than_the_rows_that_count(
     ]
 
 
-def test_batches_that_were_removed_are_missed(whole: StagedStream, tmp_path: Path) -> None:
+def test_removed_batches_are_an_error(whole: StagedStream, tmp_path: Path) -> None:
     source = stream(tmp_path)
     split = source.splits()[0]
     reader = source.open(split, None, Probe().context())
@@ -227,9 +227,7 @@ def test_batches_that_were_removed_are_missed(whole: StagedStream, tmp_path: Pat
     assert "retain" in str(caught.value.hint)
 
 
-def test_a_folder_that_lost_what_was_read_is_not_waited_for(
-    whole: StagedStream, tmp_path: Path
-) -> None:
+def test_a_folder_that_lost_read_batches_is_an_error(whole: StagedStream, tmp_path: Path) -> None:
     source = stream(tmp_path)
     split = source.splits()[0]
     reader = source.open(split, None, Probe().context())

@@ -1,4 +1,4 @@
-"""The query beside the job is looked after, whatever it dies of. What Spark would do, the tests do."""
+"""Supervision of the query that runs alongside the job, whatever it dies of. The tests act as Spark."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ STAGING = "0123456789ab"
 
 
 class SparkQuery:
-    """One that was started. It dies with what it is given."""
+    """Query that was started. It dies with the given error."""
 
     id = "query"
 
@@ -51,7 +51,7 @@ class SparkQuery:
 
 
 class World:
-    """Spark, and what it reads and writes. It is the DataFrame and the writer of the query, too."""
+    """Spark, with the data that it reads and writes; also the DataFrame and the writer of the query."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.queries: list[SparkQuery] = []
@@ -65,7 +65,7 @@ class World:
         monkeypatch.setattr(stream_query, "stage", self._stage)
 
     def run(self) -> None:
-        """Spark comes to the next batch, if the query lives."""
+        """Let Spark begin the next batch, if the query is alive."""
         query = self.queries[-1]
         if not query.isActive:
             return
@@ -119,7 +119,8 @@ def query_of(world: World, folder: Path, *, available_now: bool = False) -> Stre
 
 
 def checks(query: StreamQuery, world: World, most: int) -> list[RheosError]:
-    """As the driver checks in one attempt, which fails when so many in a row have: the errors."""
+    """Check as the driver does in one attempt, which fails after several failures in a row. Return the
+    errors."""
     errors: list[RheosError] = []
     row = 0
     for _ in range(most):
@@ -147,7 +148,7 @@ def dead() -> Exception:
     ("part", "what", "kind"),
     [("stages", away, CheckpointError), ("kills", dead, UnavailableError)],
 )
-def test_what_was_given_up_in_one_attempt_is_started_again_in_the_next(
+def test_a_query_given_up_in_one_attempt_is_restarted_in_the_next(
     world: World,
     tmp_path: Path,
     part: str,
@@ -171,8 +172,8 @@ def test_what_was_given_up_in_one_attempt_is_started_again_in_the_next(
     assert len(world.staged) == 9
 
 
-def test_what_cannot_even_be_started_again_is_away(world: World, tmp_path: Path) -> None:
-    """Such as the folder of Spark's own checkpoint."""
+def test_a_query_that_cannot_be_restarted_is_unavailable(world: World, tmp_path: Path) -> None:
+    """Check this with a missing folder of Spark's own checkpoint."""
     query = query_of(world, tmp_path)
     query.started()
     world.queries[0].die(dead())
@@ -195,8 +196,8 @@ def test_what_cannot_even_be_started_again_is_away(world: World, tmp_path: Path)
         query_of(world, tmp_path).started()
 
 
-def test_another_attempt_may_begin_while_it_is_given_up(world: World, tmp_path: Path) -> None:
-    """So the checks that fail in a row are not those of one attempt: it is started all the same."""
+def test_a_new_attempt_may_begin_while_the_query_is_given_up(world: World, tmp_path: Path) -> None:
+    """Check this with failures of several attempts, which do not count as consecutive."""
     query = query_of(world, tmp_path)
     query.started()
     world.kills = dead
@@ -206,7 +207,7 @@ def test_another_attempt_may_begin_while_it_is_given_up(world: World, tmp_path: 
     assert world.queries[-1].isActive
 
 
-def test_the_error_says_whether_it_is_started_again(world: World, tmp_path: Path) -> None:
+def test_the_error_states_whether_the_query_is_restarted(world: World, tmp_path: Path) -> None:
     query = query_of(world, tmp_path)
     query.started()
     world.kills = dead
@@ -217,7 +218,7 @@ def test_the_error_says_whether_it_is_started_again(world: World, tmp_path: Path
 
 
 def test_a_query_that_dies_slowly_is_given_up_too(world: World, tmp_path: Path) -> None:
-    """Between two deaths the driver sees it alive."""
+    """Check this with a query that the driver finds alive between two failures."""
     query = query_of(world, tmp_path)
     query.started()
     run, looks = world.run, count()
@@ -233,9 +234,7 @@ def test_a_query_that_dies_slowly_is_given_up_too(world: World, tmp_path: Path) 
     assert len(world.queries) == 4
 
 
-def test_what_is_available_now_and_cannot_be_staged_is_the_error_of_the_start(
-    world: World, tmp_path: Path
-) -> None:
+def test_a_failure_with_available_now_is_the_error_of_the_start(world: World, tmp_path: Path) -> None:
     bad = InputError("a record has no event time", record="{'id': 1}", hint="fill it in")
 
     def refuse() -> None:

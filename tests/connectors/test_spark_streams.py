@@ -1,4 +1,4 @@
-"""What Spark can stream, read each row once, though the query or the job dies in the middle."""
+"""Spark streams as sources: each row is read once, even if the query or the job dies."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def put_file(folder: Path, number: int) -> None:
 
 @pytest.fixture
 def frame(spark: Any, tmp_path: Path) -> Any:
-    """Three files, each a micro-batch."""
+    """Return a DataFrame of three files, each a micro-batch."""
     for number in range(3):
         put_file(tmp_path / "in", number)
     return files_of(spark, tmp_path / "in")
@@ -88,7 +88,8 @@ def started(source: StreamSource, folder: Path) -> tuple[StagedStream, StreamQue
 
 
 def checking(query: StreamQuery, errors: list[RheosError]) -> Callable[[], bool]:
-    """Looks after the query, as the driver does, and whether it is held or has all three batches."""
+    """Supervise the query as the driver does; yield when it is paused or has staged all three
+    batches."""
 
     def check() -> bool:
         try:
@@ -103,7 +104,8 @@ def checking(query: StreamQuery, errors: list[RheosError]) -> Callable[[], bool]
 def test_a_query_that_dies_around_a_batch_stages_it_once(
     frame: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before batch 1 is staged; and when batch 2 is, and Spark does not know."""
+    """Check failures before batch 1 is staged, and when batch 2 is staged but Spark does not know
+    it."""
     died: set[int] = set()
 
     def stage(*args: Any, **named: Any) -> Manifest:
@@ -152,7 +154,7 @@ def test_a_query_that_dies_around_a_batch_stages_it_once(
         stream(frame).staged(str(tmp_path / "staged"))
 
 
-def test_a_query_that_dies_again_and_again_is_given_up(spark: Any, frame: Any, tmp_path: Path) -> None:
+def test_a_query_that_dies_repeatedly_is_given_up(spark: Any, frame: Any, tmp_path: Path) -> None:
     bad = frame.selectExpr("if(id = 50, null, id) as id", "if(id = 50, null, at) as at")
     staged, query = started(stream(bad), tmp_path / "staged")
     errors: list[RheosError] = []
@@ -168,7 +170,7 @@ def test_a_query_that_dies_again_and_again_is_given_up(spark: Any, frame: Any, t
     assert rows_of(staged) == list(range(ROWS))
 
 
-def test_the_query_is_held_while_too_much_is_unread_and_what_is_read_goes(
+def test_the_query_pauses_while_too_much_is_unread_and_read_batches_are_removed(
     frame: Any, tmp_path: Path
 ) -> None:
     staged, query = started(stream(frame, max_unread=1, retain_ms=-1), tmp_path / "staged")
@@ -185,8 +187,8 @@ def test_the_query_is_held_while_too_much_is_unread_and_what_is_read_goes(
     assert folder.numbers() == [1, 2], "a checkpoint may be in the middle of batch 1"
 
 
-def test_a_job_and_its_query_go_on_where_they_were(spark: Any, tmp_path: Path) -> None:
-    """Two sources, windows over both; the first run is cancelled in the middle."""
+def test_a_job_and_its_query_resume_together(spark: Any, tmp_path: Path) -> None:
+    """Check two sources with windows over both; the first run is cancelled in the middle."""
     put_file(tmp_path / "in", 0)
 
     def start() -> rh.JobHandle:
@@ -229,7 +231,7 @@ def test_a_job_and_its_query_go_on_where_they_were(spark: Any, tmp_path: Path) -
     assert [query for query in spark.streams.active if "both" in str(query.name)] == []
 
 
-def test_what_is_available_now_is_read_to_its_end(spark: Any, frame: Any) -> None:
+def test_available_now_reads_to_the_end(spark: Any, frame: Any) -> None:
     def counted(**runtime: Any) -> list[tuple[Any, ...]]:
         env = rh.Environment(2, **runtime)
         rows = env.from_stream(
@@ -245,7 +247,7 @@ def test_what_is_available_now_is_read_to_its_end(spark: Any, frame: Any) -> Non
     assert counted(runtime="simulated") == in_batch
 
 
-def test_what_cannot_be_read_so_is_refused(spark: Any, frame: Any) -> None:
+def test_unsupported_streams_are_refused(spark: Any, frame: Any) -> None:
     env = rh.Environment(1, runtime="simulated")
     with pytest.raises(ProgramError, match=r"test_spark_streams.py:\d+.* is bounded"):
         env.from_stream(spark.range(3))

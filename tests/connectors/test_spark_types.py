@@ -169,7 +169,7 @@ def test_an_arrow_type_without_mapping_is_refused_with_its_path(kind: pa.DataTyp
     assert says in str(caught.value.hint)
 
 
-def test_names_that_spark_or_arrow_cannot_tell_apart_are_refused() -> None:
+def test_ambiguous_names_are_refused() -> None:
     cased = pa.schema({"a": pa.struct({"x": pa.int8(), "X": pa.int8()})})
     with pytest.raises(SchemaError, match=r"'x' and 'X' in 'a' differ only by case, which Spark"):
         spark_schema(cased)
@@ -219,7 +219,7 @@ EVERY_TYPE = pa.schema(
 
 
 def every_value() -> pa.Table:
-    """Nulls, signs, ends of ranges, empty and nested values."""
+    """Return values of every type: nulls, signs, ends of ranges, empty and nested values."""
     old, far = dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23, 59, 59, 999999)
     summer = dt.datetime(1965, 7, 4, 12, 30, 0, 1)
 

@@ -1,5 +1,5 @@
-"""Sinks that deliver at once, while their target comes and goes: nothing is lost, and no row of a key
-is overtaken by an older one."""
+"""Sinks that deliver immediately, while their target is up or down: no row is lost, and no row of a key
+is overwritten by an older one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ JOB = JobId("job")
 
 @dataclass
 class Store:
-    """What the target of a world has."""
+    """Content of the target of a world."""
 
     rng: Random = field(default_factory=Random)
     up: bool = True
@@ -38,7 +38,7 @@ class Store:
     taken: set[int] = field(default_factory=set)
 
     def take(self, rows: Batch) -> None:
-        """Take all rows, or the first ones and fail."""
+        """Accept all rows, or accept the first ones and fail."""
         for row in rows.to_pylist():
             self.check()
             self.values[row["key"]] = row["n"]
@@ -63,7 +63,7 @@ class StoreSink(SpillingSink):
 
 
 class StoreDelivery(TargetDelivery):
-    """Has one batch on its way, as that of Redis."""
+    """Delivery with one batch in flight, like that of Redis."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -107,7 +107,7 @@ def rows(numbers: range) -> Batch:
     return pa.RecordBatch.from_pylist([{"key": n % 3, "n": n} for n in numbers], SCHEMA)
 
 
-def test_rows_are_staged_while_the_target_is_away_and_then_delivered_at_once_again(
+def test_rows_are_staged_during_an_outage_and_then_delivered_directly(
     store: Store, tmp_path: Path
 ) -> None:
     sink = StoreSink(0, "store").staged(str(tmp_path))
@@ -176,7 +176,7 @@ def test_a_writer_has_no_room_once_enough_is_staged(
     assert writer.has_room()
 
 
-def test_a_file_that_is_gone_is_no_success(store: Store, tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(store: Store, tmp_path: Path) -> None:
     sink = StoreSink(0, "store").staged(str(tmp_path))
     store.up = False
     writer = opened(sink)
@@ -192,7 +192,7 @@ def test_a_file_that_is_gone_is_no_success(store: Store, tmp_path: Path) -> None
         committer.commit([b"\x80"])
 
 
-def test_nothing_is_lost_or_overtaken_whatever_fails(store: Store, tmp_path: Path) -> None:
+def test_no_row_is_lost_or_overwritten_by_an_older_one(store: Store, tmp_path: Path) -> None:
     seen = {"staged": 0, "delivered again": 0}
     for seed in range(50):
         _live(Random(seed), tmp_path / str(seed), seen)
@@ -256,7 +256,7 @@ def _live(rng: Random, folder: Path, seen: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_a_job_whose_target_comes_and_goes_writes_all_rows(store: Store, seed: int) -> None:
+def test_a_job_with_outages_of_its_target_writes_all_rows(store: Store, seed: int) -> None:
     rng = Random(seed)
     take = store.take
 

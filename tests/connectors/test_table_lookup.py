@@ -1,4 +1,4 @@
-"""Tables that are looked up: those that the program has, and those that it loads."""
+"""Tables in memory that are looked up: those that the program passes, and those that it loads."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def pandas_towns() -> Any:
     [TOWNS, TOWNS.to_arrow(), pytest.param(TOWNS.to_dicts(), id="dicts"), pandas_towns()],
     ids=["polars", "arrow", None, "pandas"],
 )
-def test_rows_are_found_by_key_whatever_they_come_as(table: Any) -> None:
+def test_rows_are_found_by_key_in_any_form_of_table(table: Any) -> None:
     lookup = pickle.loads(pickle.dumps(rh.lookup_table(table, key="zip")))
     assert lookup.schema.names == ["town", "people"]
     of = client(lookup)
@@ -60,7 +60,7 @@ def test_a_number_that_is_too_large_for_the_tables_type_has_no_row() -> None:
     assert found(client(rh.lookup_table(narrow, key="zip")), -1, 2**40, 89075) == [(2, "ulm")]
 
 
-def test_a_table_is_loaded_anew_when_it_is_old() -> None:
+def test_a_table_is_reloaded_at_intervals() -> None:
     loads: Iterator[Any] = iter([[("ulm", 1)], OSError("away"), [("bonn", 1), ("ulm", 2)]])
 
     def load() -> list[dict[str, Any]]:
@@ -82,7 +82,7 @@ def test_a_table_is_loaded_anew_when_it_is_old() -> None:
     assert found(of, 1, 2) == [(0, "bonn"), (1, "ulm")]
 
 
-def test_what_is_loaded_must_be_what_was_said() -> None:
+def test_a_loaded_table_must_have_the_declared_schema() -> None:
     schema = pa.schema([("zip", pa.int64()), ("town", pa.string())])
     with pytest.raises(SchemaError, match="town"):
         found(client(rh.lookup_table(lambda: [{"zip": 1, "town": 7}], key="zip", schema=schema)), 1)
@@ -138,6 +138,6 @@ def test_keys_of_another_type_are_refused() -> None:
 
 
 @pytest.mark.spark
-def test_a_table_of_spark_is_one(spark: Any) -> None:
+def test_a_spark_table_is_accepted(spark: Any) -> None:
     table = spark.createDataFrame(TOWNS.to_pandas()[["zip", "town"]])
     assert found(client(rh.lookup_table(table, key="zip")), 89075) == [(0, "ulm")]

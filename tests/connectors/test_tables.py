@@ -1,4 +1,4 @@
-"""Tables of Spark as sinks. What Delta Lake and Iceberg do is in `test_table_transactions`."""
+"""Tables of Spark as sinks. Delta Lake and Iceberg are tested in `test_table_transactions`."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def expected(count: int = 6) -> list[tuple[Any, ...]]:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("runtime", ["batch", "continuous", "simulated"])
-def test_a_table_that_is_made_and_appended_to(spark: Any, database: str, runtime: str) -> None:
+def test_a_table_is_created_and_appended_to(spark: Any, database: str, runtime: str) -> None:
     target = f"{database}.orders"
     write(target, rows(3), spark, runtime=runtime, partition_by=["k"])
     write(target, rows(6)[3:], spark, runtime=runtime)
@@ -73,7 +73,7 @@ def test_a_table_that_is_made_and_appended_to(spark: Any, database: str, runtime
 
 
 @pytest.mark.spark
-def test_a_folder(spark: Any, tmp_path: Path) -> None:
+def test_a_folder_is_created_and_appended_to(spark: Any, tmp_path: Path) -> None:
     target = f"{tmp_path}/orders"
     write(target, rows(), spark, partition_by=["k"])
     assert found(spark.read.parquet(target)) == expected()
@@ -110,7 +110,9 @@ def int32() -> Any:
         ("N BIGINT, k STRING", "column 'n' of the stream is called 'N' in the table"),
     ],
 )
-def test_columns_that_do_not_fit(spark: Any, database: str, columns: str, message: str) -> None:
+def test_columns_that_do_not_fit_are_refused(
+    spark: Any, database: str, columns: str, message: str
+) -> None:
     target = f"{database}.other"
     spark.sql(f"CREATE TABLE {target} ({columns}) USING parquet")
     with pytest.raises(rh.SchemaError, match=re.escape(message)) as refused:
@@ -138,7 +140,7 @@ def test_a_view_is_refused(spark: Any, database: str, made: str) -> None:
     ("format", "package"),
     [("delta", "io.delta:delta-spark_2.13"), ("iceberg", "org.apache.iceberg:iceberg-spark-runtime")],
 )
-def test_a_format_that_the_session_does_not_have(
+def test_a_format_without_its_package_is_refused(
     spark: Any, database: str, format: str, package: str
 ) -> None:
     with pytest.raises(rh.ConfigurationError, match="does not provide") as refused:
@@ -155,7 +157,7 @@ def test_a_format_that_the_session_does_not_have(
         ({"target": "t", "partition_by": "k"}, "is not a list of columns"),
     ],
 )
-def test_arguments_that_mean_nothing(arguments: dict[str, Any], message: str) -> None:
+def test_invalid_arguments_are_refused(arguments: dict[str, Any], message: str) -> None:
     with pytest.raises(rh.ProgramError, match=re.escape(message)):
         rh.tables.sink(**arguments)
 
@@ -173,7 +175,9 @@ def test_a_job_without_a_slot_to_publish_in_is_refused(spark: Any, tmp_path: Pat
 
 
 @pytest.mark.spark
-def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_path: Path) -> None:
+def test_a_table_that_changes_receives_no_partial_epoch(
+    spark: Any, database: str, tmp_path: Path
+) -> None:
     from rheos.core.connectors.contract import SinkContext
     from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 
@@ -205,7 +209,7 @@ def test_a_table_that_changes_takes_nothing_half(spark: Any, database: str, tmp_
 
 
 @pytest.mark.spark
-def test_a_table_that_was_altered_since_the_savepoint_is_told(
+def test_a_table_altered_since_the_savepoint_is_reported(
     spark: Any, database: str, tmp_path: Path
 ) -> None:
     target = f"{database}.altered"
@@ -246,7 +250,8 @@ def test_a_table_that_was_altered_since_the_savepoint_is_told(
 
 @pytest.mark.spark
 def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path: Path) -> None:
-    """The driver dies between the log's entry and the table; a worker in the run after that."""
+    """Check that the driver dies between the log's entry and the table, and a worker in the next
+    run."""
     target, count = f"{tmp_path}/table", 1600
 
     def start(die_at: int) -> subprocess.Popen[bytes]:
@@ -262,7 +267,8 @@ def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path
     with start(0) as second:
 
         def workers() -> list[int]:
-            """The driver, too, has asked the generator for its columns."""
+            """Return the workers' process ids, without the driver's, which has called the generator,
+            too."""
             found = [int(pid.name) for pid in (tmp_path / "pids").iterdir()]
             return [pid for pid in found if pid != second.pid]
 

@@ -1,4 +1,4 @@
-"""URLs that users give: what is refused, and that no error shows a part of them."""
+"""URLs from users: which are refused, and that no error shows a part of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def test_a_password_that_is_not_encoded_is_refused_and_not_shown(
         assert part not in shown
 
 
-def test_what_is_a_url_has_parts() -> None:
+def test_valid_urls_are_parsed() -> None:
     for url, host, port in (
         ("store://:s3cr%2Fet@host:6379/0", "host", 6379),
         ("store://user:a@b@host", "host", None),

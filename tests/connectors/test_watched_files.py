@@ -1,4 +1,4 @@
-"""A folder that grows: which files are found, when, in which order, and what is refused."""
+"""Watched folders: which files are discovered, when, in which order, and which are refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SCHEMA = pa.schema([pa.field("n", pa.int64(), nullable=False)])
 
 
 def put(folder: Path, name: str, *numbers: int, at: int | None = None) -> Path:
-    """As a careful writer does: whole at once, under its name."""
+    """Write a file and rename it, as a careful writer does."""
     path = folder / name
     path.parent.mkdir(parents=True, exist_ok=True)
     half = path.with_name(f".{path.name}")
@@ -46,7 +46,7 @@ def names(splits: Sequence[Split]) -> list[str]:
 # --- what is found -----------------------------------------------------------------------------------
 
 
-def test_what_is_there_is_read_at_once_and_what_comes_when_two_listings_have_seen_it_alike(
+def test_existing_files_are_read_at_once_and_new_ones_when_stable(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, "a.jsonl", 1)
@@ -59,7 +59,7 @@ def test_what_is_there_is_read_at_once_and_what_comes_when_two_listings_have_see
     assert names(list(source.discover())) == ["a.jsonl", "b.jsonl", "c.jsonl"]
 
 
-def test_a_file_that_is_still_written_is_not_found(tmp_path: Path) -> None:
+def test_a_file_that_is_still_written_is_not_discovered(tmp_path: Path) -> None:
     source = watched(tmp_path)
     assert source.splits() == []
     growing = tmp_path / "a.jsonl"
@@ -70,13 +70,13 @@ def test_a_file_that_is_still_written_is_not_found(tmp_path: Path) -> None:
     assert names(list(source.discover())) == ["a.jsonl"]
 
 
-def test_a_file_without_a_byte_is_not_found_yet(tmp_path: Path) -> None:
+def test_an_empty_file_is_not_discovered_yet(tmp_path: Path) -> None:
     source = watched(tmp_path)
     (tmp_path / "a.jsonl").touch()
     assert [list(source.discover()) for _ in range(3)] == [[], [], []]
 
 
-def test_hidden_names_and_unknown_ends_are_passed_over(tmp_path: Path) -> None:
+def test_hidden_names_and_unknown_extensions_are_ignored(tmp_path: Path) -> None:
     for name in (".a.jsonl", "_a.jsonl", "a.jsonl.tmp", "_half/a.jsonl", "readme"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text('{"n": 1}\n')
@@ -93,7 +93,7 @@ def test_a_glob_may_be_empty_and_a_folder_too(tmp_path: Path) -> None:
     assert names(list(source.discover())) == ["a.jsonl"]
 
 
-def test_the_order_is_that_of_names_or_of_time(tmp_path: Path) -> None:
+def test_files_are_ordered_by_name_or_time(tmp_path: Path) -> None:
     for name, at in (("b", 100), ("c", 300), ("a", 200), ("d", 100)):
         put(tmp_path, f"{name}.jsonl", 1, at=at)
     assert names(watched(tmp_path).splits()) == ["a.jsonl", "b.jsonl", "c.jsonl", "d.jsonl"]
@@ -104,12 +104,12 @@ def test_the_order_is_that_of_names_or_of_time(tmp_path: Path) -> None:
 # --- what is refused ---------------------------------------------------------------------------------
 
 
-def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the file or folder"):
         watched(tmp_path / "logs").splits()
 
 
-def test_a_file_is_not_followed(tmp_path: Path) -> None:
+def test_a_single_file_cannot_be_watched(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is a file") as caught:
         watched(put(tmp_path, "a.jsonl", 1)).splits()
     assert "folder" in str(caught.value.hint)
@@ -126,9 +126,7 @@ def test_a_file_is_not_followed(tmp_path: Path) -> None:
         ({"forget": "1d", "order": "time", "discover": None}, "forget= needs a folder that is"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(
-    tmp_path: Path, how: dict[str, Any], what: str
-) -> None:
+def test_invalid_settings_are_refused(tmp_path: Path, how: dict[str, Any], what: str) -> None:
     with pytest.raises(ProgramError, match=what):
         watched(tmp_path, **how)
 
@@ -167,7 +165,7 @@ def test_a_file_that_grew_while_it_was_read_is_an_error_of_its_reader(tmp_path: 
         to_its_end()
 
 
-def test_a_file_that_is_gone_once_it_is_read_does_not_matter(tmp_path: Path) -> None:
+def test_a_file_may_be_deleted_after_it_was_read(tmp_path: Path) -> None:
     a = put(tmp_path, "a.jsonl", 1)
     source = watched(tmp_path)
     (split,) = source.splits()
@@ -178,7 +176,7 @@ def test_a_file_that_is_gone_once_it_is_read_does_not_matter(tmp_path: Path) -> 
     assert read(reader) == []
 
 
-def test_a_file_that_has_changed_while_the_job_stood_is_an_error_of_its_start(tmp_path: Path) -> None:
+def test_a_file_that_changed_between_runs_is_an_error_at_the_start(tmp_path: Path) -> None:
     a = put(tmp_path, "a.jsonl", 1)
     known = {split.id: split.payload for split in watched(tmp_path).splits()}
     again = watched(tmp_path)
@@ -191,9 +189,10 @@ def test_a_file_that_has_changed_while_the_job_stood_is_an_error_of_its_start(tm
 # --- whole jobs --------------------------------------------------------------------------------------
 
 
-def test_each_row_comes_once_whoever_dies_while_files_come(tmp_path: Path) -> None:
-    """A file comes with every listing. Workers and drivers die; the job is stopped, and goes on from
-    its savepoint at another parallelism. (What a seed does depends on how long the paths are, too.)"""
+def test_each_row_is_read_once_despite_crashes_while_files_arrive(tmp_path: Path) -> None:
+    """Check this with a new file at every listing, crashes of workers and drivers, and a savepoint from
+    which the job resumes at another parallelism. (The faults of a seed depend on the length of paths,
+    too.)"""
     drivers = 0
     for seed in range(3):
         folder = tmp_path / f"{seed}"
@@ -213,7 +212,7 @@ def test_each_row_comes_once_whoever_dies_while_files_come(tmp_path: Path) -> No
 
 
 class Filling(files.WatchedFiles):
-    """Somebody writes a file each time that the folder is listed."""
+    """Folder in which a file is written at each listing."""
 
     @classmethod
     def of(cls, folder: Path, most: int) -> Filling:
@@ -230,7 +229,7 @@ class Filling(files.WatchedFiles):
 
 
 class Sweeping(Filling):
-    """And sweeps away what is old."""
+    """Folder from which old files are removed, too."""
 
     def discover(self) -> Sequence[Split]:
         folder, most = self.fill  # type: ignore[attr-defined]
@@ -243,9 +242,9 @@ class Sweeping(Filling):
         return files.WatchedFiles.discover(self)
 
 
-def test_files_that_are_gone_are_forgotten_and_each_row_comes_once(tmp_path: Path) -> None:
-    """A file comes with every listing, a day after the one before, and only the last six stay. Two days
-    are remembered."""
+def test_deleted_files_are_forgotten_and_each_row_is_read_once(tmp_path: Path) -> None:
+    """Check this with a new file at every listing, a day after the one before. Only the last six files
+    exist, and two days are remembered."""
     source = Sweeping.of(tmp_path, 12)
     object.__setattr__(source, "order", "time")
     object.__setattr__(source, "forget_ms", 2 * 86_400_000)
@@ -267,7 +266,7 @@ def test_files_that_are_gone_are_forgotten_and_each_row_comes_once(tmp_path: Pat
     assert len(source.seen._found) <= 6
 
 
-def test_the_time_of_a_file_is_that_of_its_last_change_and_one_without_a_limit_has_none(
+def test_files_have_a_time_only_if_they_are_forgotten(
     tmp_path: Path,
 ) -> None:
     put(tmp_path, "a.jsonl", 1, at=1_700_000_000)
@@ -278,7 +277,7 @@ def test_the_time_of_a_file_is_that_of_its_last_change_and_one_without_a_limit_h
         assert source.resumed([split], {split.id: watched(tmp_path).splits()[0].payload}) == [split]
 
 
-def test_a_job_goes_on_from_the_positions_of_a_folder_that_was_not_watched(tmp_path: Path) -> None:
+def test_a_job_resumes_from_positions_of_an_unwatched_folder(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", 1, 2)
     whole = files.source(tmp_path, schema=SCHEMA)
     assert whole.positions() == watched(tmp_path).positions()
@@ -295,7 +294,7 @@ def test_a_batch_job_over_a_watched_folder_is_refused_at_its_line(tmp_path: Path
     assert caught.value.site is not None
 
 
-def test_a_simulated_job_reads_what_comes_until_its_time_is_over(tmp_path: Path) -> None:
+def test_a_simulated_job_reads_new_files_until_its_time_ends(tmp_path: Path) -> None:
     put(tmp_path, "a.jsonl", 1)
     env = rh.Environment(2, runtime=SimulatedRuntime(until_ms=5_000))
     env.from_source(watched(tmp_path)).collect("rows")

@@ -19,7 +19,7 @@ NAN, INF = float("nan"), float("inf")
 
 
 def order(value: Any) -> tuple[bool, Any]:
-    """NaN is the greatest."""
+    """Return a sort key by which NaN is the greatest."""
     return value != value, value
 
 
@@ -31,7 +31,7 @@ def different(values: Sequence[Any]) -> list[Any]:
 
 
 def exact_sum(values: Sequence[Any]) -> Any:
-    """The sum, rounded once; None of no values."""
+    """Return the sum, rounded once; None without values."""
     if not values:
         return None
     if isinstance(values[0], float):
@@ -51,7 +51,7 @@ def exact_sum(values: Sequence[Any]) -> Any:
 
 
 def sum_in_order(values: Sequence[Any]) -> Any:
-    """The sum, where floats are added one after the other."""
+    """Return the sum of floats added one after the other."""
     if not values or not isinstance(values[0], float):
         return exact_sum(values)
     total = 0.0
@@ -103,7 +103,7 @@ def approx_quantile(values: Sequence[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of aggregate, and what it is."""
+    """Kind of aggregate, and its expected result."""
 
     agg: Agg | Any
     expected: Callable[[Sequence[Any]], Any]
@@ -175,7 +175,7 @@ CASES: dict[str, Case] = {
 
 
 def sum_fits(values: Sequence[Any], kind: pa.DataType) -> bool:
-    """Whether the sums of some of the values, and their means, fit their types, whichever these are."""
+    """Return whether all sums of some of the values, and their means, fit their types."""
     if pa.types.is_floating(kind) or not is_number(kind):
         return True
     for some in ([v for v in values if v > 0], [v for v in values if v < 0]):

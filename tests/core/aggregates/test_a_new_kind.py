@@ -36,7 +36,7 @@ from tests.core.operators.rows import SCHEMA, row, values
 
 @dataclass(frozen=True)
 class Earliest(Agg):
-    """The value of the earliest row of a window; running, that of the row that came first."""
+    """Value of the earliest row of a window; as a running aggregate, of the row that arrived first."""
 
     kind: ClassVar[str] = "earliest"
     in_sql: ClassVar[bool] = True
@@ -125,7 +125,7 @@ SCRIPT = [
 ]
 
 
-def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:
+def test_a_new_kind_works_in_windows() -> None:
     def windowed(rows: rh.DataStream) -> rh.DataStream:
         return (
             rows.key_by("k")
@@ -143,7 +143,7 @@ def test_in_windows_however_they_are_cut_restored_and_rescaled() -> None:
     ]
 
 
-def test_running_however_it_is_cut_restored_and_rescaled_in_memory_and_on_disk() -> None:
+def test_a_new_kind_works_as_a_running_aggregate() -> None:
     example = OperatorExample(
         lambda rows: rows.key_by("k").running(earliest=Earliest("v")), SCHEMA, SCRIPT
     )
@@ -190,7 +190,7 @@ QUERIES = {
 
 
 @pytest.mark.parametrize("called", QUERIES)
-def test_sql_calls_it_by_its_name(called: str) -> None:
+def test_sql_calls_a_new_kind_by_name(called: str) -> None:
     query, expected = QUERIES[called]
     env = rh.Environment(1, runtime="simulated")
     given = [("a", 1, 12), ("b", 2, 13), ("a", 3, 11), ("b", 5, 12), ("a", 6, 25), ("a", 8, 22)]
@@ -203,7 +203,7 @@ def test_sql_calls_it_by_its_name(called: str) -> None:
     assert sorted((row["k"], row["v"], row["earliest"]) for row in found) == expected
 
 
-def test_sql_takes_one_argument_of_a_type_that_fits() -> None:
+def test_sql_checks_the_arguments_of_a_new_kind() -> None:
     env = rh.Environment(1, runtime="simulated")
     env.register("t", env.from_source(rh.collection(pa.table({"k": ["a"], "v": [1]}))))
     with pytest.raises(ProgramError, match=r"EARLIEST\(\) takes 1 argument, but has 2"):
@@ -228,7 +228,7 @@ def fields(shape: StateShape) -> dict[str, str]:
     return {field.name: f"{field.type.name} {field.type.label}".strip() for field in shape.value.fields}
 
 
-def test_its_state_is_described_and_shown() -> None:
+def test_the_state_of_a_new_kind_is_described_and_shown() -> None:
     operators = planned()
     shapes = state_shapes(operators.values())
     running, windows = (shapes[operators[id].id] for id in ("running", "windows"))
@@ -252,7 +252,7 @@ def test_its_state_is_described_and_shown() -> None:
     ]
 
 
-def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_savepoint_of_an_unknown_kind_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     operators = planned()
     running = state_shapes(operators.values())[operators["running"].id]
     monkeypatch.delitem(KINDS, Earliest.kind)
@@ -262,7 +262,7 @@ def test_a_savepoint_of_a_kind_that_is_not_known_here_says_so(monkeypatch: pytes
         layout_of("running", running)
 
 
-def test_batch_combines_it_before_the_shuffle() -> None:
+def test_batch_combines_a_new_kind_before_the_shuffle() -> None:
     head = planned()["windows"]
     task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
 
@@ -313,7 +313,7 @@ def test_a_kind_that_defines_too_little_cannot_be_made() -> None:
         Bare("v")  # type: ignore[abstract]
 
 
-def test_every_kind_is_named_by_what_it_calls_itself() -> None:
+def test_every_kind_is_registered_under_its_name() -> None:
     assert {name: kind.kind for name, kind in KINDS.items()} == {name: name for name in KINDS}
     for name in set(KINDS) - {Earliest.kind}:
         assert callable(getattr(rh.agg, name)), "a kind is made by the function of its name"

@@ -1,4 +1,4 @@
-"""Exact sums: equal to the last bit whatever the order and the grouping."""
+"""Exact sums: equal to the last bit in any order and grouping."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_a_billion_carried_sums_fit() -> None:
         ([math.nan, math.inf], math.nan),
     ],
 )
-def test_what_is_not_finite_follows_ieee(values: list[float], expected: float) -> None:
+def test_infinities_and_nan_follow_ieee(values: list[float], expected: float) -> None:
     for order in (values, values[::-1]):
         assert evaluated(total(order)) == expected or math.isnan(expected)
         assert math.isnan(evaluated(total(order))) == math.isnan(expected)

@@ -1,4 +1,4 @@
-"""Sums of integers are right, or an error that names key and window; they never wrap around unseen."""
+"""Sums of integers are exact, or an error names key and window; they never overflow silently."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ def row(k: str, v: int | None, at: int) -> dict[str, Any]:
 
 
 def outcome(values: list[int]) -> int | None:
-    """The sum; None where it does not fit."""
+    """Return the sum; None if it does not fit."""
     return sum(values) if LEAST <= sum(values) <= MOST else None
 
 
-def test_a_sum_may_leave_64_bits_on_its_way_however_the_rows_are_grouped() -> None:
+def test_intermediate_sums_may_exceed_64_bits() -> None:
     script = [
         row("a", MOST, 1),
         row("b", LEAST, 2),
@@ -113,7 +113,7 @@ def test_a_window_whose_sum_does_not_fit_is_named_with_its_key() -> None:
     )
 
 
-def test_what_is_beyond_64_bits_is_stored_and_shown_as_unknown() -> None:
+def test_a_sum_beyond_64_bits_is_stored_and_shown_as_unknown() -> None:
     windows = bench()
     windows.rows(
         [
@@ -137,7 +137,7 @@ def test_what_is_beyond_64_bits_is_stored_and_shown_as_unknown() -> None:
     assert {(r["k"], r["sum_v"], r["mean_v"]) for r in shown} == {("a", None, 2.0**62), ("b", 7, 7.0)}
 
 
-def test_state_of_a_release_that_did_not_store_it_is_read() -> None:
+def test_state_of_a_release_without_the_high_part_is_read() -> None:
     windows = bench()
     windows.rows([{"k": "a", "v": MOST - 5, "ts": 1, "wm": 0}])
     windows.checkpoint()
