@@ -1,8 +1,6 @@
-"""Every aggregate in every form, over every type and its edge values, against one oracle.
-
-A new kind of aggregate fails here until `oracle.CASES` says what it is. Forms that do not compute a
-kind refuse it where the program is written.
-"""
+"""Every aggregate in every form, over every type and its edge values, compared with one oracle. A new
+kind of aggregate fails here until it is in `oracle.CASES`. Forms that do not support a kind refuse it
+when the program is built."""
 
 from __future__ import annotations
 
@@ -80,7 +78,8 @@ TYPES: dict[str, tuple[pa.DataType, list[Any]]] = {
 
 
 def sets_of(name: str, seed: int = 0, drawn: int = 8) -> list[list[Any]]:
-    """Sets of values: nulls only, each edge by itself and twice, pairs of them, and drawn ones."""
+    """Return sets of values: only nulls, each edge value once and twice, pairs of them, and random
+    ones."""
     _, edges = TYPES[name]
     random = Random(f"{name} {seed}")
     sets: list[list[Any]] = [[None], [None, None]]
@@ -95,7 +94,7 @@ def sets_of(name: str, seed: int = 0, drawn: int = 8) -> list[list[Any]]:
 
 @dataclass(frozen=True)
 class Form:
-    """A way to compute aggregates."""
+    """Way to compute aggregates."""
 
     build: Callable[[rh.Environment, Mapping[str, rh.DataStream], Mapping[str, Case]], rh.DataStream]
     """Makes a stream with `k`, or the start of an hour, and the aggregates by their kinds."""
@@ -207,7 +206,7 @@ FORMS: dict[str, Form] = {
 
 
 def matched(env: rh.Environment, cases: Mapping[str, Case]) -> rh.DataStream:
-    """The aggregates over the rows of a set, before its last one."""
+    """Return the aggregates over the rows of a set, before its last one."""
     measures = ", ".join(
         f"{str(case.in_sql or kind + '(v)').replace('v)', 'A.v)').replace('(v', '(A.v')} AS {kind}"
         for kind, case in cases.items()
@@ -221,8 +220,8 @@ def matched(env: rh.Environment, cases: Mapping[str, Case]) -> rh.DataStream:
 def environment(
     name: str, sets: Sequence[Sequence[Any]], runtime: str = "simulated"
 ) -> tuple[rh.Environment, dict[str, Any]]:
-    """Streams of the rows of all sets: `t` and `hours`, where each set has an hour of its own, and
-    `changes`, where every row is something else first."""
+    """Return streams of the rows of all sets: in `t` and `hours` each set has its own hour, and in
+    `changes` every row has another value first."""
     kind = TYPES[name][0]
     cells = [(k, i, value) for k, values in enumerate(sets) for i, value in enumerate(values)]
     env = rh.Environment(runtime=runtime, batch_rows=16)
@@ -258,7 +257,7 @@ def environment(
 
 
 def draft(name: str, k: int, i: int) -> Any:
-    """The row before it is changed."""
+    """Return the row before its change."""
     kind, edges = TYPES[name]
     if (k + i) % 2:
         return None
@@ -282,7 +281,7 @@ def differences(
     forms: Mapping[str, Form],
     runtime: str = "simulated",
 ) -> list[str]:
-    """Differences between the forms and the oracle."""
+    """Yield the differences between the forms and the oracle."""
     kind = TYPES[name][0]
     fitting = [values for values in sets if sum_fits(_there(values), kind)]
     large = [values for values in sets if not sum_fits(_there(values), kind)]
@@ -332,7 +331,7 @@ def differences_of(
 
 
 def is_known(called: str, kind: str, values: Sequence[Any], got: Any, want: Any) -> bool:
-    """Whether a difference is a documented one."""
+    """Return whether a difference is documented."""
     there = [value for value in values if value is not None]
     form, largest = FORMS[called], max((abs(v) for v in there if is_real(v) and v == v), default=0)
     if not there:
@@ -368,19 +367,19 @@ def test_the_oracle_knows_every_aggregate() -> None:
 
 
 @pytest.mark.parametrize("name", TYPES)
-def test_every_form_finds_what_the_oracle_does(name: str) -> None:
+def test_every_form_agrees_with_the_oracle(name: str) -> None:
     assert differences(name, sets_of(name), IN_API) == []
 
 
 @pytest.mark.parametrize("name", SQL_TYPES)
-def test_every_form_of_sql_finds_what_the_oracle_does(name: str) -> None:
+def test_every_form_in_sql_agrees_with_the_oracle(name: str) -> None:
     assert differences(name, sets_of(name), IN_SQL) == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1, 9))
 @pytest.mark.parametrize("name", TYPES)
-def test_drawn_values(name: str, seed: int) -> None:
+def test_random_values_agree_with_the_oracle(name: str, seed: int) -> None:
     sets = sets_of(name, seed, drawn=60)
     assert differences(name, sets, FORMS if name in SQL_TYPES else IN_API) == []
 
@@ -393,7 +392,7 @@ def test_drawn_values(name: str, seed: int) -> None:
         *(pytest.param(each, marks=pytest.mark.slow) for each in ("uint64", "float64")),
     ],
 )
-def test_batch_finds_what_the_oracle_does(name: str) -> None:
+def test_batch_agrees_with_the_oracle(name: str) -> None:
     forms = {called: FORMS[called] for called in ("window", "window_all", "running", "table")}
     assert differences(name, sets_of(name, drawn=4), forms, "batch") == []
 
@@ -407,7 +406,7 @@ def test_a_form_refuses_other_kinds_where_they_are_written(called: str) -> None:
 
 
 @pytest.mark.parametrize("called", IN_API)
-def test_texts_are_not_added_up(called: str) -> None:
+def test_sums_of_strings_are_refused(called: str) -> None:
     env, streams = environment("string", [["a"]])
     for kind in sorted(FORMS[called].kinds):
         if CASES[kind].of_numbers:

@@ -1,4 +1,5 @@
-"""Aggregates over the rows of windows: built in, and any expression of Polars that reduces."""
+"""Aggregates over the rows of windows: built-in ones, and any Polars expression that reduces rows to a
+value."""
 
 from __future__ import annotations
 
@@ -57,7 +58,7 @@ def windowed(rows: rh.DataStream) -> rh.DataStream:
     )
 
 
-def test_in_windows_however_rows_are_cut_restored_and_rescaled() -> None:
+def test_aggregates_over_rows_work_in_windows() -> None:
     came = check_example(OperatorExample(windowed, SCHEMA, SCRIPT, on="at"))["out"]
     shown = [tuple(out.values())[3:-1] for out in came]
     assert shown == [
@@ -67,7 +68,7 @@ def test_in_windows_however_rows_are_cut_restored_and_rescaled() -> None:
     ]
 
 
-def test_running_however_rows_are_cut_restored_and_rescaled_in_memory_and_on_disk() -> None:
+def test_aggregates_over_rows_work_as_running_aggregates() -> None:
     def running(rows: rh.DataStream) -> rh.DataStream:
         return rows.key_by("k").running(var=rh.agg.variance("v"), sd=rh.agg.stddev("v", ddof=0))
 
@@ -141,7 +142,7 @@ def windows() -> rh.WindowedStream:
         (pl.lit(None), SchemaError, "the type of .* is unknown"),
     ],
 )
-def test_what_does_not_reduce_is_refused_where_it_is_written(
+def test_expressions_that_do_not_reduce_are_refused_at_their_line(
     expr: pl.Expr, error: type[Exception], what: str
 ) -> None:
     with pytest.raises(error, match=what) as raised:

@@ -1,4 +1,4 @@
-"""Sums and extremes within keys, against a loop over the rows: equal to the last bit."""
+"""Sums and extremes per key, compared with a loop over the rows: equal to the last bit."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_float_sums_are_those_of_a_loop(slots: list[int], data: st.DataObject) -
 
 @pytest.mark.parametrize("keys", [1, 3, 40, 700, 100_000])
 @pytest.mark.parametrize("zipf", [False, True])
-def test_any_number_of_keys_gives_what_a_loop_gives(keys: int, zipf: bool) -> None:
+def test_any_number_of_keys_agrees_with_a_loop(keys: int, zipf: bool) -> None:
     rng = np.random.default_rng(keys)
     slots = np.minimum(rng.zipf(1.3, 5000), keys) - 1 if zipf else rng.integers(0, keys, 5000)
     values = rng.normal(size=5000) * 10.0 ** rng.integers(-12, 12, 5000)
@@ -45,7 +45,7 @@ def test_any_number_of_keys_gives_what_a_loop_gives(keys: int, zipf: bool) -> No
     assert sums.tolist() == scalar_sums(slots.tolist(), values.tolist(), {})
 
 
-def test_another_key_s_values_do_not_show() -> None:
+def test_values_of_other_keys_have_no_influence() -> None:
     rows = Segments(np.array([0, 1, 0, 1], np.int32), 2)
     sums = rows.float_sums(rows.gather(np.array([1e300, 0.1, np.inf, 0.2])), np.zeros(2))
     assert rows.scatter(sums).tolist() == [1e300, 0.1, np.inf, 0.1 + 0.2]
@@ -63,7 +63,7 @@ def test_rows_keep_their_order_within_a_segment(slots: list[int]) -> None:
 
 
 @given(SLOTS)
-def test_counts_go_on_from_their_carry(slots: list[int]) -> None:
+def test_counts_continue_from_their_carry(slots: list[int]) -> None:
     rows = Segments(np.array(slots, np.int32), 7)
     counts = rows.scatter(rows.counts(rows.slots * 10))
     assert counts.tolist() == [slot * 10 + slots[: i + 1].count(slot) for i, slot in enumerate(slots)]

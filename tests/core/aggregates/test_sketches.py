@@ -1,4 +1,4 @@
-"""Sketches: how far off they are at the most, that they are bounded, and that no order shows."""
+"""Sketches: their maximum error, their bounded size, and independence of the order of rows."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SCHEMA = pa.schema([("k", pa.string()), ("v", pa.int64()), ("x", pa.float64()), 
 
 
 def found(rows: dict[str, Any], **aggregates: rh.agg.Agg) -> dict[str, Any]:
-    """The aggregates over all rows."""
+    """Return the aggregates over all rows."""
     env = rh.Environment(1, runtime="simulated")
     stream = env.from_source(
         rh.collection(pl.DataFrame(rows).with_columns(at=pl.int_range(pl.len()))),
@@ -69,7 +69,7 @@ def test_few_different_values_are_counted_exactly_and_nulls_not_at_all() -> None
 
 
 def test_a_value_counts_once_whatever_its_type() -> None:
-    """A column may become wider while its state is kept."""
+    """Check this because a column may become wider while its state is kept."""
     values = range(40_000)
     about = [
         found({"v": pl.Series(values, dtype=kind)}, n=rh.agg.approx_count_distinct("v"))["n"]
@@ -84,7 +84,7 @@ QUANTILES = [0.0, 0.001, 0.25, 0.5, 0.9, 0.999, 1.0]
 
 
 @pytest.mark.parametrize("error", [0.01, 0.1])
-def test_a_quantile_is_within_the_error_of_the_value_at_its_place(error: float) -> None:
+def test_a_quantile_is_within_the_error_of_the_exact_one(error: float) -> None:
     draw = np.random.default_rng(5)
     values = {
         "wide": draw.lognormal(0, 8, 5_000) * draw.choice([-1, 1], 5_000),
@@ -100,7 +100,7 @@ def test_a_quantile_is_within_the_error_of_the_value_at_its_place(error: float) 
         assert about[name] == pytest.approx(exact, rel=error * 1.000001, abs=0), name
 
 
-def test_what_is_no_number_stands_at_the_end_of_all_numbers() -> None:
+def test_nan_is_greater_than_all_numbers() -> None:
     values = {"x": [float("nan"), float("inf"), 1.0, float("-inf"), None]}
     about = found(values, x=rh.agg.approx_quantile("x", [0, 0.4, 0.7, 1]))["x"]
     assert about[0] == pytest.approx(-1.7976931348623157e308, rel=0.0101)
@@ -137,8 +137,8 @@ def script() -> list[Any]:
     return [*rows[:14], WatermarkMark(2), *rows[14:]]
 
 
-def test_in_windows_however_rows_are_cut_restored_and_rescaled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With rows dropped from each merge on that are not needed, as in large state."""
+def test_sketches_work_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Check this with rows dropped from each merge that are not needed, as in large state."""
     monkeypatch.setattr(aggregate_tables, "_WORTH_ROWS", 1)
     came = check_example(OperatorExample(windowed, SCHEMA, script(), on="at"))["out"]
     many, few = sorted(came, key=lambda row: row["k"])
@@ -213,12 +213,12 @@ def test_a_savepoint_shows_hashes_and_counted_buckets() -> None:
         (lambda: rh.agg.approx_quantile("v", []), "a quantile must be between 0 and 1, not"),
     ],
 )
-def test_what_makes_no_sketch_is_refused(wrong: Any, says: str) -> None:
+def test_invalid_sketches_are_refused(wrong: Any, says: str) -> None:
     with pytest.raises(ProgramError, match=says):
         wrong()
 
 
-def test_they_are_of_windows_and_quantiles_are_of_numbers() -> None:
+def test_sketches_need_windows_and_quantiles_need_numbers() -> None:
     env = rh.Environment(1)
     keyed = env.from_source(rh.collection(script()[:1], schema=SCHEMA)).key_by("k")
     with pytest.raises(ProgramError, match="approx_count_distinct"):

@@ -1,4 +1,5 @@
-"""A run as of now: when it stops, with what, and how it goes on from a failure (CP39)."""
+"""A run up to what exists now: when it stops, with which checkpoint, and how it resumes after a failure
+(CP39)."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def committed(subtask: int, checkpoint: int, attempt: int = 1) -> Committed:
     return Committed(attempt=Attempt(attempt), subtask=subtask, checkpoint=CheckpointId(checkpoint))
 
 
-def test_it_stops_with_a_checkpoint_once_that_is_committed_everywhere() -> None:
+def test_the_run_stops_once_its_checkpoint_is_committed_everywhere() -> None:
     time = Timeline(shape=SHAPE_NOW).runs()
     assert triggers(time.at(10, caught_up(0))) == []
     assert triggers(time.at(20, caught_up(1))) == [CheckpointId(1)]

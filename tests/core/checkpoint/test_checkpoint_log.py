@@ -1,4 +1,4 @@
-"""The job's log over a store: what it takes, what it refuses, and what reading it costs."""
+"""The job's log over a store: what it accepts and refuses, and the cost of reading it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.core.checkpoint.timelines import completed
 
 
 def started(attempt: int, kept: list[int], owner: str = "me") -> AttemptStarted:
-    """In these logs entry n + 1 is checkpoint n."""
+    """Return a log in which entry n + 1 is checkpoint n."""
     newest = kept[-1] - 1 if kept else 0
     return AttemptStarted(
         attempt=Attempt(attempt),
@@ -73,7 +73,7 @@ def test_an_empty_log() -> None:
 
 
 @pytest.mark.parametrize("entry", [started(3, [1, 2]), completed(7, final=True), FINISHED])
-def test_an_entry_survives_the_file(entry: LogEntry) -> None:
+def test_an_entry_is_read_back(entry: LogEntry) -> None:
     assert decode_entry(encode_entry(entry, PLACE), "path") == (entry, 3, PLACE)
     assert decode_entry(encode_entry(entry, None), "path") == (entry, 1, None)
 
@@ -93,7 +93,7 @@ def test_the_view_has_the_newest_entry_and_the_kept_checkpoints() -> None:
 
 
 def test_a_dropped_checkpoint_keeps_its_number() -> None:
-    """CP1."""
+    """Check CP1."""
     log, store = log_of(started(1, []), completed(1), completed(2))
     log.drop(2)
     log.drop(2)
@@ -102,7 +102,7 @@ def test_a_dropped_checkpoint_keeps_its_number() -> None:
     assert len(store.files[log.path(2)]) < 400
 
 
-def test_what_is_no_checkpoint_is_not_dropped() -> None:
+def test_only_checkpoints_are_dropped() -> None:
     log, _ = log_of(started(1, []), completed(2), FINISHED)
     log.drop(1)
     assert log.read().newest == FINISHED
@@ -135,13 +135,13 @@ def test_kept_checkpoints_are_found_behind_a_claim_and_after_it() -> None:
     assert [kept.number for kept in log.read().completed] == [4]
 
 
-def test_a_number_is_made_once() -> None:
+def test_a_number_is_written_once() -> None:
     log, _ = log_of(started(1, [], owner="other"))
     assert log.append(1, started(1, [])) is False
     assert log.read().newest == started(1, [], owner="other")
 
 
-def test_an_entry_that_was_written_though_reported_lost_is_ones_own() -> None:
+def test_an_entry_whose_write_was_reported_lost_is_recognised() -> None:
     log, store = log_of()
 
     def lose(moment: str, operation: str, path: str) -> None:
@@ -187,7 +187,7 @@ def test_an_entry_of_a_later_format_asks_for_a_later_version() -> None:
 
 
 @pytest.mark.parametrize("operation", ["list", "get"])
-def test_a_store_that_fails_is_told(operation: str) -> None:
+def test_a_failing_store_is_an_error(operation: str) -> None:
     log, store = log_of(started(1, []))
 
     def fail(moment: str, now: str, path: str) -> None:
@@ -216,7 +216,7 @@ def test_long_names_stay_apart_and_short_enough() -> None:
     assert safe_name("visitors per country") == "visitors per country"
 
 
-def test_a_tombstone_tells_what_was_there() -> None:
+def test_a_tombstone_describes_the_dropped_checkpoint() -> None:
     stone = completed(4).tombstone()
     assert isinstance(stone, CheckpointCompleted)
     assert (stone.checkpoint, stone.dropped, stone.handles, stone.committables) == (4, True, [], [])

@@ -1,4 +1,4 @@
-"""What is said of stored state under a changed program, and when a job is refused."""
+"""Findings about stored state under a changed program, and when a job is refused."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def verdicts(findings: list[Finding]) -> dict[str, Verdict]:
 
 
 def one(old: StateShape, new: StateShape) -> dict[str, Verdict]:
-    """The findings where one state changes, by field."""
+    """Return the findings if a single state changes, by field."""
     findings = compare({COUNT: {"s": old}}, {COUNT: {"s": new}}, NAMES)
     return {finding.field: finding.verdict for finding in findings}
 
@@ -86,7 +86,7 @@ def test_operators_and_states_that_are_new_start_empty() -> None:
         ({READ: STATES[READ], COUNT: {"seen": keyed()}}, "count/timers"),
     ],
 )
-def test_what_is_dropped_is_refused_unless_that_is_allowed(new: Any, gone: str) -> None:
+def test_dropped_state_is_refused_unless_allowed(new: Any, gone: str) -> None:
     findings = compare(STATES, new, NAMES)
     assert verdicts(findings)[gone] is Verdict.DROPPED
     refusal = refusals(findings, allow_dropped=False)
@@ -97,7 +97,7 @@ def test_what_is_dropped_is_refused_unless_that_is_allowed(new: Any, gone: str) 
     assert refusals(findings, allow_dropped=True) is None
 
 
-def test_what_cannot_be_read_is_always_refused() -> None:
+def test_unreadable_state_is_always_refused() -> None:
     new = {**STATES, COUNT: {**STATES[COUNT], "seen": keyed(STR)}}
     findings = compare(STATES, new, NAMES)
     refusal = refusals(findings, allow_dropped=True)
@@ -117,7 +117,7 @@ def test_a_field_that_its_class_no_longer_has_is_lost_and_not_refused() -> None:
     assert refusals(findings, allow_dropped=False) is None
 
 
-def test_state_of_another_job_is_told_so() -> None:
+def test_state_of_another_job_is_reported() -> None:
     other = {OperatorId("bids"): {"splits": SPLITS}, OperatorId("best"): {"top": keyed()}}
     refusal = refusals(compare(other, STATES, NAMES), allow_dropped=False)
     assert refusal is not None
@@ -137,7 +137,7 @@ def test_an_operator_that_may_be_the_same_under_another_id_is_named() -> None:
     assert ") stores the same kind of state: is it the same" not in str(compare(STATES, twice, NAMES))
 
 
-def test_ids_that_were_made_are_told_to_be_given() -> None:
+def test_for_derived_ids_the_advice_is_to_set_uids() -> None:
     old = {READ: STATES[READ], OperatorId("window-1"): {"fired": SPLITS}}
     new = {READ: STATES[READ], OperatorId("window-2"): {"fired": SPLITS}}
     refusal = refusals(compare(old, new, NAMES), allow_dropped=False)
@@ -179,7 +179,9 @@ def test_ids_that_were_made_are_told_to_be_given() -> None:
         ),
     ],
 )
-def test_a_state_that_changed(old: StateShape, new: StateShape, expected: dict[str, Verdict]) -> None:
+def test_a_changed_state_is_reported(
+    old: StateShape, new: StateShape, expected: dict[str, Verdict]
+) -> None:
     assert one(old, new) == expected
 
 
@@ -197,7 +199,7 @@ MAP = TypeShape(name="dict", args=[INT, INT])
         ),
     ],
 )
-def test_entries_of_a_map_are_found_by_the_bytes_of_their_keys(
+def test_keys_of_maps_must_keep_their_encoding(
     args: list[TypeShape], expected: dict[str, Verdict]
 ) -> None:
     assert one(keyed(MAP, Holds.MAP), keyed(TypeShape(name="dict", args=args), Holds.MAP)) == expected
@@ -222,7 +224,7 @@ def test_a_source_of_another_kind_cannot_read_positions() -> None:
     assert one(SPLITS, msgspec.structs.replace(SPLITS, value=value)) == {"": Verdict.UNREADABLE}
 
 
-def test_progress_comes_and_goes_with_what_it_is_of() -> None:
+def test_progress_is_added_and_dropped_with_its_operator() -> None:
     progress = keyed(TypeShape(name="watermark"), Holds.PROGRESS)
     with_it = {COUNT: {"held": keyed(holds=Holds.ROWS), "held behind": progress}}
     without = {COUNT: {"held": keyed(holds=Holds.ROWS)}}
@@ -281,7 +283,7 @@ def test_a_set_of_files_holds_all_state_of_its_operator() -> None:
     assert refusals(compare_entry(unsaid, STATES, NAMES), allow_dropped=False) is None
 
 
-def test_what_no_program_declares_is_no_state_of_it() -> None:
+def test_undeclared_state_is_ignored() -> None:
     stored = entry(
         READ_PART,
         handle(state="in-flight input 0"),
@@ -310,7 +312,7 @@ def test_entries_without_shapes_are_compared_by_names() -> None:
     assert verdicts(gone)["count"] is Verdict.DROPPED
 
 
-def test_an_operator_that_is_gone_is_called_as_it_was() -> None:
+def test_a_removed_operator_is_named_as_before() -> None:
     stored = entry(READ_PART, handle(state="seen"))
     findings = compare_entry(stored, {READ: STATES[READ]}, {READ: "events, renamed"})
     assert {finding.operator: finding.name for finding in findings} == {

@@ -1,4 +1,4 @@
-"""The coordinator on timelines: what it decides, event by event. CP numbers: see the protocol."""
+"""The coordinator on timelines: its decisions, event by event. CP numbers refer to the protocol."""
 
 from __future__ import annotations
 
@@ -153,13 +153,13 @@ class TestStart:
         assert "'job' in DIR" in str(end.error)
         assert time.at(9, Tick(), CancelRequested(), LogAppended(1)) == []
 
-    def test_a_log_that_cannot_be_read_at_the_start_is_told_at_once(self) -> None:
+    def test_an_unreadable_log_at_the_start_is_reported_at_once(self) -> None:
         time = Timeline()
         time.at(0, Start())
         error = CheckpointError("torn")
         assert time.at(0, LogUnreadable(error)) == [EndJob(Outcome.FAILED, error)]
 
-    def test_a_log_that_cannot_be_written_at_the_start_is_told_at_once(self) -> None:
+    def test_an_unwritable_log_at_the_start_is_reported_at_once(self) -> None:
         time = Timeline()
         time.at(0, Start(), LogRead(view_of()))
         error = CheckpointError("read-only")
@@ -184,7 +184,7 @@ class TestStart:
         assert isinstance(end.error, CheckpointError)
         assert "'files' (sink)" in str(end.error)
 
-    def test_where_only_the_commits_were_missing_no_attempt_is_started(self) -> None:
+    def test_if_only_commits_are_missing_no_attempt_is_started(self) -> None:
         final = completed(1, owner="other", final=True)
         time = Timeline(log=[claim(1, 1, [], None), final])
         time.at(0, Start())
@@ -194,7 +194,7 @@ class TestStart:
         assert isinstance(append.entry, JobFinished)
         assert time.log_takes(0, append) == [EndJob(Outcome.FINISHED)]
 
-    def test_a_recovery_that_fails_is_tried_again_with_a_new_claim(self) -> None:
+    def test_a_failed_recovery_is_retried_with_a_new_claim(self) -> None:
         time = Timeline()
         time.at(0, Start())
         time.claims(0)
@@ -207,7 +207,7 @@ class TestStart:
 
 
 class TestCheckpoint:
-    def test_one_interval_after_the_start_and_then_every_interval(self) -> None:
+    def test_checkpoints_start_one_interval_after_the_start_and_repeat(self) -> None:
         time = Timeline().runs()
         assert time.coordinator.next_deadline_ms() == 1000
         assert time.at(999, Tick()) == []
@@ -221,21 +221,21 @@ class TestCheckpoint:
         stats = time.coordinator.stats
         assert (stats.completed, stats.failed, stats.last_duration_ms) == (1, 0, 210)
 
-    def test_nothing_is_told_before_the_entry_is_in_the_log(self) -> None:
-        """CP3."""
+    def test_nobody_is_notified_before_the_entry_is_in_the_log(self) -> None:
+        """Check CP3."""
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1), acknowledge(1, 1))
         assert time.at(9000, Tick(), acknowledge(1, 1), decline(1)) == []
         assert time.at(9001, LogAppended(2))[:2] == [Announce(completed(1)), complete(1)]
 
     def test_an_acknowledgement_counts_once_per_subtask(self) -> None:
-        """CP5."""
+        """Check CP5."""
         time = Timeline().runs()
         assert time.at(1000, Tick(), acknowledge(0, 1), acknowledge(0, 1)) == [trigger(1)]
         assert time.at(1000, acknowledge(1, 1)) == [AppendLog(2, completed(1))]
 
-    def test_words_of_other_attempts_subtasks_and_checkpoints_are_ignored(self) -> None:
-        """CP5."""
+    def test_messages_of_other_attempts_subtasks_and_checkpoints_are_ignored(self) -> None:
+        """Check CP5."""
         time = Timeline(log=[claim(1, 1, [], None)]).runs()
         time.at(1000, Tick())
         for zombie in (
@@ -296,19 +296,19 @@ class TestCheckpoint:
         assert isinstance(error, CheckpointError)
         assert "2 checkpoints in a row failed; the last one, 2: subtask 0: disk full" in str(error)
 
-    def test_a_completed_checkpoint_forgives_the_failures_before(self) -> None:
+    def test_a_completed_checkpoint_resets_the_count_of_failures(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick(), decline(1))
         time.at(2000, Tick())
         time.completes(2100, 2)
         assert time.at(3000, Tick(), decline(3)) == [trigger(3), aborted(3)]
 
-    def test_without_an_interval_there_is_none(self) -> None:
+    def test_without_an_interval_no_checkpoint_is_taken(self) -> None:
         time = Timeline(replace(CONFIG, interval_ms=None)).runs()
         assert time.coordinator.next_deadline_ms() is None
         assert time.at(10**9, Tick()) == []
 
-    def test_totals_count_on_from_the_restored_checkpoint(self) -> None:
+    def test_totals_continue_from_the_restored_checkpoint(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick())
         [append] = time.at(1001, acknowledge(0, 1, late=2), acknowledge(1, 1, late=3))
@@ -325,8 +325,8 @@ class TestCheckpoint:
 
 
 class TestRetention:
-    def test_files_go_when_no_kept_checkpoint_refers_to_them(self) -> None:
-        """CP10."""
+    def test_files_are_removed_when_no_kept_checkpoint_refers_to_them(self) -> None:
+        """Check CP10."""
         time = Timeline().runs()
         for checkpoint in (1, 2):
             time.at(checkpoint * 1000, Tick())
@@ -349,7 +349,7 @@ class TestRetention:
             actions = time.completes(checkpoint * 1000, checkpoint)
         assert DeleteFiles((file(1, 1, 0), file(1, 2, 0), file(1, 2, 1))) in actions
 
-    def test_files_of_an_aborted_checkpoint_go_when_the_next_does_without(self) -> None:
+    def test_files_of_an_aborted_checkpoint_are_removed_if_the_next_does_not_need_them(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1), decline(1, subtask=1))
         time.at(2000, Tick())
@@ -359,7 +359,7 @@ class TestRetention:
             SweepFiles(Attempt(1), kept, through=CheckpointId(2)),
         ]
 
-    def test_what_nobody_told_of_is_swept_once_after_a_checkpoint_that_was_given_up(self) -> None:
+    def test_unreported_files_are_swept_once_after_an_aborted_checkpoint(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick(), decline(1, subtask=1))
         swept = []
@@ -371,7 +371,7 @@ class TestRetention:
 
 
 class TestFailure:
-    def test_a_failed_subtask_brings_the_next_attempt_from_the_newest_checkpoint(self) -> None:
+    def test_after_a_failed_subtask_the_next_attempt_starts_from_the_newest_checkpoint(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick())
         time.completes(1100, 1)
@@ -390,7 +390,7 @@ class TestFailure:
         assert time.coordinator.restarts == 1
 
     def test_the_entry_is_written_while_the_attempt_fails(self) -> None:
-        """Between log and commit: the entry counts, and recovery commits it."""
+        """Check a failure between log and commit: the entry counts, and recovery commits it."""
         time = Timeline().runs()
         time.at(1000, Tick())
         [append] = time.at(1100, acknowledge(0, 1), acknowledge(1, 1))
@@ -411,7 +411,7 @@ class TestFailure:
         assert time.claims(1601)[-1] == Recover(Attempt(2), completed(1), False)
 
     def test_an_open_checkpoint_ends_with_its_attempt_and_its_id_is_not_used_again(self) -> None:
-        """CP4."""
+        """Check CP4."""
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1))
         time.at(1100, failed(), AttemptEnded(Attempt(1)))
@@ -430,20 +430,20 @@ class TestFailure:
         assert time.at(6, AttemptRunning(Attempt(1)), AttemptEnded(Attempt(1))) == []
         assert time.coordinator.state is LifecycleState.WAITING
 
-    def test_an_attempt_that_ends_without_a_word_has_failed(self) -> None:
+    def test_an_attempt_that_ends_without_a_message_has_failed(self) -> None:
         time = Timeline(replace(CONFIG, restart=NoRestart())).runs()
         [end] = time.at(5, AttemptEnded(Attempt(1)))
         assert isinstance(end, EndJob)
         assert isinstance(end.error, TransportError)
         assert "ended before it had finished" in str(end.error)
 
-    def test_the_error_told_is_the_one_that_explains_the_others(self) -> None:
+    def test_the_reported_error_is_the_one_that_explains_the_others(self) -> None:
         time = Timeline(replace(CONFIG, restart=ExponentialDelay())).runs()
         user = UserFunctionError("division by zero")
         time.at(5, failed(LOST), failed(user), failed(LOST))
         assert time.at(6, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FAILED, user)]
 
-    def test_restarts_come_to_an_end(self) -> None:
+    def test_restarts_are_bounded(self) -> None:
         time = Timeline().runs()
         now = 0
         for attempt in (1, 2, 3):
@@ -468,7 +468,7 @@ class TestFailure:
         time.log.append(append.entry)
         assert time.claims(1800)[-1] == Recover(Attempt(2), completed(1), False)
 
-    def test_a_log_that_is_away_when_restarting_is_waited_for(self) -> None:
+    def test_an_unavailable_log_is_waited_for_when_restarting(self) -> None:
         time = Timeline().runs()
         time.at(0, failed(), AttemptEnded(Attempt(1)))
         time.at(500, Tick())
@@ -481,8 +481,8 @@ class TestFailure:
 
 
 class TestFencing:
-    def test_another_driver_has_the_number(self) -> None:
-        """CP2."""
+    def test_a_number_taken_by_another_driver_ends_this_one(self) -> None:
+        """Check CP2."""
         time = Timeline().runs()
         time.at(1000, Tick())
         [append] = time.at(1100, acknowledge(0, 1), acknowledge(1, 1))
@@ -496,7 +496,7 @@ class TestFencing:
         assert isinstance(end, EndJob)
         assert isinstance(end.error, FencedError)
 
-    def test_it_is_found_when_the_attempt_has_failed_already(self) -> None:
+    def test_another_driver_is_noticed_after_the_attempt_has_failed(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick())
         [append] = time.at(1100, acknowledge(0, 1), acknowledge(1, 1))
@@ -506,7 +506,7 @@ class TestFencing:
         assert isinstance(end, EndJob)
         assert isinstance(end.error, FencedError)
 
-    def test_it_is_found_when_the_log_is_read_again(self) -> None:
+    def test_another_driver_is_noticed_when_the_log_is_read_again(self) -> None:
         time = Timeline().runs()
         time.at(1000, failed(), AttemptEnded(Attempt(1)))
         time.at(1500, Tick())
@@ -527,7 +527,7 @@ class TestFencing:
 
 class TestEndOfInput:
     def finishes(self, time: Timeline, checkpoint: int, now_ms: int = 2000) -> None:
-        """From the open final checkpoint to the end."""
+        """Play from the open final checkpoint to the end."""
         actions = time.completes(now_ms, checkpoint)
         assert actions[:2] == [Announce(completed(checkpoint, final=True)), complete(checkpoint)]
         [append] = time.commits(now_ms, checkpoint)
@@ -543,7 +543,7 @@ class TestEndOfInput:
         self.finishes(time, 1)
 
     def test_nothing_finishes_before_everyone_has_committed(self) -> None:
-        """CP9."""
+        """Check CP9."""
         time = Timeline().runs()
         time.drains(5)
         time.completes(6, 1)
@@ -566,13 +566,13 @@ class TestEndOfInput:
         assert time.at(2, AttemptRunning(Attempt(1))) == [trigger(1)]
         self.finishes(time, 1)
 
-    def test_checkpoints_go_on_while_some_are_drained(self) -> None:
+    def test_checkpoints_continue_while_some_subtasks_are_drained(self) -> None:
         time = Timeline().runs()
         time.at(5, Drained(attempt=Attempt(1), subtask=0))
         assert time.at(1000, Tick()) == [trigger(1)]
         assert time.completes(1001, 1) == [Announce(completed(1)), complete(1)]
 
-    def test_one_in_flight_completes_first(self) -> None:
+    def test_a_checkpoint_in_flight_completes_before_the_final_one(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick())
         assert time.drains(1500) == []
@@ -580,14 +580,14 @@ class TestEndOfInput:
         assert time.commits(1700, 1) == []
         self.finishes(time, 2)
 
-    def test_one_in_flight_is_declined(self) -> None:
+    def test_a_checkpoint_in_flight_is_declined_before_the_final_one(self) -> None:
         time = Timeline().runs()
         time.at(1000, Tick())
         time.drains(1500)
         assert time.at(1600, decline(1)) == [aborted(1), trigger(2)]
         self.finishes(time, 2)
 
-    def test_the_final_one_is_tried_again_after_the_pause(self) -> None:
+    def test_the_final_checkpoint_is_retried_after_the_pause(self) -> None:
         time = Timeline(replace(CONFIG, min_pause_ms=300)).runs()
         time.drains(100)
         assert time.at(200, decline(1)) == [aborted(1)]
@@ -595,7 +595,7 @@ class TestEndOfInput:
         assert time.at(500, Tick()) == [trigger(2)]
         self.finishes(time, 2)
 
-    def test_the_final_one_keeps_failing(self) -> None:
+    def test_a_final_checkpoint_that_keeps_failing_fails_the_attempt(self) -> None:
         time = Timeline().runs()
         time.drains(100)
         assert time.at(200, decline(1)) == [aborted(1), trigger(2)]
@@ -619,7 +619,7 @@ class TestEndOfInput:
         assert time.at(8, failed()) == [StopAttempt(Attempt(1))]
         assert time.at(9, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FINISHED)]
 
-    def test_a_failure_while_the_log_is_told_that_all_is_done(self) -> None:
+    def test_a_failure_while_the_end_is_written_to_the_log(self) -> None:
         time = Timeline(replace(CONFIG, restart=NoRestart())).runs()
         time.drains(5)
         time.completes(6, 1)
@@ -628,7 +628,7 @@ class TestEndOfInput:
         assert time.log_takes(9, append) == []
         assert time.at(10, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FINISHED)]
 
-    def test_the_attempt_ends_while_the_log_is_told_that_all_is_done(self) -> None:
+    def test_the_attempt_ends_while_the_end_is_written_to_the_log(self) -> None:
         time = Timeline().runs()
         time.drains(5)
         time.completes(6, 1)
@@ -636,7 +636,7 @@ class TestEndOfInput:
         assert time.at(8, AttemptEnded(Attempt(1))) == []
         assert time.log_takes(9, append) == [EndJob(Outcome.FINISHED)]
 
-    def test_the_log_cannot_be_told_that_all_is_done(self) -> None:
+    def test_the_end_cannot_be_written_to_the_log(self) -> None:
         time = Timeline().runs()
         time.drains(5)
         time.completes(6, 1)
@@ -653,7 +653,7 @@ class TestEndOfInput:
 
 
 class TestCancel:
-    """In each phase."""
+    """Cancellation in each phase."""
 
     def test_before_the_start(self) -> None:
         assert Timeline().at(0, CancelRequested()) == [EndJob(Outcome.CANCELLED)]
@@ -686,8 +686,10 @@ class TestCancel:
     @pytest.mark.parametrize(
         "answer", [LogAppended(2), LogLost(2), LogFailed(2, CheckpointError("away"))]
     )
-    def test_while_a_checkpoint_is_entered(self, answer: LogAppended | LogLost | LogFailed) -> None:
-        """Nothing is committed any more, and nobody is notified."""
+    def test_while_a_checkpoint_is_written_to_the_log(
+        self, answer: LogAppended | LogLost | LogFailed
+    ) -> None:
+        """Check that nothing is committed any more, and nobody is notified."""
         time = Timeline().runs()
         time.at(1000, Tick(), acknowledge(0, 1), acknowledge(1, 1))
         time.at(1001, CancelRequested())
@@ -706,7 +708,7 @@ class TestCancel:
         assert time.at(2, CancelRequested()) == [EndJob(Outcome.CANCELLED)]
         assert time.at(9999, Tick()) == []
 
-    def test_when_all_is_committed_it_only_hurries_the_end(self) -> None:
+    def test_when_all_is_committed_cancelling_only_ends_sooner(self) -> None:
         time = Timeline().runs()
         time.drains(5)
         time.completes(6, 1)

@@ -57,7 +57,7 @@ def decline(checkpoint: int, subtask: int = 0) -> Decline:
 
 
 def opened(time: Timeline) -> Timeline:
-    """Checkpoints 1, 2 and 3 are open, since 1000, 2000 and 3000."""
+    """Play until checkpoints 1, 2 and 3 are open, since 1000, 2000 and 3000."""
     time.runs()
     for checkpoint in (1, 2, 3):
         assert time.at(checkpoint * 1000, Tick()) == [trigger(checkpoint)]
@@ -78,7 +78,7 @@ def test_no_more_than_allowed_are_open() -> None:
     assert time.completes(4100, 1)[1:] == [complete(1), trigger(4)]
 
 
-def test_they_complete_in_their_order() -> None:
+def test_checkpoints_complete_in_order() -> None:
     time = opened(Timeline(THREE))
     for checkpoint in (1, 2, 3):
         told = time.completes(4000 + checkpoint, checkpoint)
@@ -86,8 +86,8 @@ def test_they_complete_in_their_order() -> None:
         assert not [message for message in told if message == aborted(checkpoint)]
 
 
-def test_one_that_completes_ends_the_older_ones() -> None:
-    """CP14: its sinks commit what the older ones staged."""
+def test_a_completed_checkpoint_ends_older_ones() -> None:
+    """Check CP14: its sinks commit what the older ones staged."""
     time = opened(Timeline(THREE))
     assert time.at(3100, acknowledge(0, 1), acknowledge(0, 2), acknowledge(0, 3)) == []
     [append] = time.at(3200, acknowledge(1, 2))
@@ -102,8 +102,9 @@ def test_one_that_completes_ends_the_older_ones() -> None:
     assert entry_of(append).checkpoint == 3
 
 
-def test_one_entry_is_written_at_a_time() -> None:
-    """CP1: what completes meanwhile waits, and an older one is not entered any more."""
+def test_entries_are_written_one_at_a_time() -> None:
+    """Check CP1: a checkpoint that completes meanwhile waits, and an older one is not written any
+    more."""
     time = opened(Timeline(THREE))
     time.at(3100, *(acknowledge(0, checkpoint) for checkpoint in (1, 2, 3)))
     [append] = time.at(3200, acknowledge(1, 2))
@@ -113,7 +114,7 @@ def test_one_entry_is_written_at_a_time() -> None:
     assert entry_of(next_append).checkpoint == 3
 
 
-def test_of_several_that_wait_the_newest_is_entered() -> None:
+def test_of_several_waiting_checkpoints_the_newest_is_written() -> None:
     time = opened(Timeline(THREE))
     time.at(3100, *(acknowledge(0, checkpoint) for checkpoint in (1, 2, 3)))
     [append] = time.at(3200, acknowledge(1, 1))
@@ -123,14 +124,14 @@ def test_of_several_that_wait_the_newest_is_entered() -> None:
     assert time.log_takes(3500, newest)[1:3] == [complete(3), aborted(2)]
 
 
-def test_each_has_its_own_deadline() -> None:
+def test_each_checkpoint_has_its_own_deadline() -> None:
     time = opened(Timeline(replace(THREE, tolerable_failures=9)))
     assert time.at(6000, Tick()) == [aborted(1), trigger(4)]
     assert time.coordinator.next_deadline_ms() == 7000
     assert time.at(7000, Tick()) == [aborted(2), trigger(5)]
 
 
-def test_the_one_too_many_fails_the_attempt_and_the_others_with_it() -> None:
+def test_one_failure_too_many_fails_the_attempt_and_all_open_checkpoints() -> None:
     time = opened(Timeline(THREE))
     assert time.at(3100, decline(2)) == [aborted(2)]
     actions = time.at(3101, decline(1))
@@ -140,7 +141,7 @@ def test_the_one_too_many_fails_the_attempt_and_the_others_with_it() -> None:
 
 
 def test_ids_do_not_run_out_before_the_next_entry() -> None:
-    """CP4: as many as may fail, and as many as may be open."""
+    """Check CP4: the ids suffice for all that may fail and all that may be open."""
     time = opened(Timeline(THREE))
     assert time.log[0].reserved_to == 1 + 3
     time.at(3100, decline(3))
@@ -149,8 +150,8 @@ def test_ids_do_not_run_out_before_the_next_entry() -> None:
     assert entry_of(append).reserved_to == 4 + 1 + 3
 
 
-def test_the_final_one_waits_for_all() -> None:
-    """CP9."""
+def test_the_final_checkpoint_waits_for_all_others() -> None:
+    """Check CP9."""
     time = opened(Timeline(THREE))
     assert time.at(3100, *(Drained(attempt=ONE, subtask=i) for i in (0, 1))) == []
     time.completes(3200, 2)
@@ -158,15 +159,15 @@ def test_the_final_one_waits_for_all() -> None:
     assert told[-1] == trigger(4)
 
 
-def test_a_pause_between_checkpoints_leaves_one_at_a_time() -> None:
+def test_with_a_pause_only_one_checkpoint_is_in_flight() -> None:
     time = Timeline(replace(THREE, min_pause_ms=10)).runs()
     assert time.at(1000, Tick()) == [trigger(1)]
     assert time.at(2000, Tick()) == []
 
 
-def test_a_file_that_an_open_one_may_build_on_outlives_the_abort_of_another() -> None:
-    """CP10: 2 is aborted, and subtask 1 has written for it; its chain in 3 goes on from there. That 1
-    completes meanwhile, without the file, says nothing."""
+def test_a_file_that_an_open_checkpoint_may_need_outlives_the_abort_of_another() -> None:
+    """Check CP10: 2 is aborted, and subtask 1 has written a file for it, on which its chain in 3
+    builds. The completion of 1 meanwhile, without the file, means nothing."""
     time = opened(Timeline(replace(THREE, retain=1)))
     time.at(3100, acknowledge(1, 2), decline(2))
     time.completes(3200, 1)
@@ -176,8 +177,8 @@ def test_a_file_that_an_open_one_may_build_on_outlives_the_abort_of_another() ->
     assert told[2:4] == [DropEntries((2,)), DeleteFiles((file(1, 1, 0),))]
 
 
-def test_what_a_checkpoint_took_is_in_its_entry() -> None:
-    """The time of day is handed in, and never asked for."""
+def test_the_cost_of_a_checkpoint_is_in_its_entry() -> None:
+    """Check the costs in an entry; the time of day is passed in."""
     coordinator = Coordinator(JobId("job"), "me", CONFIG, SHAPE)
     now = 0
     for event in (Start(), LogRead(LogView()), LogAppended(1), Recovered(ONE), AttemptRunning(ONE)):

@@ -1,7 +1,7 @@
-"""The coordinator in an adverse world: answers come late or never, drivers and attempts die, zombies
-speak, rivals write, slots are lost, savepoints are asked for and started from. The invariants of the
-protocol hold throughout, and once the faults stop the job comes to its end and every request has its
-answer."""
+"""The coordinator in an adverse world: answers are late or lost, drivers and attempts die, replaced
+processes continue, rivals write, slots are lost, savepoints are requested and started from. The
+invariants of the protocol always hold. Once the faults stop, the job ends and every request is
+answered."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ LOST = TransportError("lost")
 
 @dataclass
 class Taken:
-    """What a subtask has frozen at a barrier, and not yet reported."""
+    """Snapshot that a subtask has taken at a barrier, and not yet reported."""
 
     checkpoint: int
     chain: list[str]
@@ -101,7 +101,7 @@ class Taken:
 
 @dataclass
 class Subtask:
-    """What a subtask of the model knows."""
+    """State of a subtask in the model."""
 
     chain: list[str] = field(default_factory=list)
     """What its next snapshot builds on."""
@@ -333,7 +333,8 @@ class Coordination(RuleBasedStateMachine):
         subtask.taken.append(Taken(checkpoint, list(subtask.chain), savepoint))
 
     def waits_to_stop(self) -> bool:
-        """Whether the checkpoint of a savepoint to stop with is in the log, and all hangs on that."""
+        """Return whether the job only waits for a savepoint to stop with, whose checkpoint is in the
+        log."""
         for request in self.asked.values():
             if request.after is After.STOP:
                 for entry in self.completed():
@@ -644,7 +645,7 @@ class Coordination(RuleBasedStateMachine):
         self.give(CancelRequested())
 
     def teardown(self) -> None:
-        """Faults stop: the job comes to its end within a bounded time."""
+        """Stop all faults; the job must end within a bounded time."""
         if not hasattr(self, "coordinator"):
             return
         self.slots = max(self.slots, 1)

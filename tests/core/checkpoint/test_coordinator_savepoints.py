@@ -101,13 +101,14 @@ def ended_badly(action: Action, request: int, *words: str) -> None:
 
 class Savepoints(Timeline):
     def enters(self, now_ms: int, checkpoint: int, attempt: int = 1) -> list[Action]:
-        """All subtasks acknowledge the savepoint's checkpoint, and the log takes it: what follows."""
+        """Let all subtasks acknowledge the savepoint's checkpoint and the log accept it; return the
+        actions."""
         shares = [acknowledge(i, checkpoint, attempt, savepoint=True) for i in (0, 1)]
         [append] = self.at(now_ms, *shares)
         return self.log_takes(now_ms, append)
 
     def waits_for_commits(self, after: After = After.GO_ON) -> Savepoints:
-        """Its first savepoint's checkpoint, 1, is in the log."""
+        """Play until checkpoint 1, that of the first savepoint, is in the log."""
         self.runs()
         assert self.at(10, asked(after=after)) == [trigger(1, "S1")]
         entry = completed(1, savepoint="S1")
@@ -115,7 +116,7 @@ class Savepoints(Timeline):
         return self
 
     def restarts(self, now_ms: int, attempt: int = 2) -> list[Action]:
-        """From a failed attempt that has ended to the recovery of the next."""
+        """Play from a failed attempt that has ended to the recovery of the next."""
         assert self.at(now_ms, AttemptEnded(Attempt(attempt - 1))) == []
         self.at(now_ms + 500, Tick())
         return self.claims(now_ms + 500)
@@ -123,7 +124,7 @@ class Savepoints(Timeline):
 
 class TestGoOn:
     def test_the_manifest_is_written_when_all_have_committed(self) -> None:
-        """CP13."""
+        """Check CP13."""
         time = Savepoints().waits_for_commits()
         told = Committed(attempt=Attempt(1), subtask=0, checkpoint=CheckpointId(1))
         assert time.at(30, told, told) == []
@@ -150,12 +151,12 @@ class TestGoOn:
         time.starts()
         assert time.at(5, AttemptRunning(Attempt(1))) == [trigger(1, "S1")]
 
-    def test_it_is_taken_without_an_interval_too(self) -> None:
+    def test_a_savepoint_needs_no_checkpoint_interval(self) -> None:
         time = Savepoints(replace(CONFIG, interval_ms=None, min_pause_ms=5000)).runs()
         assert time.at(10, asked()) == [trigger(1, "S1")]
 
-    def test_it_waits_for_an_open_checkpoint_and_none_is_opened_beside_it(self) -> None:
-        """CP15."""
+    def test_a_savepoint_waits_for_an_open_checkpoint_and_is_alone(self) -> None:
+        """Check CP15."""
         time = Savepoints(replace(CONFIG, max_concurrent=3)).runs()
         assert time.at(1000, Tick()) == [trigger(1)]
         assert time.at(1500, asked()) == []
@@ -164,7 +165,7 @@ class TestGoOn:
         assert time.at(3200, Tick()) == []
         assert time.enters(3300, 2)[-1] == trigger(3)
 
-    def test_an_abort_makes_way_for_it(self) -> None:
+    def test_an_abort_lets_a_waiting_savepoint_start(self) -> None:
         time = Savepoints().runs()
         time.at(1000, Tick())
         time.at(1100, asked())
@@ -172,7 +173,7 @@ class TestGoOn:
 
 
 class TestFailure:
-    def test_a_decline_fails_the_request_and_the_job_goes_on(self) -> None:
+    def test_a_decline_fails_the_request_and_the_job_continues(self) -> None:
         time = Savepoints().runs()
         time.at(10, asked())
         actions = time.at(20, decline(1))
@@ -181,7 +182,7 @@ class TestFailure:
         assert actions[2:] == [DiscardSavepoint("S1")]
         assert time.at(1010, Tick()) == [trigger(2)]
 
-    def test_the_timeout_fails_it(self) -> None:
+    def test_the_timeout_fails_the_request(self) -> None:
         time = Savepoints(replace(CONFIG, interval_ms=None)).runs()
         time.at(10, asked(), asked(2))
         actions = time.at(5010, Tick())
@@ -218,7 +219,7 @@ class TestFailure:
         assert time.at(610, AttemptRunning(Attempt(2))) == [trigger(3, "S2", attempt=2)]
 
     def test_the_entry_is_written_while_the_attempt_fails(self) -> None:
-        """CP13: what is in the log is committed by recovery, and then the manifest follows."""
+        """Check CP13: recovery commits what is in the log, and then the manifest is written."""
         time = Savepoints().runs()
         time.at(10, asked())
         [append] = time.at(20, *(acknowledge(i, 1, savepoint=True) for i in (0, 1)))
@@ -271,7 +272,7 @@ class TestFailure:
 
 class TestCancel:
     @pytest.mark.parametrize("committing", [False, True])
-    def test_cancelling_fails_what_is_under_way_and_what_waits(self, committing: bool) -> None:
+    def test_cancelling_fails_running_and_waiting_requests(self, committing: bool) -> None:
         time = Savepoints()
         if committing:
             time.waits_for_commits(After.STOP)
@@ -290,8 +291,8 @@ class TestCancel:
 
 
 class TestStop:
-    def test_nothing_is_opened_after_it_and_the_job_ends_without_an_error(self) -> None:
-        """CP16."""
+    def test_after_a_savepoint_to_stop_with_the_job_ends_without_error(self) -> None:
+        """Check CP16."""
         time = Savepoints().waits_for_commits(After.STOP)
         assert time.at(5000, Tick()) == []
         assert time.drains(5001) == []
@@ -307,13 +308,13 @@ class TestStop:
         ended_badly(late, 2, "the job was stopped")
         assert end == EndJob(Outcome.STOPPED)
 
-    def test_where_it_fails_the_job_goes_on(self) -> None:
+    def test_if_a_savepoint_to_stop_with_fails_the_job_continues(self) -> None:
         time = Savepoints().waits_for_commits(After.STOP)
         time.commits(2000, 1)
         actions = time.at(2001, SavepointNotWritten(1, AWAY))
         assert actions == [SavepointEnded(1, AWAY), DiscardSavepoint("S1"), trigger(2)]
 
-    def test_where_it_fails_and_all_is_drained_the_final_checkpoint_follows(self) -> None:
+    def test_if_it_fails_when_all_is_drained_the_final_checkpoint_follows(self) -> None:
         time = Savepoints().waits_for_commits(After.STOP)
         time.drains(25)
         time.commits(30, 1)
@@ -321,7 +322,7 @@ class TestStop:
         assert isinstance(time.completes(40, 2)[0], Announce)
 
     def test_the_attempt_fails_before_the_commit(self) -> None:
-        """CP16: recovery commits, the manifest follows, and no attempt is started any more."""
+        """Check CP16: recovery commits, the manifest is written, and no further attempt starts."""
         time = Savepoints().waits_for_commits(After.STOP)
         time.at(30, failed())
         time.restarts(40)
@@ -345,7 +346,7 @@ class TestStop:
         assert time.at(50, SavepointWritten(1)) == [SavepointEnded(1)]
         assert time.at(60, AttemptEnded(Attempt(1))) == [EndJob(Outcome.STOPPED)]
 
-    def test_the_manifest_comes_while_the_job_waits_to_restart(self) -> None:
+    def test_the_manifest_is_written_while_the_job_waits_to_restart(self) -> None:
         time = Savepoints().waits_for_commits(After.STOP)
         time.commits(30, 1)
         time.at(40, failed(), AttemptEnded(Attempt(1)))
@@ -354,7 +355,7 @@ class TestStop:
 
 class TestDrain:
     def finishes(self, time: Savepoints, checkpoint: int) -> None:
-        """From the open final checkpoint, which carries the savepoint, to the end."""
+        """Play from the open final checkpoint, which includes the savepoint, to the end."""
         actions = time.enters(100, checkpoint)
         entry = completed(checkpoint, final=True, savepoint="S1")
         assert actions[:2] == [Announce(entry), complete(checkpoint)]
@@ -366,14 +367,14 @@ class TestDrain:
         assert time.log_takes(130, append) == [SendToAll(Finish(attempt=Attempt(1)))]
         assert time.at(140, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FINISHED)]
 
-    def test_the_input_ends_and_the_final_checkpoint_carries_it(self) -> None:
+    def test_a_drain_ends_the_input_and_the_final_checkpoint_is_the_savepoint(self) -> None:
         time = Savepoints().runs()
         assert time.at(10, asked(after=After.DRAIN)) == [SendToAll(Drain(attempt=Attempt(1)))]
         assert time.at(5000, Tick()) == [], "CP16: none until the final one"
         assert time.drains(5001) == [trigger(1, "S1")]
         self.finishes(time, 1)
 
-    def test_it_waits_for_an_open_checkpoint(self) -> None:
+    def test_a_drain_waits_for_an_open_checkpoint(self) -> None:
         time = Savepoints().runs()
         time.at(1000, Tick())
         assert time.at(1010, asked(after=After.DRAIN)) == []
@@ -381,8 +382,9 @@ class TestDrain:
         assert time.completes(1020, 1)[-1] == drain
 
     @pytest.mark.parametrize("after", [After.GO_ON, After.STOP, After.DRAIN])
-    def test_an_input_that_has_ended_by_itself(self, after: After) -> None:
-        """Whatever was asked for: the final checkpoint carries it, and the job finishes."""
+    def test_the_final_checkpoint_of_an_ended_input_is_the_savepoint(self, after: After) -> None:
+        """Check that the final checkpoint includes the savepoint, whatever was requested, and the job
+        finishes."""
         time = Savepoints().runs()
         time.at(10, asked(2), acknowledge(0, 1, savepoint=True), asked(after=after))
         time.drains(20)
@@ -392,7 +394,7 @@ class TestDrain:
         assert time.at(50, SavepointWritten(2)) == [SavepointEnded(2), trigger(2, "S1")]
         self.finishes(time, 2)
 
-    def test_an_attempt_that_fails_meanwhile_goes_on_with_its_input(self) -> None:
+    def test_an_attempt_that_fails_during_a_drain_continues_with_its_input(self) -> None:
         time = Savepoints().runs()
         time.at(10, asked(after=After.DRAIN))
         actions = time.at(20, failed())
@@ -402,8 +404,9 @@ class TestDrain:
         assert time.at(610, AttemptRunning(Attempt(2))) == []
         assert time.at(1610, Tick()) == [trigger(3, attempt=2)]
 
-    def test_the_final_one_fails_and_is_taken_again_without_it(self) -> None:
-        """Its files could be written over by those of the first try that are still on their way."""
+    def test_a_failed_final_checkpoint_is_retried_without_the_savepoint(self) -> None:
+        """Check this because files of the first try may still be written, and could overwrite those of
+        another."""
         time = Savepoints().runs()
         time.at(10, asked(after=After.DRAIN))
         time.drains(20)
@@ -411,7 +414,7 @@ class TestDrain:
         ended_badly(actions[1], 1, "full", "the job finishes without it")
         assert actions[-1] == trigger(2)
 
-    def test_the_final_one_is_complete_without_it(self) -> None:
+    def test_the_final_checkpoint_is_complete_without_the_savepoint(self) -> None:
         time = Savepoints().runs()
         time.at(10, asked(after=After.DRAIN))
         time.drains(20)
@@ -432,7 +435,7 @@ class TestDrain:
         assert isinstance(append, AppendLog)
         assert time.log_takes(620, append) == [EndJob(Outcome.FINISHED)]
 
-    def test_a_manifest_that_fails_does_not_keep_the_job_from_finishing(self) -> None:
+    def test_a_manifest_that_fails_does_not_prevent_the_end(self) -> None:
         time = Savepoints().runs()
         time.at(10, asked(after=After.DRAIN), asked(2))
         time.drains(20)

@@ -1,4 +1,4 @@
-"""What a job counts goes on over its drivers: restarts, checkpoints completed and failed."""
+"""Counters of a job continue over its drivers: restarts, checkpoints completed and failed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.core.checkpoint.timelines import CONFIG, SHAPE, acknowledge, view_of
 
 
 class Driver:
-    """Steps a coordinator over a log that it shares with the drivers before it."""
+    """Driver that steps a coordinator over a log which earlier drivers have written."""
 
     def __init__(self, owner: str, log: list[LogEntry]) -> None:
         self.coordinator = Coordinator(JobId("job"), owner, CONFIG, SHAPE, "DIR")
@@ -62,7 +62,7 @@ class Driver:
         self.after(60_000)
 
 
-def test_counts_go_on_over_drivers() -> None:
+def test_counts_continue_over_drivers() -> None:
     log: list[LogEntry] = []
     first = Driver("a", log)
     first.runs()
@@ -93,7 +93,7 @@ def test_counts_go_on_over_drivers() -> None:
     assert third.coordinator.earlier == JobCounts(drivers=2, restarts=2, completed=2, failed=1)
 
 
-def test_an_entry_of_0_1_0_has_counted_nothing() -> None:
+def test_an_entry_of_0_1_0_has_no_counts() -> None:
     log: list[LogEntry] = []
     Driver("a", log).runs()
     stored = msgspec.json.decode(msgspec.json.encode(log[0]))

@@ -1,4 +1,4 @@
-"""The coordinator's story: what happened, what followed, and how much of it is kept."""
+"""The coordinator's trace: events, resulting actions, and how much of it is kept."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.core.checkpoint.timelines import Timeline, acknowledge
 
 
 def told(time: Timeline) -> list[str]:
-    """Without the time of day, which stands still here."""
+    """Return the trace without the time of day, which is constant here."""
     return [
         str(decision).removeprefix("1970-01-01T00:00:00.000Z ")
         for decision in time.coordinator.decisions()
     ]
 
 
-def test_it_says_which_events_led_to_which_actions() -> None:
+def test_the_trace_shows_which_events_led_to_which_actions() -> None:
     time = Timeline().runs()
     time.at(1000, Tick())
     time.completes(1001, 1)
@@ -37,14 +37,14 @@ def test_it_says_which_events_led_to_which_actions() -> None:
     ]
 
 
-def test_time_alone_is_no_decisions() -> None:
+def test_ticks_without_actions_are_not_traced() -> None:
     time = Timeline().runs()
     before = time.coordinator.decisions()
     time.at(1, Tick(), Tick())
     assert time.coordinator.decisions() == before
 
 
-def test_subtasks_that_say_the_same_are_one_line() -> None:
+def test_equal_messages_of_subtasks_are_one_line() -> None:
     time = Timeline().runs()
     time.at(1000, Tick())
     time.at(1001, acknowledge(0, 1), acknowledge(0, 1), acknowledge(0, 1))
@@ -53,7 +53,7 @@ def test_subtasks_that_say_the_same_are_one_line() -> None:
     assert str(last).endswith(" (3 times)")
 
 
-def test_a_failure_says_why() -> None:
+def test_a_failure_has_its_reason() -> None:
     time = Timeline().runs()
     time.at(5, SubtaskFailed(Attempt(1), 1, TransportError("subtask 1 is\ngone " + "x" * 1000)))
     line = told(time)[-1]
@@ -62,7 +62,7 @@ def test_a_failure_says_why() -> None:
     assert line.endswith("-> StopAttempt(attempt=1)")
 
 
-def test_it_is_bounded() -> None:
+def test_the_trace_is_bounded() -> None:
     decisions = DecisionLog()
     many = [SubtaskFailed(Attempt(1), 1, TransportError("x" * 1000))] * 50
     for at in range(3 * KEPT):

@@ -1,4 +1,4 @@
-"""Whether a job is being run by another driver, as a decision."""
+"""Decision whether another driver runs a job."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ def test_a_note_that_is_released_frees_the_job(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("watched_ms", [0, WATCH_MS])
-def test_a_dead_driver_frees_the_job_and_a_living_one_keeps_it_at_once(watched_ms: int) -> None:
+def test_a_driver_on_this_host_is_known_dead_or_alive_at_once(watched_ms: int) -> None:
     assert decide(NOTE, NOTE, Driver.DEAD, watched_ms) is NoteVerdict.FREE
     assert decide(NOTE, NOTE, Driver.ALIVE, watched_ms) is NoteVerdict.IN_USE
 
 
-def test_a_driver_that_cannot_be_looked_at_is_watched() -> None:
+def test_a_driver_on_another_host_is_watched() -> None:
     assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS - 1) is NoteVerdict.WATCH
     assert decide(NOTE, NOTE, Driver.UNKNOWN, WATCH_MS) is NoteVerdict.FREE
 
@@ -50,9 +50,9 @@ def test_a_note_that_changes_while_it_is_watched_is_in_use(latest: DriverNote) -
     assert decide(NOTE, latest, Driver.UNKNOWN, WATCH_MS) is NoteVerdict.IN_USE
 
 
-def test_it_is_watched_for_two_renewals() -> None:
+def test_a_note_is_watched_for_two_renewals() -> None:
     assert WATCH_MS > 2 * RENEW_MS
 
 
-def test_the_note_lies_with_the_job() -> None:
+def test_the_note_is_stored_with_the_job() -> None:
     assert note_path(JobId("a/b")) == "a%2Fb/driver.json"

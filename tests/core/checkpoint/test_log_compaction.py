@@ -1,9 +1,7 @@
-"""Compaction of a job's log: what it deletes, what stays, and who may be asleep (CP42 to CP45).
-
-The writers here stop before one of their operations on the store, as a process does that is frozen or
-killed; others run to their ends in that moment. Blocks have two or three entries, so that a few entries
-are a long log.
-"""
+"""Compaction of a job's log: what it deletes and keeps, and that frozen writers stay safe (CP42 to
+CP45). The writers here stop before one of their store operations, as a frozen or killed process does;
+others run to their end in that moment. Blocks have two or three entries, so that a few entries are a
+long log."""
 
 from __future__ import annotations
 
@@ -38,8 +36,8 @@ RETAIN = 2
 
 class TestMarks:
     @pytest.mark.parametrize("block", [2, 3, 5])
-    def test_whoever_has_a_deleted_number_finds_a_mark(self, block: int) -> None:
-        """Exhaustive for short logs, also for a search during which the log grows."""
+    def test_a_writer_with_a_deleted_number_finds_a_mark(self, block: int) -> None:
+        """Check all short logs, also with searches during which the log grows."""
         for newest in range(1, 90):
             for number in range(2, floor_of(newest, block)):
                 if not is_mark(number, newest, block):
@@ -51,14 +49,14 @@ class TestMarks:
                     assert later.index(True) >= there.index(True)
 
     @given(st.integers(1, 10**9), st.integers(1, 10**9))
-    def test_the_same_with_blocks_as_they_are(self, number: int, later: int) -> None:
+    def test_a_writer_finds_a_mark_with_real_block_sizes(self, number: int, later: int) -> None:
         newest = number + later
         if number < floor_of(newest) and not is_mark(number, newest):
             assert any(is_mark(mark, newest) for mark in marks_after(number))
 
     @pytest.mark.parametrize("block", [2, 3, 10])
-    def test_what_goes_is_never_needed_again(self, block: int) -> None:
-        """So a driver that was frozen within a compaction may go on with it."""
+    def test_deleted_entries_are_never_needed_again(self, block: int) -> None:
+        """Check this so that a driver which was frozen within a compaction may continue it."""
         for newest in range(1, 150):
             for later in range(newest, newest + 60, 7):
                 for number in range(1, newest + 1):
@@ -84,7 +82,7 @@ class Killed(BaseException):
 
 
 class Watched(MemoryStore):
-    """Knows what each number of the log was first made of: that is the log."""
+    """Store that remembers the first content of each number, which is the true log."""
 
     def __init__(self) -> None:
         super().__init__(self._count)
@@ -123,7 +121,8 @@ class Watched(MemoryStore):
 
 @dataclass
 class Driver:
-    """Claims the job and enters checkpoints, as a master does, until it finds that it was replaced."""
+    """Driver that claims the job and writes checkpoints, as a master does, until it notices that it was
+    replaced."""
 
     store: Watched
     owner: str
@@ -185,7 +184,8 @@ class Driver:
 
 
 def whole(store: Watched) -> LogView:
-    """The log as it is: what retention keeps is there, in the order in which it was made."""
+    """Check that the log is complete: everything that retention keeps exists, in the order of
+    creation."""
     store.stale = 0
     view = JobLog(store, JOB).read()
     assert view.next_number == max(store.made) + 1
@@ -207,8 +207,9 @@ def operations_of(checkpoints: int, block: int) -> int:
 
 @pytest.mark.parametrize("block", [2, 3])
 @pytest.mark.parametrize("others", [1, 12])
-def test_a_driver_that_is_frozen_at_any_step(block: int, others: int) -> None:
-    """It comes back when the log has gone on, and what it had in hand may be compacted away since."""
+def test_a_driver_may_be_frozen_at_any_step(block: int, others: int) -> None:
+    """Check a driver that resumes after the log has grown, when the entries it used may be
+    compacted."""
     for step in range(1, operations_of(6, block) + 1):
         store = Watched()
         Driver(store, "before", block).run(7)
@@ -221,7 +222,7 @@ def test_a_driver_that_is_frozen_at_any_step(block: int, others: int) -> None:
         assert not set(frozen.entered) & set(successor.entered)
 
 
-def test_a_driver_that_is_killed_at_any_step() -> None:
+def test_a_driver_may_be_killed_at_any_step() -> None:
     def die() -> None:
         raise Killed
 
@@ -239,9 +240,11 @@ def test_a_driver_that_is_killed_at_any_step() -> None:
 
 @settings(max_examples=120)
 @given(data=st.data(), block=st.integers(2, 4))
-def test_three_drivers_over_stale_listings(data: st.DataObject, block: int) -> None:
-    """Each is frozen at some step, and the next runs meanwhile; a listing may be of long ago. No number
-    is believed by two, and the log stays whole."""
+def test_three_drivers_with_stale_listings_keep_the_log_consistent(
+    data: st.DataObject, block: int
+) -> None:
+    """Check drivers that freeze at some step while the next runs, with outdated listings. No number has
+    two owners, and the log stays complete."""
     store = Watched()
     drivers = [Driver(store, name, block) for name in ("first", "second", "third")]
     Driver(store, "before", block).run(data.draw(st.integers(0, 12)))
@@ -260,8 +263,8 @@ def test_three_drivers_over_stale_listings(data: st.DataObject, block: int) -> N
     whole(store)
 
 
-def test_a_reader_meanwhile() -> None:
-    """It gets a view that was true while it read, however far the log goes on between two reads."""
+def test_a_reader_during_compaction_gets_a_consistent_view() -> None:
+    """Check that a reader gets a view that was true while it read, however fast the log grows."""
     for step in range(1, 12):
         store = Watched()
         driver = Driver(store, "writer")
@@ -277,7 +280,7 @@ def test_a_reader_meanwhile() -> None:
         assert set(JobLog(store, JOB).savepoints()) >= {"s/5"}
 
 
-def test_the_log_is_bounded_and_keeps_what_people_name() -> None:
+def test_the_log_is_bounded_and_keeps_named_checkpoints() -> None:
     store = Watched()
     Driver(store, "first", block=10).run(200)
     Driver(store, "second", block=10, origin=Origin("id", "elsewhere/savepoint")).run(700)
@@ -294,7 +297,8 @@ def test_the_log_is_bounded_and_keeps_what_people_name() -> None:
 
 
 def test_entries_of_older_formats_stay() -> None:
-    """Their writers do not look for marks: one that is asleep must find its number made."""
+    """Check that entries of old formats stay: their writers do not look for marks, so a frozen one must
+    find its number in use."""
     store = Watched()
     Driver(store, "old", block=1000).run(11)
     log = JobLog(store, JOB)
@@ -314,7 +318,7 @@ def test_entries_of_older_formats_stay() -> None:
     assert len(whole(store).completed) == RETAIN
 
 
-def test_what_cannot_be_read_is_not_deleted() -> None:
+def test_unreadable_entries_are_not_deleted() -> None:
     store = Watched()
     Driver(store, "me", block=3).run(2)
     path = JobLog(store, JOB).path(2)
@@ -333,7 +337,7 @@ def test_a_hole_above_the_floor_is_damage() -> None:
         log.read()
 
 
-def test_a_store_that_fails_is_tried_again_with_the_next_block() -> None:
+def test_a_failed_store_operation_is_retried_with_the_next_block() -> None:
     store = Watched()
     log = JobLog(store, JOB, 2)
     driver = Driver(store, "me", block=1000)

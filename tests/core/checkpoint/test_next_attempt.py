@@ -1,4 +1,4 @@
-"""What a job starts from, and how wide: savepoints, lineages, missing slots (CP17, CP18)."""
+"""The start of a job: savepoints, lineages, parallelism, and missing slots (CP17, CP18)."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def error_of(actions: list[Action]) -> RheosError:
 
 
 class Starts(Timeline):
-    """`log` is written by another driver."""
+    """Start of a job whose `log` was written by another driver."""
 
     def reads(self, now_ms: int = 0) -> list[Action]:
         assert self.at(now_ms, Start()) == [ReadLog()]
@@ -129,7 +129,7 @@ class Starts(Timeline):
 
 
 def view_of_lineage(log: list[LogEntry]) -> object:
-    """As JobLog reads it."""
+    """Return the view that JobLog reads."""
     written = JobLog(MemoryStore(), JobId("job"))
     for number, entry in enumerate(log, 1):
         assert written.append(number, entry)
@@ -153,7 +153,7 @@ class TestFromSavepoint:
         restore = Restore(entry=entry, origin=FROM)
         assert time.at(0, Recovered(Attempt(4))) == [StartAttempt(Attempt(4), restore, 2)]
 
-    def test_its_checkpoints_say_where_they_come_from(self) -> None:
+    def test_checkpoints_record_their_savepoint(self) -> None:
         time = Starts(from_savepoint="S")
         time.reads()
         time.claims_and_recovers(0, time.at(0, SavepointRead("S", savepoint())))
@@ -165,20 +165,20 @@ class TestFromSavepoint:
         assert isinstance(append, AppendLog)
         assert append.entry.origin == FROM
 
-    def test_a_savepoint_of_a_drained_job_is_started_from_as_any_other(self) -> None:
+    def test_a_savepoint_of_a_drained_job_can_be_started_from(self) -> None:
         time = Starts(from_savepoint="S")
         time.reads()
         read = savepoint(final=True)
         actions = time.claims_and_recovers(0, time.at(0, SavepointRead("S", read)))
         assert actions == [StartAttempt(Attempt(4), Restore(entry=read.entry, origin=FROM), 2)]
 
-    def test_a_savepoint_that_cannot_be_read_is_told_at_once(self) -> None:
+    def test_an_unreadable_savepoint_is_reported_at_once(self) -> None:
         time = Starts(from_savepoint="S")
         time.reads()
         error = CheckpointError("there is no savepoint in 'S'")
         assert error_of(time.at(0, SavepointUnreadable("S", error))) is error
 
-    def test_a_savepoint_that_is_away_when_restarting_is_waited_for(self) -> None:
+    def test_an_unavailable_savepoint_is_waited_for_when_restarting(self) -> None:
         log: list[LogEntry] = [claim(1)]
         time = Starts(replace(CONFIG, restart=ExponentialDelay()), log)
         time.runs()
@@ -193,10 +193,10 @@ class TestFromSavepoint:
 
 
 class TestLineage:
-    """CP17."""
+    """Tests of lineages (CP17)."""
 
     def test_before_the_first_checkpoint_the_savepoint_is_read_again(self) -> None:
-        """Whether the command says so once more or not: the log remembers the folder."""
+        """Check this whether the command repeats the savepoint or not: the log remembers the folder."""
         for asked in (None, "S"):
             time = Starts(log=[claim(4, origin=FROM, reserved_to=9)], from_savepoint=asked)
             assert time.reads() == [ReadSavepoint("S")]
@@ -204,8 +204,8 @@ class TestLineage:
             assert (claimed.attempt, claimed.origin, claimed.from_checkpoint) == (5, FROM, None)
             assert claimed.reserved_to == 9 + 2
 
-    def test_after_that_the_same_command_goes_on_from_the_newest_checkpoint(self) -> None:
-        """Without a look at the savepoint, which may be gone by now."""
+    def test_after_that_the_same_command_resumes_from_the_newest_checkpoint(self) -> None:
+        """Check that the savepoint is not read, because it may have been deleted by now."""
         for asked in (None, "S"):
             newest = completed(8, 4, owner="other", origin=FROM)
             time = Starts(log=[claim(4, origin=FROM), newest], from_savepoint=asked)
@@ -227,7 +227,8 @@ class TestLineage:
 
     @pytest.mark.parametrize("ended", [False, True])
     def test_another_savepoint_begins_a_new_lineage(self, ended: bool) -> None:
-        """Of a job that runs no more, or has finished; what it had before counts no more."""
+        """Check this for a job that does not run any more or has finished; its earlier checkpoints do
+        not count."""
         log: list[LogEntry] = [claim(1), completed(6, owner="other"), completed(7, owner="other")]
         time = Starts(log=log + [finished(1, 7)] * ended, from_savepoint="S")
         assert time.reads() == [ReadSavepoint("S", thorough=True)]
@@ -241,7 +242,7 @@ class TestLineage:
             Recover(Attempt(4), None, False),
         ]
 
-    def test_checkpoints_of_an_older_lineage_are_not_seen(self) -> None:
+    def test_checkpoints_of_an_older_lineage_are_ignored(self) -> None:
         log: list[LogEntry] = [
             claim(1),
             completed(6, owner="other"),
@@ -264,7 +265,7 @@ class TestLineage:
         ended = Starts(log=log, from_savepoint="S").reads()
         assert ended == [EndJob(Outcome.FINISHED, finished_before=Totals())]
 
-    def test_another_savepoint_where_the_first_one_was(self) -> None:
+    def test_another_savepoint_in_the_same_folder_begins_a_new_lineage(self) -> None:
         time = Starts(log=[claim(4, origin=FROM)])
         time.reads()
         error = error_of(time.at(0, SavepointRead("S", savepoint("stranger"))))
@@ -279,7 +280,7 @@ class TestLineage:
 
 
 class TestFit:
-    def test_a_savepoint_of_another_program(self) -> None:
+    def test_a_savepoint_of_another_program_is_refused(self) -> None:
         shape = JobShape({OperatorId("other"): "another"}, 2, 8)
         for allowed in (False, True):
             time = Starts(shape=shape, from_savepoint="S", allow_dropped=allowed)
@@ -304,7 +305,7 @@ class TestFit:
         assert start.restore is not None
         assert start.restore.entry.handles == []
 
-    def test_output_that_is_not_committed_is_not_dropped(self) -> None:
+    def test_uncommitted_output_is_not_dropped(self) -> None:
         shape = JobShape({COUNT: "count"}, 2, 8)
         time = Starts(log=[claim(1), completed(1, owner="other")], shape=shape, allow_dropped=True)
         error = error_of(time.reads())
@@ -330,7 +331,7 @@ class TestFit:
         assert start.restore is not None
         assert start.restore.entry.handles == []
 
-    def test_what_the_program_declares_is_written_down(self) -> None:
+    def test_declarations_of_the_program_are_stored(self) -> None:
         counts = StateShape(kind=StateKind.KEYED, holds="value", value=TypeShape(name="int"))
         time = Timeline(shape=JobShape(SHAPE.operators, 2, 8, {COUNT: {"counts": counts}})).runs()
         time.at(1000, Tick())
@@ -340,10 +341,10 @@ class TestFit:
 
 
 class TestPlacement:
-    def test_all_that_is_wanted(self) -> None:
+    def test_all_requested_slots_are_used(self) -> None:
         assert Placement(4, None, 1000).choose(9, 0) == Placed(4)
 
-    def test_missing_slots_are_waited_for_and_then_fewer_will_do(self) -> None:
+    def test_missing_slots_are_waited_for_before_fewer_are_used(self) -> None:
         placement = Placement(4, 2, 1000)
         placement.lost(100)
         placement.lost(900)
@@ -356,19 +357,19 @@ class TestPlacement:
         assert late.until_ms == 1100
         assert placement.choose(3, 1100) == Placed(3)
 
-    def test_they_come_back_in_time(self) -> None:
+    def test_slots_that_return_in_time_are_used(self) -> None:
         placement = Placement(4, 2, 1000)
         assert isinstance(placement.choose(3, 0), Wait)
         assert placement.choose(4, 999) == Placed(4)
         assert isinstance(placement.choose(3, 5000), Wait), "the next shortage has its own time"
 
-    def test_too_few_are_too_few(self) -> None:
+    def test_fewer_slots_than_the_minimum_are_refused(self) -> None:
         placement = Placement(4, 2, 1000)
         placement.lost(0)
         assert isinstance(placement.choose(1, 1000), Short)
         assert placement.choose(2, 1001) == Placed(2)
 
-    def test_without_a_least_all_are_waited_for(self) -> None:
+    def test_without_a_minimum_all_slots_are_waited_for(self) -> None:
         placement = Placement(4, None, 1000)
         placement.lost(0)
         short = placement.choose(3, 1000)
@@ -383,13 +384,13 @@ class TestPlacement:
 
 
 class TestSlots:
-    """CP18."""
+    """Tests of missing slots (CP18)."""
 
     def restarts(self, time: Timeline, slots: int, now_ms: int) -> list[Action]:
         assert time.at(now_ms, Tick()) == [ReadLog()]
         return time.at(now_ms, LogRead(time.view(), slots))
 
-    def test_an_attempt_that_lost_its_slots_is_followed_by_a_narrower_one(self) -> None:
+    def test_after_lost_slots_the_next_attempt_has_a_lower_parallelism(self) -> None:
         config = replace(CONFIG, slots_within_ms=1000)
         time = Timeline(config, min_parallelism=1).runs()
         time.at(1000, Tick())
@@ -424,7 +425,7 @@ class TestSlots:
         time.at(5000, SubtaskFailed(Attempt(2), 0, LOST), AttemptEnded(Attempt(2)))
         assert claim_of(self.restarts(time, 2, 5500)).parallelism == 2
 
-    def test_without_a_least_the_restart_strategy_waits(self) -> None:
+    def test_without_a_minimum_the_restart_strategy_waits(self) -> None:
         time = Timeline(replace(CONFIG, slots_within_ms=0)).runs()
         time.at(0, SubtaskFailed(Attempt(1), 1, LOST), AttemptEnded(Attempt(1)))
         assert self.restarts(time, 1, 500) == []
@@ -434,7 +435,7 @@ class TestSlots:
         assert isinstance(end, EndJob)
         assert "the job needs 2 slots, but only 1 are free" in str(end.error)
 
-    def test_at_the_first_start_too(self) -> None:
+    def test_missing_slots_at_the_first_start_are_handled_alike(self) -> None:
         time = Timeline(replace(CONFIG, slots_within_ms=300, restart=NoRestart()), min_parallelism=1)
         time.at(0, Start())
         assert time.at(0, LogRead(view_of(), 1)) == []
@@ -444,7 +445,7 @@ class TestSlots:
         assert time.coordinator.restarts == 0
 
     def test_a_rival_that_claims_while_slots_are_waited_for(self) -> None:
-        """CP2."""
+        """Check CP2."""
         time = Timeline(replace(CONFIG, slots_within_ms=300)).runs()
         time.at(0, SubtaskFailed(Attempt(1), 1, LOST), AttemptEnded(Attempt(1)))
         assert self.restarts(time, 1, 500) == []
@@ -453,7 +454,7 @@ class TestSlots:
 
 
 def test_files_of_the_old_lineage_are_not_needed() -> None:
-    """CP10, CP17: no kept checkpoint refers to them, and the sweep takes them."""
+    """Check CP10 and CP17: no kept checkpoint refers to them, so the sweep removes them."""
     log: list[LogEntry] = [claim(1), completed(6, owner="other")]
     time = Starts(log=log, from_savepoint="S")
     time.reads()

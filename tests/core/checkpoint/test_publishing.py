@@ -1,4 +1,4 @@
-"""What the driver publishes, on timelines: CP28 to CP30 of the protocol."""
+"""Publications by the driver, on timelines: CP28 to CP30 of the protocol."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ def test_a_checkpoint_is_announced_at_once_and_its_sink_once_it_is_published() -
     assert (announced(done), told(done)) == ([], [1])
 
 
-def test_nothing_is_published_where_nothing_of_the_drivers_is_listed() -> None:
+def test_nothing_is_published_without_committables_of_the_driver() -> None:
     time = Timeline(shape=replace(SHAPE, on_driver=frozenset({OperatorId("other")}))).runs()
     time.at(1000, Tick())
     entered = time.completes(1010, 1)
     assert (announced(entered), published(entered), told(entered)) == ([1], [], [])
 
 
-def test_a_sink_that_is_unavailable_is_retried_without_end_and_holds_up_no_other() -> None:
+def test_an_unavailable_sink_is_retried_forever_and_does_not_block_others() -> None:
     other = OperatorId("other")
     publishing = Publishing(frozenset({SINK, other}))
 
@@ -116,7 +116,7 @@ def test_a_sink_that_is_unavailable_is_retried_without_end_and_holds_up_no_other
     assert publishing.failing() == {}
 
 
-def test_checkpoints_go_on_meanwhile_and_the_newest_is_published_for_those_that_waited() -> None:
+def test_checkpoints_continue_and_the_newest_is_published_for_all_waiting() -> None:
     time = running()
     for checkpoint, at_ms in ((1, 1000), (2, 2100), (3, 3200)):
         time.at(at_ms, Tick())
@@ -128,7 +128,7 @@ def test_checkpoints_go_on_meanwhile_and_the_newest_is_published_for_those_that_
     assert told(time.at(4500, Published(SINK, THREE))) == [3]
 
 
-def test_a_failure_is_tried_twice_more_and_then_fails_the_attempt() -> None:
+def test_a_failure_is_retried_twice_and_then_fails_the_attempt() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
@@ -143,7 +143,7 @@ def test_a_failure_is_tried_twice_more_and_then_fails_the_attempt() -> None:
     assert time.coordinator.last_error is AWAY
 
 
-def test_what_every_try_would_repeat_is_not_tried_again() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
@@ -152,7 +152,7 @@ def test_what_every_try_would_repeat_is_not_tried_again() -> None:
     assert time.at(1030, AttemptEnded(Attempt(1))) == [EndJob(Outcome.FAILED, changed)]
 
 
-def test_no_attempt_follows_while_one_is_under_way() -> None:
+def test_no_attempt_starts_during_a_publication() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
@@ -186,7 +186,7 @@ def test_a_failed_attempt_that_waits_for_a_publication_can_be_cancelled() -> Non
     assert time.at(1040 + LEAVE_WITHIN_MS, Tick()) == [EndJob(Outcome.CANCELLED)]
 
 
-def test_a_cancelled_job_ends_when_it_has_answered_and_tries_nothing_again() -> None:
+def test_a_cancelled_job_ends_after_the_answer_without_retries() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
@@ -195,7 +195,7 @@ def test_a_cancelled_job_ends_when_it_has_answered_and_tries_nothing_again() -> 
     assert time.at(1500, PublishFailed(SINK, ONE, AWAY)) == [EndJob(Outcome.CANCELLED)]
 
 
-def test_who_was_replaced_publishes_nothing_more() -> None:
+def test_a_replaced_driver_publishes_nothing() -> None:
     time = running()
     time.at(1000, Tick())
     time.completes(1010, 1)
@@ -235,7 +235,7 @@ def test_a_table_may_gain_columns_that_may_be_null() -> None:
     assert refusal(old, table(column("n", "string"), label="db.other")) is None
 
 
-def test_what_else_has_changed_is_named_with_the_old_and_the_new_type() -> None:
+def test_other_changes_are_named_with_old_and_new_type() -> None:
     old = table(column("n", "bigint"), column("at", "timestamp"))
     new = table(column("n", "string"), column("who", "string", required=True))
     assert refusal(old, new) == (

@@ -1,4 +1,4 @@
-"""Recovery: which parts of a checkpoint each subtask of the new attempt gets (CP12)."""
+"""Recovery: which parts of a checkpoint each subtask of the new attempt receives (CP12)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def decode(data: bytes, groups: range | None) -> pa.Table:
 
 
 class Job:
-    """Builds a checkpoint part by part."""
+    """Checkpoint that is built part by part."""
 
     def __init__(self, parallelism: int, max_parallelism: int = 8) -> None:
         self.store = MemoryStore()
@@ -92,7 +92,7 @@ class Job:
         )
 
     def table(self, subtask: int, state: str, table: pa.Table, kind: StateKind) -> None:
-        """A part as it is really written."""
+        """Return a part as it is really written."""
         data = state_format.encode(table, kind, PartMode.FULL)
         self.handles.append(
             handle(
@@ -134,18 +134,18 @@ class TestKeyed:
             job.part(subtask, own[:2], f"delta {subtask}", mode=PartMode.DELTA)
         return job
 
-    def test_at_the_same_parallelism_each_gets_its_own_in_order(self) -> None:
+    def test_at_the_same_parallelism_each_receives_its_own_in_order(self) -> None:
         assert self.job().restored(1, 2, StateKind.KEYED) == [
             ["full 1:0", "full 1:1", "full 1:2", "full 1:3"],
             ["delta 1:0", "delta 1:1"],
         ]
 
-    def test_scaled_in_one_gets_all_old_subtask_by_old_subtask(self) -> None:
+    def test_scaled_in_one_subtask_receives_everything_in_order(self) -> None:
         tables = self.job().restored(0, 1, StateKind.KEYED)
         assert [rows[0] for rows in tables] == ["full 0:0", "delta 0:0", "full 1:0", "delta 1:0"]
         assert sum(map(len, tables)) == 12
 
-    def test_scaled_out_each_gets_its_groups_alone(self) -> None:
+    def test_scaled_out_each_subtask_receives_only_its_groups(self) -> None:
         job = self.job()
         assert job.restored(2, 4, StateKind.KEYED) == [
             ["full 1:0", "full 1:1"],
@@ -186,11 +186,11 @@ class TestListAndUnion:
     def test_at_the_same_parallelism_each_keeps_its_own(self) -> None:
         assert self.job().restored(1, 2, StateKind.LIST) == [["1:0", "1:1"]]
 
-    def test_rows_are_dealt_out_round_robin(self) -> None:
+    def test_rows_are_distributed_round_robin(self) -> None:
         dealt = [self.job().restored(subtask, 3, StateKind.LIST) for subtask in range(3)]
         assert dealt == [[["0:0"], ["1:0"]], [["0:1"], ["1:1"]], [["0:2"]]]
 
-    def test_a_subtask_that_gets_no_row_is_told_that_it_is_restored(self) -> None:
+    def test_a_subtask_without_rows_is_notified_that_it_is_restored(self) -> None:
         assert self.job((1, 0)).restored(2, 3, StateKind.LIST) == [[]]
 
     @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 7))
@@ -207,7 +207,7 @@ class TestListAndUnion:
         if new != len(rows):
             assert max(map(len, dealt)) - min(map(len, dealt)) <= 1
 
-    def test_union_gives_all_to_all(self) -> None:
+    def test_union_state_is_received_by_all(self) -> None:
         for parallelism in (2, 3):
             for subtask in range(parallelism):
                 restored = self.job(kind=StateKind.UNION).restored(
@@ -231,7 +231,7 @@ class TestBroadcast:
             restored = self.job(old).restored(subtask, new, StateKind.BROADCAST)
             assert restored == [[f"{source}a:0"], [f"{source}b:0"]]
 
-    def test_who_has_no_rows_of_a_narrower_operator_gets_none(self) -> None:
+    def test_subtasks_beyond_a_narrower_operator_receive_no_rows(self) -> None:
         entry = self.job(3).entry()
         given_to = [len(shares(entry, subtask, 3, {OperatorId("count"): 2})) for subtask in range(3)]
         assert given_to == [2, 2, 0]
@@ -240,7 +240,8 @@ class TestBroadcast:
     def test_rows_in_flight_are_those_that_the_same_old_subtask_still_lacked(
         self, old: int, new: int
     ) -> None:
-        """Each row once: what a subtask had not processed lies with itself, or with a sender."""
+        """Check that each row is received once: a row that a subtask had not processed is stored by it
+        or by a sender."""
         job = Job(old)
         for subtask in range(old):
             lain = pa.table({"row": [f"at {subtask}"]})
@@ -267,7 +268,7 @@ class TestBroadcast:
 
 
 class TestFileSets:
-    """A set of files is whole or nothing: who needs one of its groups gets all of it."""
+    """A set of files is indivisible: a subtask that needs one of its groups receives all of it."""
 
     @given(st.integers(1, 6), st.integers(1, 6), st.integers(6, 40), st.integers(1, 3))
     def test_every_group_is_found_in_the_files_of_the_one_who_had_it(
@@ -305,7 +306,8 @@ class TestFileSets:
 def test_rescaled_again_and_again_nothing_is_lost_or_doubled(
     parallelism: int, then: list[int], rows: list[int]
 ) -> None:
-    """CP12, for every kind at once: up and down, each step restoring what the one before wrote."""
+    """Check CP12 for every kind at once: each step changes the parallelism and restores the state of
+    the one before."""
     most = 12
     lists = [[f"split {subtask}/{i}" for i in range(rows[subtask])] for subtask in range(parallelism)]
     keyed = [list(group_range(subtask, parallelism, most)) for subtask in range(parallelism)]
@@ -389,11 +391,11 @@ class TestFit:
         more = {**SHAPE.operators, OperatorId("new"): "new"}
         check_fits(completed(1), JobShape(more, 4, 8))
 
-    def test_an_operator_that_is_gone_is_named(self) -> None:
+    def test_a_removed_operator_is_named(self) -> None:
         with pytest.raises(CheckpointError, match=r"'count per user' \(count\), 'files' \(sink\)"):
             check_fits(completed(1), JobShape({}, 2, 8))
 
-    def test_a_stateless_operator_may_go(self) -> None:
+    def test_a_stateless_operator_may_be_removed(self) -> None:
         entry = completed(1)
         entry.operators[OperatorId("map")] = "stateless"
         check_fits(entry, SHAPE)
@@ -405,8 +407,8 @@ class TestFit:
         check_fits(unkeyed, JobShape(SHAPE.operators, 2, 16))
 
 
-def test_what_the_writer_wrote_is_restored_at_another_parallelism() -> None:
-    """With the format of the state, through a store, from two subtasks to three."""
+def test_written_state_is_restored_at_another_parallelism() -> None:
+    """Check this with the format of the state, through a store, from two subtasks to three."""
     store, io = MemoryStore(), SimIo(lambda: 0, lambda: 0)
     handles: list[StateHandle] = []
     for subtask in (0, 1):
@@ -465,7 +467,7 @@ class TestFiles:
             for files in restored.files
         ]
 
-    def test_each_subtask_finds_its_own(self) -> None:
+    def test_each_subtask_receives_its_own_files(self) -> None:
         own = {name: encoded([0], name) for name in ("1a", "1b")}
         assert self.sets(1, 2) == [(range(4, 8), True, own)]
 
@@ -475,7 +477,7 @@ class TestFiles:
             (range(4, 8), True, ["1a", "1b"]),
         ]
 
-    def test_scaled_out_it_is_told_which_groups_to_take(self) -> None:
+    def test_scaled_out_a_subtask_knows_which_groups_to_read(self) -> None:
         assert [(groups, whole) for groups, whole, _ in self.sets(1, 3)] == [
             (range(3, 4), False),
             (range(4, 6), False),

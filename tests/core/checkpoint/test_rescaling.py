@@ -1,4 +1,4 @@
-"""A running job goes on with another parallelism: on timelines (CP40)."""
+"""A running job continues at another parallelism: on timelines (CP40)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def rescale(to: int = 4, *, request: int = 1, slots: int | None = 4) -> Savepoin
 
 class Rescales(Savepoints):
     def enters_the_width(self) -> Rescales:
-        """Its checkpoint, 1, is in the log."""
+        """Play until its checkpoint, 1, is in the log."""
         self.runs()
         assert self.at(10, rescale()) == [trigger(1)]
         [append] = self.at(20, acknowledge(0, 1), acknowledge(1, 1))
@@ -52,7 +52,7 @@ def refused(time: Rescales, request: SavepointRequested, now_ms: int = 10) -> st
 
 
 class TestIsRefused:
-    """At once, and nothing changes."""
+    """Requests that are refused at once, without any effect."""
 
     @pytest.mark.parametrize(
         ("to", "words"),
@@ -63,13 +63,13 @@ class TestIsRefused:
             (5, "4 slots"),
         ],
     )
-    def test_what_no_attempt_could_have(self, to: int, words: str) -> None:
+    def test_an_impossible_parallelism(self, to: int, words: str) -> None:
         time = Rescales()
         time.runs()
         assert words in refused(time, rescale(to))
         assert time.coordinator.state is LifecycleState.RUNNING
 
-    def test_beside_a_savepoint_and_beside_another(self) -> None:
+    def test_during_a_savepoint_or_another_rescale(self) -> None:
         time = Rescales()
         time.runs()
         time.at(10, asked(1))
@@ -79,11 +79,11 @@ class TestIsRefused:
         time.at(10, rescale())
         assert "the job was not rescaled: a savepoint, a stop" in refused(time, rescale(3, request=2))
 
-    def test_before_it_runs(self) -> None:
+    def test_before_the_job_runs(self) -> None:
         assert "it is not running" in refused(Rescales(), rescale())
 
 
-def test_as_wide_already() -> None:
+def test_the_current_parallelism() -> None:
     time = Rescales()
     time.runs()
     assert time.at(10, rescale(2)) == [SavepointEnded(1)]
@@ -101,7 +101,7 @@ def test_the_attempt_ends_when_all_is_committed() -> None:
 
 
 def test_a_failure_before_the_entry() -> None:
-    """Nothing has changed."""
+    """Check that nothing has changed."""
     time = Rescales()
     time.runs()
     time.at(10, rescale())

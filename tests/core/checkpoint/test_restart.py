@@ -1,4 +1,4 @@
-"""Restart strategies: failures at moments in, delays out."""
+"""Restart strategies: from the times of failures to delays."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ ENDLESS, BOUNDED, RATE = ExponentialDelay(), FixedDelay(3), FailureRate(3, 1000)
         (FencedError("x"), []),
     ],
 )
-def test_what_comes_back_on_every_replay_is_not_replayed_for_ever(
+def test_an_error_that_recurs_on_every_replay_ends_the_job(
     error: RheosError, restarted_by: list[RestartStrategy]
 ) -> None:
     for strategy in (ENDLESS, BOUNDED, RATE):

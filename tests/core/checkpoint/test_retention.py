@@ -34,8 +34,8 @@ def test_files_that_only_open_checkpoints_have_named_are_kept() -> None:
     assert retention.completed(3, checkpoint(3, "b")) == Expired(("d",), (2,))
 
 
-def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_without() -> None:
-    """An older one that completes meanwhile says nothing about it: a chain may go on from it."""
+def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_not_need_it() -> None:
+    """Check that a completed older checkpoint has no influence: a chain may continue from the file."""
     retention = Retention(retain=1)
     retention.noted(CheckpointId(2), [handle("aborted")])
     assert retention.completed(1, checkpoint(1, "a")) == Expired()
@@ -44,7 +44,7 @@ def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_without() 
     assert retention.completed(3, checkpoint(4, "whole")) == Expired(("a", "aborted", "b"), (2,))
 
 
-def test_a_late_word_of_an_older_checkpoint_does_not_keep_a_file() -> None:
+def test_a_late_message_of_an_older_checkpoint_does_not_keep_a_file() -> None:
     retention = Retention(retain=1)
     retention.completed(1, checkpoint(2, "a"))
     retention.noted(CheckpointId(1), [handle("late")])
@@ -57,7 +57,7 @@ def test_small_parts_have_no_files() -> None:
     assert retention.completed(2, checkpoint(2)) == Expired((), (1,))
 
 
-def test_what_was_kept_before_the_driver_came_is_trimmed() -> None:
+def test_checkpoints_kept_by_earlier_drivers_are_trimmed() -> None:
     kept = [Numbered(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
     retention = Retention(2, kept)
     assert retention.trim() == Expired(("file 3",), (3,))
@@ -72,7 +72,7 @@ def test_one_checkpoint_is_always_kept() -> None:
     assert retention.numbers == [1]
 
 
-def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
+def test_the_sweep_removes_unreferenced_files_of_earlier_attempts() -> None:
     job = JobId("a job/1")
 
     def path(attempt: int, state: str) -> str:
@@ -87,8 +87,9 @@ def test_the_sweep_takes_what_former_attempts_left_unreferred() -> None:
     assert attempt_of("a job/log/0000000001.json") is None
 
 
-def test_an_entry_lists_what_is_kept_beside_it() -> None:
-    """Until it is in the log nothing is dropped; once it is, what it lists is what is kept."""
+def test_an_entry_lists_the_kept_checkpoints() -> None:
+    """Check that nothing is dropped until the entry is in the log; after that, exactly the listed
+    checkpoints are kept."""
     for retain in (0, 1, 2, 3):
         retention = Retention(retain)
         for number in range(1, 6):

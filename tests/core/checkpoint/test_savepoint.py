@@ -1,4 +1,4 @@
-"""The savepoint's folder: its manifest, and what is said of folders that are none."""
+"""The savepoint's folder: its manifest, and errors for folders that are not savepoints."""
 
 from __future__ import annotations
 
@@ -50,21 +50,21 @@ def whole() -> MemoryStore:
     return store
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_a_savepoint_is_read_back() -> None:
     store = whole()
     read = read_savepoint(store, "S")
     assert read == savepoint()
     verify_savepoint(store, read, "S")
 
 
-def test_to_write_it_again_changes_nothing() -> None:
-    """A write that was reported as failed had gone through."""
+def test_writing_a_savepoint_again_changes_nothing() -> None:
+    """Check a write that was reported as failed but had succeeded."""
     store = whole()
     write_savepoint(store, savepoint())
     assert read_savepoint(store, "S") == savepoint()
 
 
-def test_another_is_never_overwritten() -> None:
+def test_another_savepoint_is_never_overwritten() -> None:
     store = whole()
     with pytest.raises(CheckpointError, match="the savepoint's manifest could not be written: the"):
         write_savepoint(store, savepoint("two"))
@@ -83,19 +83,19 @@ def test_a_store_that_fails() -> None:
         write_savepoint(store, savepoint())
 
 
-def test_a_folder_that_is_none() -> None:
+def test_a_folder_without_savepoint_is_an_error() -> None:
     with pytest.raises(CheckpointError, match="there is no savepoint in 'S'"):
         read_savepoint(MemoryStore(), "S")
 
 
-def test_one_that_was_never_finished() -> None:
+def test_an_unfinished_savepoint_is_an_error() -> None:
     store = whole()
     store.delete(MANIFEST)
     with pytest.raises(CheckpointError, match=r"the savepoint 'S' is incomplete: it has state, but no"):
         read_savepoint(store, "S")
 
 
-def test_one_of_a_newer_version() -> None:
+def test_a_savepoint_of_a_newer_version_is_an_error() -> None:
     store = whole()
     store.files[MANIFEST] = store.files[MANIFEST].replace(b'"format":1', b'"format":2')
     with pytest.raises(CheckpointError, match="has format 2; this version reads up to 1") as caught:
@@ -133,7 +133,7 @@ def test_state_that_is_missing_or_damaged_is_named() -> None:
     assert f"{paths[1]}: 8 bytes, but 9 were written" in str(caught.value)
 
 
-def test_what_a_failed_one_left_is_taken_away() -> None:
+def test_leftovers_of_a_failed_savepoint_are_removed() -> None:
     store = whole()
     store.put("notes.txt", b"not of ours")
     store.files["state/count/.tmp-0-counts"] = b"of a worker that was killed"
@@ -141,5 +141,5 @@ def test_what_a_failed_one_left_is_taken_away() -> None:
     assert list(store.files) == ["notes.txt"]
 
 
-def test_folders_have_names_that_are_one_component() -> None:
+def test_names_of_folders_are_single_path_components() -> None:
     assert folder_name(JobId("a/b"), 3, "cafe") == "a%2Fb-3-cafe"

@@ -1,4 +1,4 @@
-"""The snapshot writer: chains of parts, written beside the processing (CP11)."""
+"""The snapshot writer: chains of parts, written concurrently with the processing (CP11)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ COUNT, OTHER = OperatorId("count"), OperatorId("other")
 
 
 def encode(table: pa.Table, kind: StateKind, mode: PartMode) -> bytes:
-    """The table's text, of a length that it says."""
+    """Encode a table as a string of the length that it specifies."""
     return str(table["text"][0]).encode()
 
 
@@ -58,7 +58,7 @@ class Subtask:
         ]
 
 
-def test_small_parts_lie_in_the_log_and_large_ones_in_files() -> None:
+def test_small_parts_are_stored_in_the_log_and_large_ones_in_files() -> None:
     subtask = Subtask()
     small, large = "s" * INLINE_BYTES, "l" * (INLINE_BYTES + 1)
     pending = subtask.begin(7, part(small, state="small"), part(large, state="large one"))
@@ -82,7 +82,7 @@ def test_every_checkpoint_refers_to_the_whole_chain() -> None:
     assert subtask.texts(subtask.begin(5, delta("d3"))) == ["full 2", "d3"]
 
 
-def test_what_has_not_changed_is_not_written_again() -> None:
+def test_unchanged_state_is_not_written_again() -> None:
     subtask = Subtask()
     same = replace(delta("never written"), unchanged=True)
     large = "l" * (INLINE_BYTES + 1)
@@ -120,7 +120,7 @@ def test_chains_are_by_operator_and_state() -> None:
     assert subtask.texts(both) == ["a", "a1", "b1", "c"]
 
 
-def test_what_a_snapshot_leaves_out_is_gone() -> None:
+def test_state_that_a_snapshot_omits_is_gone() -> None:
     subtask = Subtask()
     subtask.begin(1, part("a", state="x"), part("b", state="y"))
     assert subtask.texts(subtask.begin(2, delta("b1", state="y"))) == ["b", "b1"]
@@ -139,7 +139,7 @@ def test_a_snapshot_names_a_state_once() -> None:
 
 
 def test_a_checkpoint_waits_for_the_parts_of_those_before_it() -> None:
-    """One may have been aborted while its parts were still on their way."""
+    """Check this with an aborted checkpoint whose parts are still being written."""
     subtask = Subtask()
     late: list[bool] = []
 
@@ -155,7 +155,7 @@ def test_a_checkpoint_waits_for_the_parts_of_those_before_it() -> None:
     assert not second.done()
 
 
-def test_a_failed_part_spoils_the_chain_until_the_next_full_one() -> None:
+def test_a_failed_part_invalidates_the_chain_until_the_next_full_one() -> None:
     subtask = Subtask()
 
     def fail(moment: str, operation: str, path: str) -> None:
@@ -176,7 +176,7 @@ def test_a_failed_part_spoils_the_chain_until_the_next_full_one() -> None:
     assert subtask.texts(subtask.begin(3, part("full"), part("s", state="small"))) == ["full", "s"]
 
 
-def test_an_error_of_ours_is_kept_as_it_is() -> None:
+def test_an_error_of_rheos_is_kept_unchanged() -> None:
     subtask = Subtask()
     error = UserFunctionError("a value that cannot be encoded")
 
@@ -212,7 +212,7 @@ def test_a_part_may_come_in_pieces_each_of_which_is_a_file() -> None:
     assert subtask.texts(subtask.begin(4, delta("d"))) == [*large, "d"]
 
 
-def test_what_a_checkpoint_has_written_is_told_without_what_it_shares() -> None:
+def test_the_written_size_excludes_shared_parts() -> None:
     subtask = Subtask()
     first = subtask.begin(1, part("full"), part("l" * 20_000, state="large"))
     second = subtask.begin(2, delta("d2"), delta("d2", state="large"))
@@ -221,7 +221,7 @@ def test_what_a_checkpoint_has_written_is_told_without_what_it_shares() -> None:
 
 
 class Files:
-    """A state that is kept as files, and what has been asked of it."""
+    """State that is kept as files, and the requests made to it."""
 
     def __init__(self) -> None:
         self.read: list[str] = []
@@ -264,7 +264,7 @@ def test_a_file_is_written_once_and_referred_to_from_then_on() -> None:
     assert files.released == [1, 2, 3, 4]
 
 
-def test_large_files_lie_under_their_name() -> None:
+def test_large_files_keep_their_name() -> None:
     subtask, name = Subtask(), "1-1-000007.sst"
     given = Snapshot(files=[SnapshotFile("db", name, lambda: b"x" * 20_000)])
     pending = begin_files(subtask, 5, given)
@@ -272,7 +272,7 @@ def test_large_files_lie_under_their_name() -> None:
     assert [handle.path for handle in pending.handles()] == [f"job/state/2/5/count/1-db-{name}"]
 
 
-def test_a_file_whose_write_is_under_way_is_waited_for_and_one_that_failed_is_tried_again() -> None:
+def test_running_writes_are_awaited_and_failed_ones_retried() -> None:
     subtask, files = Subtask(), Files()
     files.broken.add("a")
     first = begin_files(subtask, 1, files.snapshot(1, "a", "b"))

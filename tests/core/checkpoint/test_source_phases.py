@@ -1,4 +1,4 @@
-"""Which phase of a source is open: what subtasks report, and what follows."""
+"""Which phase of a source is open, as a result of the subtasks' reports."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def begun(parallelism: int) -> SourcePhases:
 
 
 def told(phases: SourcePhases, subtask: int, phase: int, source: OperatorId = SOURCE) -> list[int]:
-    """The phases that are opened by it."""
+    """Return the phases that are opened by the report."""
     opened = []
     for action in phases.reported(
         PhaseRead(attempt=ATTEMPT, subtask=subtask, operator=source, phase=phase)
@@ -33,7 +33,7 @@ def told(phases: SourcePhases, subtask: int, phase: int, source: OperatorId = SO
     return opened
 
 
-def test_a_phase_opens_when_the_last_subtask_has_come_to_it() -> None:
+def test_a_phase_opens_when_the_last_subtask_has_reached_it() -> None:
     phases = begun(3)
     assert told(phases, 0, 1) == []
     assert told(phases, 1, 2) == []
@@ -42,7 +42,7 @@ def test_a_phase_opens_when_the_last_subtask_has_come_to_it() -> None:
     assert told(phases, 2, 2) == [2]
 
 
-def test_what_is_told_again_opens_nothing_again() -> None:
+def test_repeated_reports_open_nothing() -> None:
     phases = begun(2)
     assert told(phases, 0, 1) == told(phases, 0, 1) == []
     assert told(phases, 1, 1) == [1]
@@ -57,7 +57,7 @@ def test_sources_do_not_wait_for_one_another() -> None:
 
 
 @given(words=st.lists(st.tuples(st.integers(0, 2), st.integers(1, 4)), max_size=20))
-def test_what_is_open_is_what_all_have_come_to(words: list[tuple[int, int]]) -> None:
+def test_phases_that_all_subtasks_have_reached_are_open(words: list[tuple[int, int]]) -> None:
     phases, reached, opened = begun(3), [0, 0, 0], [0]
     for subtask, phase in words:
         reached[subtask] = max(reached[subtask], phase)

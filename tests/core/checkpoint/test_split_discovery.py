@@ -1,4 +1,4 @@
-"""What is found of watched sources while a job runs: when they are listed, and who hears of what."""
+"""Discovery of splits while a job runs: when sources are listed, and which splits are announced."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ EVERY_MS = 1000
 
 
 class Timeline:
-    """One attempt after the other, and what is announced in each."""
+    """Sequence of attempts, and the splits announced in each."""
 
     def __init__(self, *listed: str, parallelism: int = 2, topic: bool = False) -> None:
         watched = {FOLDER: WatchedSource(EVERY_MS, frozenset(listed))}
@@ -91,7 +91,7 @@ class Timeline:
         return [(each.before, [split.id for split in each.splits]) for each in self.announced]
 
 
-def test_what_was_not_there_before_is_announced_once() -> None:
+def test_new_splits_are_announced_once() -> None:
     at = Timeline("a", "b")
     at.tick()
     at.listed("a", "c", "b", "d")
@@ -102,7 +102,7 @@ def test_what_was_not_there_before_is_announced_once() -> None:
     assert at.found() == [(0, ["c", "d"]), (2, ["e"])]
 
 
-def test_a_source_is_listed_an_interval_after_all_have_taken_what_was_found() -> None:
+def test_a_source_is_listed_an_interval_after_all_have_received_the_splits() -> None:
     at = Timeline()
     at.tick()
     at.tick(10 * EVERY_MS)
@@ -120,7 +120,7 @@ def test_a_source_is_listed_an_interval_after_all_have_taken_what_was_found() ->
     assert at.asked == [FOLDER, FOLDER]
 
 
-def test_a_long_list_is_sent_in_pieces_each_when_all_have_taken_the_one_before() -> None:
+def test_a_long_list_is_sent_in_acknowledged_pieces() -> None:
     at = Timeline()
     at.tick()
     names = [f"{n:04d}" for n in range(2 * MAX_SPLITS + 3)]
@@ -142,7 +142,7 @@ def test_a_message_is_bounded_in_bytes_too() -> None:
     assert at.found() == [(0, ["0", "1"]), (2, ["2"]), (3, ["3"]), (4, ["4"])]
 
 
-def test_the_next_attempt_finds_all_again_that_is_in_no_state() -> None:
+def test_the_next_attempt_rediscovers_splits_that_are_in_no_state() -> None:
     at = Timeline("a")
     at.tick()
     at.listed("a", "b")
@@ -152,7 +152,7 @@ def test_the_next_attempt_finds_all_again_that_is_in_no_state() -> None:
     assert at.found() == [(0, ["b"]), (0, ["b", "c"])]
 
 
-def test_a_listing_that_outlives_its_attempt_is_not_doubled_and_counts_in_the_next() -> None:
+def test_a_listing_that_outlives_its_attempt_counts_in_the_next() -> None:
     at = Timeline()
     at.tick()
     at.begin()
@@ -162,7 +162,7 @@ def test_a_listing_that_outlives_its_attempt_is_not_doubled_and_counts_in_the_ne
     assert at.found() == [(0, ["a"])]
 
 
-def test_what_is_listed_while_no_attempt_runs_is_listed_again() -> None:
+def test_listings_between_attempts_are_repeated() -> None:
     at = Timeline()
     at.tick()
     at.listed("a", running=False)
@@ -172,7 +172,7 @@ def test_what_is_listed_while_no_attempt_runs_is_listed_again() -> None:
     assert at.asked == [FOLDER, FOLDER]
 
 
-def test_a_listing_that_fails_is_tried_again_and_fails_the_attempt_in_the_end() -> None:
+def test_a_failed_listing_is_retried_and_finally_fails_the_attempt() -> None:
     at = Timeline()
     for _ in range(LISTING_TRIES - 1):
         at.tick(EVERY_MS)
@@ -201,7 +201,7 @@ def test_a_listing_that_takes_long_is_shown_and_waited_for() -> None:
     assert at.found() == [(0, ["a"])]
 
 
-def test_what_two_listings_miss_is_gone_and_is_found_again_if_it_comes_back() -> None:
+def test_splits_missing_in_two_listings_are_gone_and_may_return() -> None:
     at = Timeline()
     at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, frozenset("ab"), forgets=True)})
     at.begin()
@@ -225,7 +225,7 @@ def test_what_two_listings_miss_is_gone_and_is_found_again_if_it_comes_back() ->
     assert at.asked[-1] == FOLDER
 
 
-def test_much_that_is_gone_is_announced_in_pieces_and_then_that_this_is_all() -> None:
+def test_many_gone_splits_are_announced_in_pieces_with_an_end() -> None:
     at = Timeline()
     names = [f"{n:04d}" for n in range(MAX_SPLITS + 1)]
     at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, frozenset(names), forgets=True)})
@@ -240,7 +240,7 @@ def test_much_that_is_gone_is_announced_in_pieces_and_then_that_this_is_all() ->
     ]
 
 
-def test_a_source_that_wants_a_warning_has_it_until_the_first_split_is_found() -> None:
+def test_a_warning_is_shown_until_the_first_split_is_found() -> None:
     nothing = InputError("no topic matches")
     at = Timeline()
     at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, nothing_found=nothing)})
@@ -275,7 +275,7 @@ def test_sources_do_not_wait_for_one_another() -> None:
     assert at.asked == [FOLDER, TOPIC, TOPIC]
 
 
-def test_nothing_is_due_where_nothing_is_watched() -> None:
+def test_without_watched_sources_nothing_is_due() -> None:
     discovery = SplitDiscovery({})
     discovery.begin(Attempt(1), 2)
     assert discovery.deadline_ms() is None
@@ -297,7 +297,8 @@ def test_nothing_is_due_where_nothing_is_watched() -> None:
 def test_in_an_attempt_each_split_is_announced_once_in_one_order(
     words: list[tuple[str, object]],
 ) -> None:
-    """Whoever is slow, dies or fails. What is announced goes on where the last ended."""
+    """Check this with slow, dying and failing parts: announcements continue where the last attempt
+    ended."""
     before = split_discovery.MAX_SPLITS
     split_discovery.MAX_SPLITS = 3
     try:
@@ -333,7 +334,7 @@ def test_in_an_attempt_each_split_is_announced_once_in_one_order(
         split_discovery.MAX_SPLITS = before
 
 
-def test_a_decisions_tells_what_was_found_and_not_that_nothing_was() -> None:
+def test_the_trace_contains_found_splits_only() -> None:
     shape = replace(SHAPE, watched={FOLDER: WatchedSource(EVERY_MS)}, parallelism=1)
     coordinator = Coordinator(JobId("job"), "me", CONFIG, shape)
     coordinator.handle(Start(), 0)

@@ -1,4 +1,4 @@
-"""When a driver that stands by takes a job over, as a decision over a timeline of looks at the note."""
+"""When a standby takes over a job: decisions over a timeline of readings of the note."""
 
 from __future__ import annotations
 
@@ -29,60 +29,61 @@ def looks(
     driver: Driver = Driver.UNKNOWN,
     from_ms: int = 0,
 ) -> list[Standing]:
-    """What follows from each, a second apart."""
+    """Return the decision after each reading, a second apart."""
     return [standby.look(note, driver, from_ms + n * LOOK_EVERY_MS) for n, note in enumerate(notes)]
 
 
-def test_a_job_nobody_runs_is_taken_at_once() -> None:
+def test_a_job_that_no_driver_runs_is_taken_over_at_once() -> None:
     assert looks(Standby(), [None]) == [TAKES_OVER]
 
 
-def test_behind_a_driver_that_renews_it_waits_for_ever() -> None:
+def test_while_the_leader_renews_the_standby_waits() -> None:
     notes = [renewed(second * 1000 // RENEW_MS) for second in range(3_600)]
     assert set(looks(Standby(), notes)) == {BEHIND}
 
 
-def test_a_driver_elsewhere_that_falls_silent_is_replaced_when_it_was_watched() -> None:
+def test_a_silent_driver_on_another_host_is_replaced_after_the_lease() -> None:
     seen = looks(Standby(), [renewed(1), renewed(1), renewed(2), *[renewed(2)] * 8])
     silent = WATCH_MS // LOOK_EVERY_MS
     assert seen == [BEHIND] * (2 + silent) + [TAKES_OVER] * (9 - silent)
 
 
-def test_a_driver_of_this_host_is_believed_at_once() -> None:
+def test_the_state_of_a_driver_on_this_host_is_known_at_once() -> None:
     assert looks(Standby(), [renewed(1)], Driver.DEAD) == [TAKES_OVER]
     frozen = [renewed(1)] * 60
     assert set(looks(Standby(), frozen, Driver.ALIVE)) == {BEHIND}
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_has_ended_while_it_stood_by_is_over(outcome: Outcome) -> None:
+def test_a_job_that_ends_during_standby_is_over(outcome: Outcome) -> None:
     assert looks(Standby(), [renewed(1), ended(outcome)]) == [BEHIND, OVER]
     # Also where another took it over first, and was quick.
     assert looks(Standby(), [renewed(1), ended(outcome, "b")]) == [BEHIND, OVER]
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_what_had_ended_before_is_started(outcome: Outcome) -> None:
+def test_a_job_that_had_ended_before_is_started(outcome: Outcome) -> None:
     assert looks(Standby(), [ended(outcome)]) == [TAKES_OVER]
 
 
-def test_a_driver_that_failed_gives_the_job_back_and_is_replaced_at_once() -> None:
+def test_a_failed_driver_releases_the_job_and_is_replaced_at_once() -> None:
     given_back = msgspec.structs.replace(NOTE, released=True)
     assert looks(Standby(), [renewed(1), given_back]) == [BEHIND, TAKES_OVER]
 
 
-def test_a_store_that_has_lost_the_note_is_not_where_the_job_is() -> None:
-    """Such as a folder that is no longer mounted: the job would begin anew in it."""
+def test_a_store_without_the_note_is_not_trusted() -> None:
+    """Check this with a folder that is no longer mounted, in which the job would begin from scratch."""
     assert looks(Standby(), [renewed(1), None, None, renewed(2)]) == [BEHIND] * 4
 
 
-def test_another_that_was_quicker_is_watched_anew() -> None:
+def test_a_faster_standby_is_watched_from_the_beginning() -> None:
     notes = [*[renewed(4)] * 7, *[renewed(0, "b")] * 7]
     assert set(looks(Standby(), notes)) == {BEHIND}
 
 
-def test_time_in_which_it_did_not_look_itself_does_not_count() -> None:
-    """It stood still for an hour, or could not read the store: the driver may have done so, too."""
+def test_time_without_own_readings_does_not_count() -> None:
+    """Check a standby that was frozen for an hour, or could not read the store: the driver may have
+    been, too."""
     standby = Standby()
     assert looks(standby, [renewed(1)]) == [BEHIND]
     later = looks(standby, [renewed(1)] * 7, from_ms=3_600_000)

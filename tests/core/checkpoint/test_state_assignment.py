@@ -1,4 +1,4 @@
-"""What of a checkpoint's state falls to each subtask, where an operator is narrower than the job."""
+"""Assignment of a checkpoint's state to subtasks, if an operator is narrower than the job."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ROWS = 5
 
 
 def waiting_in_the_outputs_of(senders: int, width: int) -> CheckpointCompleted:
-    """Rows on their way to an operator of that width."""
+    """Return rows in the outputs, on their way to an operator of that parallelism."""
     state = f"{IN_FLIGHT_OUTPUT}0"
     handles = [
         handle(subtask=sender, operator=OPERATOR, state=state, kind=StateKind.LIST, rows=ROWS)
@@ -40,7 +40,7 @@ def waiting_in_the_outputs_of(senders: int, width: int) -> CheckpointCompleted:
 
 @pytest.mark.parametrize("width", [1, 2, 3])
 @pytest.mark.parametrize("parallelism", [1, 2, 4, 5])
-def test_rows_on_their_way_to_a_narrow_operator_fall_to_the_subtasks_it_has(
+def test_rows_in_flight_to_a_narrow_operator_are_assigned_to_its_subtasks(
     width: int, parallelism: int
 ) -> None:
     entry = waiting_in_the_outputs_of(4, width)

@@ -1,5 +1,5 @@
-"""CP22: verdicts on changed types, held against what really happens: values are written by the old type
-and read by the new one."""
+"""CP22: verdicts on changed types, compared with the real effect: values are written with the old type
+and read with the new one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def found(old: Any, new: Any) -> list[Change]:
 
 
 def verdict(old: Any, new: Any) -> Verdict:
-    """The gravest."""
+    """Return the gravest verdict."""
     verdicts = [change.verdict for change in found(old, new)]
     return max(verdicts, key=lambda one: one.gravity, default=SAME)
 
@@ -47,7 +47,7 @@ def reread(old: Any, new: Any, value: Any) -> Any:
 
 
 class Unread:
-    """What comes of a value that cannot be read."""
+    """Result for a value that cannot be read."""
 
 
 def outcome(old: Any, new: Any, value: Any) -> Any:
@@ -77,7 +77,7 @@ class Level(enum.IntEnum):
 
 
 def record(name: str = "Event", /, **fields: Any) -> Any:
-    """A dataclass; a field is a type, or a type and its default."""
+    """Create a dataclass. A field is a type, or a type and its default."""
     made = []
     for key, said in fields.items():
         kind, *default = said if isinstance(said, tuple) else (said,)
@@ -142,7 +142,7 @@ def same(value: Any) -> Any:
 
 
 def as_(kind: Any) -> Kept:
-    """The fields of the value that the class has; its defaults for the rest."""
+    """Return the fields of the value that the class has, and its defaults for the others."""
 
     def made(value: Any) -> Any:
         names = {one.name for one in dataclasses.fields(kind)}
@@ -231,7 +231,7 @@ def as_(kind: Any) -> Kept:
         (list, dict, "", UNREADABLE, [[1]], None),
     ],
 )
-def test_a_change_has_the_outcome_that_is_told(
+def test_a_change_has_the_predicted_outcome(
     old: Any, new: Any, path: str, expected: Verdict, values: Sequence[Any], read_as: Kept | None
 ) -> None:
     told = found(old, new)
@@ -302,7 +302,8 @@ SAMPLES: dict[Any, list[Any]] = {
 
 
 def check_pair(old: Any, new: Any, values: Sequence[Any]) -> None:
-    """What is said to be readable is read without an error; the rest comes out wrong, or not at all."""
+    """Check that values which are declared readable are read without an error, and others wrongly or
+    not at all."""
     results = [outcome(old, new, value) for value in values]
     if verdict(old, new) is not UNREADABLE:
         assert Unread not in results, (old, new, found(old, new))
@@ -334,7 +335,7 @@ PLACES: list[tuple[Callable[[Any], Any], Callable[[Any], Any]]] = [
     new=st.sampled_from([kind for kind in SAMPLES if kind is not object]),
     places=st.lists(st.sampled_from(PLACES), max_size=3),
 )
-def test_a_change_is_the_same_wherever_it_stands(old: Any, new: Any, places: list[Any]) -> None:
+def test_a_change_has_the_same_verdict_at_any_depth(old: Any, new: Any, places: list[Any]) -> None:
     expected, values = verdict(old, new), SAMPLES[old]
     for kind_of, value_of in places:
         before = kind_of(old)
@@ -387,5 +388,5 @@ def test_keys_of_maps_cannot_be_widened_where_that_writes_them_otherwise() -> No
         (record(a=int), record(a=(dict[str, int], None)), "was int, is now dict[str, int]"),
     ],
 )
-def test_what_is_said_of_a_change(old: Any, new: Any, text: str) -> None:
+def test_descriptions_of_changes(old: Any, new: Any, text: str) -> None:
     assert [change.text for change in found(old, new)] == [text]

@@ -1,4 +1,4 @@
-"""A coordinator on a timeline: events in, actions out, with the log kept beside it."""
+"""A coordinator on a timeline: events in, actions out, with its log."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def acknowledge(
 
 
 def saved(subtask: int) -> StateHandle:
-    """What a subtask gives to a savepoint."""
+    """Return a subtask's part of a savepoint."""
     return handle(f"state/count/{subtask}-counts-0.arrow", subtask=subtask)
 
 
@@ -115,7 +115,7 @@ def completed(
     savepoint: str = "",
     origin: Origin | None = None,
 ) -> CheckpointCompleted:
-    """The entry that `acknowledge` of both subtasks makes."""
+    """Return the entry that results from `acknowledge` of both subtasks."""
     shares = [acknowledge(subtask, checkpoint, attempt) for subtask in (0, 1)]
     return CheckpointCompleted(
         attempt=Attempt(attempt),
@@ -134,7 +134,7 @@ def completed(
 
 
 def view_of(*entries: LogEntry) -> LogView:
-    """The log with these entries, from number 1 on."""
+    """Return the view of a log with these entries, from number 1 on."""
     kept = tuple(
         Numbered(number, entry)
         for number, entry in enumerate(entries, 1)
@@ -144,7 +144,7 @@ def view_of(*entries: LogEntry) -> LogView:
 
 
 def _timeless(action: Action) -> Action:
-    """Without durations, counts and the list of kept entries, which have tests of their own."""
+    """Remove durations, counts and the list of kept entries, which other tests check."""
     match action:
         case AppendLog(number, CheckpointCompleted() as entry):
             return AppendLog(number, _plain(entry))
@@ -164,7 +164,8 @@ def _plain(entry: CheckpointCompleted) -> CheckpointCompleted:
 
 
 class Timeline:
-    """Gives events to a coordinator. `log` holds what it appended, and what it was shown as there."""
+    """Passes events to a coordinator. `log` has the entries that it appended, and those that it was
+    shown."""
 
     def __init__(
         self,
@@ -189,12 +190,13 @@ class Timeline:
         self.log = list(log or [])
 
     def at(self, now_ms: int, *events: Event) -> list[Action]:
-        """All actions that follow. Times are left out of the entries, to compare them whole."""
+        """Return all resulting actions. Times are removed from entries, so that they can be compared as
+        a whole."""
         actions = [action for event in events for action in self.coordinator.handle(event, now_ms)]
         return [_timeless(action) for action in actions]
 
     def log_takes(self, now_ms: int, action: Action) -> list[Action]:
-        """The entry is written."""
+        """Let the log accept the entry."""
         assert isinstance(action, AppendLog)
         assert action.number == len(self.log) + 1
         self.log.append(action.entry)
@@ -204,24 +206,24 @@ class Timeline:
         return view_of(*self.log)
 
     def claims(self, now_ms: int) -> list[Action]:
-        """From the reading of the log to the claim's being in it."""
+        """Play from reading the log until the claim is in it."""
         [claim] = self.at(now_ms, LogRead(self.view()))
         return self.log_takes(now_ms, claim)
 
     def starts(self, now_ms: int = 0) -> list[Action]:
-        """From nothing to an attempt whose launch is asked for."""
+        """Play from the beginning to the request to start an attempt."""
         assert self.at(now_ms, Start()) == [ReadLog()]
         self.claims(now_ms)
         return self.at(now_ms, Recovered(self.coordinator.attempt))
 
     def runs(self, now_ms: int = 0) -> Timeline:
-        """From nothing to an attempt that runs."""
+        """Play from the beginning to a running attempt."""
         self.starts(now_ms)
         assert self.at(now_ms, AttemptRunning(self.coordinator.attempt)) == []
         return self
 
     def completes(self, now_ms: int, checkpoint: int) -> list[Action]:
-        """All subtasks acknowledge, and the log takes the entry: what follows."""
+        """Let all subtasks acknowledge and the log accept the entry; return the actions."""
         attempt = self.coordinator.attempt
         shares = [acknowledge(subtask, checkpoint, attempt) for subtask in (0, 1)]
         [append] = self.at(now_ms, *shares)

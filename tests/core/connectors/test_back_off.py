@@ -1,11 +1,11 @@
-"""When something that has failed is tried again."""
+"""Pauses between retries."""
 
 from __future__ import annotations
 
 from rheos.core.connectors.back_off import BackOff
 
 
-def test_waits_grow_to_a_second_and_start_over_when_it_went_well() -> None:
+def test_pauses_grow_to_a_second_and_reset_after_a_success() -> None:
     back_off, now_us, waits = BackOff(retry_for_us=3_000_000), 7, []
     assert not back_off.failing
     while (wait_us := back_off.failed(now_us)) is not None:
@@ -19,5 +19,5 @@ def test_waits_grow_to_a_second_and_start_over_when_it_went_well() -> None:
     assert back_off.failed(now_us) == 50_000
 
 
-def test_who_may_not_try_again_does_not() -> None:
+def test_without_a_budget_there_is_no_retry() -> None:
     assert BackOff(retry_for_us=0).failed(0) is None

@@ -1,4 +1,4 @@
-"""Decimals by Spark's rules, from fractions: shares no code with Rheos."""
+"""Decimals by Spark's rules, computed with fractions; it shares no code with Rheos."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wider_type(one: Digits, other: Digits) -> Digits:
 
 
 def rounded(value: Fraction, kind: Digits) -> Decimal | None:
-    """Half up, None where it does not fit."""
+    """Round half up; None if the result does not fit."""
     precision, scale = kind
     units = int(abs(value) * 10**scale + Fraction(1, 2))
     if units >= 10**precision:

@@ -1,4 +1,4 @@
-"""Decimals of expressions, held against an oracle of fractions over drawn types and values."""
+"""Decimals in expressions, compared with an oracle of fractions over random types and values."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _pairs(frame: pl.DataFrame) -> list[tuple[Decimal | None, Decimal | None]]:
 
 
 def _evaluated(frame: pl.DataFrame, expr: pl.Expr) -> pl.Series:
-    """The values, which have the type that was promised before."""
+    """Return the values, after a check that they have the predicted type."""
     (made,) = exact([expr.alias("made")], frame.lazy())
     promised = frame.lazy().select(made).collect_schema()["made"]
     found = frame.select(made).to_series()
@@ -271,7 +271,7 @@ CASES: dict[str, tuple[pl.Expr, pl.DataType, list[Any]]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_else_expressions_do_with_decimals(name: str) -> None:
+def test_other_operations_on_decimals(name: str) -> None:
     expr, kind, values = CASES[name]
     found = _evaluated(FRAME, expr)
     assert found.dtype == kind
