@@ -1,9 +1,7 @@
-"""The forms in which Polars serialises expressions, one by one: what Rheos reads of them stands here.
-
-They are private to Polars. Where one of these fails with a new version, a refusal, or a filter for
-Spark's readers, has been switched off: mend its reader (`graph/expression_trees.py`,
-`api/row_separable.py`, `runtimes/batch/pushdown.py`), and then this.
-"""
+"""The forms in which Polars serialises expressions, one by one, as Rheos reads them. They are private
+to Polars. If one of these tests fails with a new version, a refusal or a filter for Spark's readers has
+stopped working: correct its reader (`graph/expression_trees.py`, `api/row_separable.py`,
+`runtimes/batch/pushdown.py`), and then this test."""
 
 from __future__ import annotations
 
@@ -102,7 +100,7 @@ TREES: dict[str, tuple[pl.Expr, Any]] = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_a_tree_is_as_it_is_read(name: str) -> None:
+def test_a_tree_has_the_expected_form(name: str) -> None:
     expr, tree = TREES[name]
     assert tree_of(expr) == tree
 
@@ -167,7 +165,7 @@ FUNCTIONS: dict[str, tuple[pl.Expr, Any]] = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_is_as_it_is_read(name: str) -> None:
+def test_a_function_has_the_expected_form(name: str) -> None:
     expr, form = FUNCTIONS[name]
     assert tree_of(expr)["Function"]["function"] == form
 
@@ -186,7 +184,7 @@ DEEP: dict[str, tuple[pl.Expr, list[str]]] = {
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_what_is_asked_of_a_function_is_there(name: str) -> None:
+def test_properties_of_a_function_exist(name: str) -> None:
     expr, path = DEEP[name]
     form = tree_of(expr)["Function"]["function"]
     for step in path:
@@ -194,7 +192,7 @@ def test_what_is_asked_of_a_function_is_there(name: str) -> None:
         form = form[step]
 
 
-def test_the_format_of_times_is_there() -> None:
+def test_the_format_of_times_is_known() -> None:
     for expr, written in ((S.str.to_datetime(), None), (S.str.to_date("%Y"), "%Y")):
         _, options = tree_of(expr)["Function"]["function"]["StringExpr"]["Strptime"]
         assert options["format"] == written
@@ -243,23 +241,24 @@ def test_the_ways_to_evaluate_elements_are_known(variant: Any, expr: pl.Expr) ->
     ids=str,
 )
 @pytest.mark.parametrize("ships", [False, True])
-def test_what_calls_python_has_no_tree(
+def test_expressions_that_call_python_have_no_tree(
     expr: pl.Expr, ships: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether or not Polars could serialise the function, which it does where cloudpickle is there."""
+    """Check this also if Polars could serialise the function, which it does if cloudpickle is
+    installed."""
     if ships:
         cloudpickle = pytest.importorskip("pyspark.cloudpickle")
         monkeypatch.setitem(__import__("sys").modules, "cloudpickle", cloudpickle)
     assert tree_of(expr) is None
 
 
-def test_an_infinite_literal_is_asked_about_as_another() -> None:
+def test_an_infinite_literal_is_examined_like_others() -> None:
     for expr in (X.lt(math.inf), X.fill_null(math.nan), lit({"a": math.inf}), X.clip(0, -math.inf)):
         asked = expression_of(tree_of(expr))
         assert FRAME.select(asked).collect_schema() == FRAME.select(expr).collect_schema()
 
 
-def test_constants_are_distinguished_from_what_looks_at_rows() -> None:
+def test_constants_are_distinguished_from_expressions_over_rows() -> None:
     assert all(is_constant(tree_of(expr)) for expr in (lit(1), lit("Element"), lit([1]).list.sum() + 1))
     looking = [X, pl.len(), pl.all(), X.list.eval(element()), ST.struct.with_fields(pl.field("a"))]
     assert not any(is_constant(tree_of(expr)) for expr in looking)
@@ -271,7 +270,7 @@ def test_types_are_found_within_lists_and_structs() -> None:
     assert types_of(tree_of(col("nobody")), FRAME) == []
 
 
-def test_what_computes() -> None:
+def test_computing_expressions_are_recognised() -> None:
     assert all(map(computes, [X / 3, -X + 1, X.pow(2), X.clip(0, 1), L.list.eval(element() / 3)]))
     assert not any(map(computes, [X, X > 3, (X > 3) & S.is_null(), X.abs(), pl.when(X > 1).then(X)]))
 
@@ -291,7 +290,7 @@ def test_what_computes() -> None:
     ],
     ids=str,
 )
-def test_what_computes_on_elements(expr: pl.Expr, on_elements: bool) -> None:
+def test_computing_expressions_on_elements_are_recognised(expr: pl.Expr, on_elements: bool) -> None:
     assert computes_on_elements(expr, FRAME) is on_elements
 
 
@@ -305,7 +304,7 @@ def test_a_float_is_restored_to_its_last_digit(value: float) -> None:
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_another_float_is_restored_or_refused(value: float) -> None:
+def test_any_float_is_restored_or_refused(value: float) -> None:
     try:
         made = expression_of(tree_of(pl.lit(value)))
     except FAILURES:

@@ -1,4 +1,4 @@
-"""Division by a constant gives what division by a column of that constant gives, for any batch."""
+"""Division by a constant equals division by a column of that constant, for any batch."""
 
 from __future__ import annotations
 
@@ -57,6 +57,6 @@ def test_a_row_alone_has_the_quotient_that_it_has_in_a_batch() -> None:
     assert batch.to_series().to_list() == [value / 0.1 for value in values]
 
 
-def test_the_operations_are_those_that_polars_divides_by() -> None:
-    """A division that Polars adds is found here."""
+def test_all_dividing_operations_of_polars_are_known() -> None:
+    """Check for operations that divide, including those that Polars may add."""
     assert set(DIVISIONS) == {*ARITHMETIC} - {"Plus", "Minus", "Multiply", "TruncDivide"}

@@ -46,7 +46,7 @@ def test_expressions_of_decimals_in_windows_are_exact() -> None:
     }
 
 
-def test_what_holds_no_decimals_stays_as_it_is() -> None:
+def test_expressions_without_decimals_are_unchanged() -> None:
     schema = pa.schema([("n", pa.int64())])
     of_count, of_expression = count(), reducing(col("n").max() * 2)
     assert with_exact_decimals(of_count, schema) is of_count

@@ -1,4 +1,4 @@
-"""Functions of Rheos within expressions: they are read as trees, and those of others are not."""
+"""Functions of Rheos within expressions: they are read as trees; other functions are not."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def test_an_expression_with_one_is_a_tree_that_computes_the_same() -> None:
     assert FRAME.select(expression_of(tree)).to_series().to_list() == [22, 43]
 
 
-def test_a_function_of_someone_else_has_no_tree() -> None:
+def test_functions_of_others_have_no_tree() -> None:
     assert tree_of(pl.map_batches(["a", "b"], added, return_dtype=pl.Int64())) is None
     assert tree_of(pl.col("a").map_batches(lambda column: column, return_dtype=pl.Int64())) is None
 
 
-def test_streams_compute_it_and_refuse_what_needs_other_rows_within() -> None:
+def test_streams_compute_it_and_refuse_arguments_that_need_other_rows() -> None:
     env = rh.Environment(runtime="simulated")
     rows = env.from_source(rh.collection(FRAME.to_arrow()))
     rows.select(SUM.alias("sum")).collect("sums")

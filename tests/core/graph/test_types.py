@@ -1,4 +1,4 @@
-"""Canonical types, and the way from Polars."""
+"""Canonical types, and conversion from Polars types."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIMPLE = [pa.bool_(), pa.int8(), pa.uint64(), pa.float32(), pa.string(), pa.bina
 
 
 @pytest.mark.parametrize("kind", SIMPLE, ids=str)
-def test_plain_types_stand_for_themselves(kind: pa.DataType) -> None:
+def test_plain_types_are_canonical(kind: pa.DataType) -> None:
     assert canonical(kind) == kind
 
 
@@ -31,19 +31,19 @@ def test_plain_types_stand_for_themselves(kind: pa.DataType) -> None:
     ],
     ids=str,
 )
-def test_variants_stand_for_the_plain_type(kind: pa.DataType, stands_for: pa.DataType) -> None:
+def test_variants_map_to_the_plain_type(kind: pa.DataType, stands_for: pa.DataType) -> None:
     assert canonical(kind) == stands_for
     assert canonical(canonical(kind)) == canonical(kind)
 
 
-def test_nullability_stays_and_metadata_goes() -> None:
+def test_nullability_is_kept_and_metadata_dropped() -> None:
     schema = pa.schema([pa.field("a", pa.large_string(), nullable=False)], metadata={"k": "v"})
     assert canonical_schema(schema) == pa.schema([pa.field("a", pa.string(), nullable=False)])
     assert canonical_schema(schema).metadata is None
 
 
 @pytest.mark.parametrize("kind", [*SIMPLE, pa.timestamp("us", "UTC"), pa.list_(pa.string())], ids=str)
-def test_types_go_through_polars_and_back(kind: pa.DataType) -> None:
+def test_types_are_converted_to_polars_and_back(kind: pa.DataType) -> None:
     schema = pa.schema([("a", kind)])
     assert from_polars(empty_frame(schema).schema) == schema
 

@@ -31,7 +31,7 @@ def texts(log: EventLog, now_ms: int = T0) -> list[str]:
     return [event.text(now_ms) for event in log.newest_first()]
 
 
-def test_an_event_gets_its_outcome_and_the_time_that_it_took(log: EventLog) -> None:
+def test_an_event_receives_its_outcome_and_duration(log: EventLog) -> None:
     log.add(T0, EventKind.STARTED, "started")
     id = log.add(
         T0 + 1000, EventKind.RESTART, LOST, level=EventLevel.WARNING, ongoing=True, subtask=1, attempt=2
@@ -101,7 +101,7 @@ def test_the_log_is_bounded_and_counts_what_it_drops(log: EventLog) -> None:
     assert events[-1].what.startswith("5 ")
 
 
-def test_what_was_ongoing_under_an_earlier_driver_has_no_end_that_anybody_saw(log: EventLog) -> None:
+def test_ongoing_events_of_an_earlier_driver_have_an_unknown_end(log: EventLog) -> None:
     earlier = EventLog("process 1 on host b", "d0")
     earlier.add(T0, EventKind.RESTART, LOST, ongoing=True)
     log.add(T0 + 9000, EventKind.TAKEOVER, "taken over")

@@ -1,4 +1,4 @@
-"""The history: moments of metrics, rolled up, in rings; and as files of a store that fails."""
+"""The history of metrics: points, rolled up, in ring buffers, and as files of a store that fails."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def moment_of(maker: MomentMaker, shown: MetricsReport) -> MetricsMoment:
 # --- moments ----------------------------------------------------------------------------------------
 
 
-def test_of_a_counter_it_is_the_growth_of_all_subtasks_since_the_moment_before() -> None:
+def test_a_counter_is_stored_as_growth_over_all_subtasks() -> None:
     maker = MomentMaker()
     assert moment_of(maker, counted(0, 100, 5)).numbers() == {}
     assert moment_of(maker, counted(10_000, 300, 105)).numbers() == {"rows_in\tm": 30.0}
@@ -73,13 +73,13 @@ def test_the_growth_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
     assert maker.moment(counted(jump_ms, 400), 10_000_000).numbers() == {"rows_in\tm": 30.0}
 
 
-def test_a_new_attempt_counts_from_nothing() -> None:
+def test_a_new_attempt_counts_from_zero() -> None:
     maker = MomentMaker()
     moment_of(maker, counted(0, 100))
     assert moment_of(maker, counted(1000, 20)).numbers() == {"rows_in\tm": 20.0}
 
 
-def test_of_a_histogram_it_is_what_was_added_since() -> None:
+def test_a_histogram_is_stored_as_growth() -> None:
     maker, took = MomentMaker(), Distribution()
     for number in [1.0] * 50:
         took.add(number)
@@ -94,7 +94,7 @@ def test_of_a_histogram_it_is_what_was_added_since() -> None:
     )
 
 
-def test_a_moment_is_bounded_and_keeps_what_is_declared_first() -> None:
+def test_a_point_is_bounded_and_keeps_the_metrics_declared_first() -> None:
     many = [Reading("gauge", ("o", str(n), "0"), n) for n in range(2 * MAX_SERIES)]
     moment = moment_of(MomentMaker(), metrics(0, *many, Reading("parallelism", (), 2)))
     assert len(moment.series) == MAX_SERIES
@@ -172,7 +172,7 @@ def test_a_file_that_does_not_fit_is_refused(fields: dict[str, Any], why: str) -
         decode_segment(path, data, "job")
 
 
-def test_only_what_is_too_old_or_too_many_goes_and_only_files_of_ours() -> None:
+def test_only_our_files_that_are_too_old_or_too_many_are_removed() -> None:
     now_ms, folder = 10**12, "job/figures"
     fresh = [segment_path(folder, Grain.FINE, now_ms - n) for n in range(MAX_FILES + 3)]
     old = segment_path(folder, Grain.FINE, now_ms - 400 * CONFIG.fine_ms)
@@ -192,7 +192,7 @@ class Unsteady(MemoryStore):
 
 
 class Driver:
-    """A keeper in virtual time, and the I/O beside it."""
+    """Keeper of the history in virtual time, with its I/O."""
 
     def __init__(self, store: MemoryStore, clock: SimClock, *, kept: bool = True) -> None:
         self.clock, self.rows = clock, 0
@@ -212,7 +212,7 @@ def times(segment: HistorySegment) -> list[int]:
     return segment.at_ms
 
 
-def test_what_was_before_a_crash_is_seen_after_it() -> None:
+def test_the_history_before_a_crash_is_kept() -> None:
     store, clock = MemoryStore(), SimClock()
     Driver(store, clock).run(20_000)  # Then it is gone, without a word.
     left = stored_history(store, JOB)
@@ -230,7 +230,7 @@ def test_what_was_before_a_crash_is_seen_after_it() -> None:
     assert times(stored_history(store, JOB).fine) == times(seen.fine)
 
 
-def test_a_store_that_fails_for_a_while_costs_nothing_but_the_wait() -> None:
+def test_a_temporary_failure_of_the_store_loses_nothing() -> None:
     store, clock = Unsteady(), SimClock()
     driver = Driver(store, clock)
     store.fails = True
@@ -253,7 +253,7 @@ def test_files_stay_bounded() -> None:
     assert most < 25
 
 
-def test_where_nothing_outlives_the_job_nothing_is_written() -> None:
+def test_without_a_checkpoint_directory_nothing_is_written() -> None:
     store = MemoryStore()
     driver = Driver(store, SimClock(), kept=False)
     driver.run(2_000)

@@ -1,4 +1,4 @@
-"""Readings become metrics of a job: rates, one value for several subtasks, JSON."""
+"""Metrics of a job from readings: rates, one value for several subtasks, JSON."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_a_subtask_is_the_last_label_of_its_readings() -> None:
 
 
 @pytest.mark.parametrize("watermark_ms", [MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS])
-def test_a_watermark_before_all_rows_or_behind_them_is_no_time(watermark_ms: int) -> None:
+def test_a_minimum_or_maximum_watermark_is_not_a_time(watermark_ms: int) -> None:
     found = rates(subtask_readings(report(1, 3, watermark_ms), None, now_ms=105))
     assert not {"watermark_ms", "watermark_lag_ms"} & found.keys()
 

@@ -1,4 +1,4 @@
-"""Operator contexts for tests, with a clock that stands still and I/O that happens at once."""
+"""Operator contexts for tests, with a constant clock and I/O that runs immediately."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def context(
     parallelism: int = 1,
     batch_rows: int = 16_384,
 ) -> OperatorContext:
-    """A context of an operator with one port; the schemas are with their hidden columns."""
+    """Return the context of an operator with one port; schemas include hidden columns."""
     by_tag = {MAIN: outputs} if isinstance(outputs, pa.Schema) else outputs
     return OperatorContext(
         job=JobId("job"),

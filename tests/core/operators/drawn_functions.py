@@ -1,4 +1,4 @@
-"""Keyed functions drawn from a seed: plain scalar Python, as text."""
+"""Randomly generated keyed functions: plain scalar Python as a string."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Function(rh.KeyedProcessFunction):
 
 
 class Drawing:
-    """Draws the text of one function."""
+    """Generator of the source of one function."""
 
     def __init__(self, rng: Random) -> None:
         self.rng = rng
@@ -206,7 +206,7 @@ class Drawing:
 
 
 def drawn_class(seed: int) -> type[rh.KeyedProcessFunction]:
-    """A function, whose text can be had."""
+    """Return a function whose source is available."""
     text = Drawing(Random(seed)).text()
     return class_of(text, f"<drawn function {seed}>")
 

@@ -1,4 +1,4 @@
-"""The rows that operators are tried with: a key, a value, and an event time in milliseconds."""
+"""Rows with which operators are tested: a key, a value, and an event time in milliseconds."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ def row(k: str, v: int, at: int) -> dict[str, Any]:
 
 
 def values(rows: Iterable[Mapping[str, Any]], *names: str) -> list[tuple[Any, ...]]:
-    """These columns of the rows, sorted."""
+    """Return these columns of the rows, sorted."""
     return sorted(tuple(row[name] for name in names) for row in rows)

@@ -1,5 +1,4 @@
-"""The steps of users, as one split of rows: what tests of keyed functions are given, and how they hear
-what came of it."""
+"""Input for tests of keyed functions: users' steps as one split of rows, and the output per user."""
 
 from __future__ import annotations
 
@@ -41,7 +40,7 @@ def stories(table: pa.Table) -> list[tuple[int, str]]:
 def heard(
     build: Callable[[rh.Environment], rh.DataStream], batch_rows: int, backend: Backend
 ) -> list[tuple[int, str]]:
-    """The stories where nothing fails, in batches of so many rows."""
+    """Return the output per user of a run without failures, with batches of this number of rows."""
     done = testing.simulate(
         build,
         seed=batch_rows,

@@ -1,4 +1,4 @@
-"""`max_ahead`: rows far ahead of their split are rejected, as the data alone says."""
+"""`max_ahead`: rows far ahead of their split are rejected, depending only on the data."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ times = st.lists(
 
 @settings(max_examples=150)
 @given(times, st.integers(1, 50), st.integers(0, 3), st.integers(1, 7), st.data())
-def test_what_counts_depends_on_the_rows_of_a_split_alone(
+def test_acceptance_depends_only_on_the_rows_of_the_split(
     given_times: list[int], max_ahead: int, moves: int, size: int, data: st.DataObject
 ) -> None:
     # Now and then a split moves on: all of its rows are far ahead.
@@ -66,7 +66,7 @@ def test_what_counts_depends_on_the_rows_of_a_split_alone(
     assert found == by_hand(moved, max_ahead)
 
 
-def test_a_split_that_has_moved_on_counts_again() -> None:
+def test_rows_are_accepted_again_once_the_split_has_advanced() -> None:
     ahead = AheadRows(10)
     assert ahead.counting("s", np.arange(100)) is None
     counts = ahead.counting("s", np.arange(5_000, 5_300))
@@ -114,7 +114,7 @@ def test_rows_far_ahead_make_no_other_row_late() -> None:
     assert source.counters[AHEAD] == source.counters["skipped"] == 2
 
 
-def test_files_say_where_rejected_rows_are(tmp_path: Path) -> None:
+def test_rejected_rows_of_files_have_their_line(tmp_path: Path) -> None:
     lines = [json.dumps({"n": row["n"], "at": row["at"].isoformat()}) for row in rows(40)]
     (tmp_path / "a.jsonl").write_text("\n".join(["{bad", *lines]) + "\n")
     env = rh.Environment(1, runtime="simulated")
@@ -149,13 +149,13 @@ def _block(block: rh.Block) -> pa.RecordBatch:
         (rh.Watermark.monotonic(on="at", max_ahead="1mo"), "not a duration"),
     ],
 )
-def test_bounds_that_are_none_are_refused(watermark: rh.Watermark, says: str) -> None:
+def test_invalid_bounds_are_refused(watermark: rh.Watermark, says: str) -> None:
     env = rh.Environment(1, runtime="simulated")
     with pytest.raises(ProgramError, match=says):
         env.from_source(rh.collection(rows(40)), watermark=watermark)
 
 
-def test_event_time_behind_a_source_takes_no_bound() -> None:
+def test_event_time_downstream_of_a_source_accepts_no_bound() -> None:
     env = rh.Environment(1, runtime="simulated")
     stream = env.from_source(rh.collection(rows(40)))
     with pytest.raises(ProgramError, match=r"set max_ahead= in env\.from_source"):

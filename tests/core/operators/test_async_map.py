@@ -1,4 +1,4 @@
-"""`map_async`: results and their order, timeouts, retries, and functions that block or never end."""
+"""`map_async`: results and their order, timeouts, retries, and functions that block or never return."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def numbered(block: rh.Block) -> pa.RecordBatch:
 
 
 def through(fn: Any, **options: Any) -> Build:
-    """A program of 200 rows a tenth of a second, in batches of 16 at the most."""
+    """Run a program of 200 rows, a tenth of a second apart, in batches of up to 16."""
 
     def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
         rate: dict[str, Any] = {"rate_per_s": 2000, "splits": 1, "block_rows": 16}
@@ -55,7 +55,7 @@ async def double(row: Any) -> Any:
 
 
 def run(build: Build) -> rh.JobResult:
-    """Without restarts."""
+    """Run without restarts."""
     env = rh.Environment(1, runtime="simulated", restart=rh.restart.none())
     for name, stream in build(env).items():
         stream.collect(name)
@@ -75,7 +75,7 @@ def test_ordered_results_come_in_the_order_of_the_rows() -> None:
     assert run(through(double, capacity=3)).collected["out"].to_pylist() == doubled(range(COUNT))
 
 
-def test_unordered_results_come_as_the_answers_do_but_not_past_a_watermark() -> None:
+def test_unordered_results_follow_the_answers_but_never_pass_a_watermark() -> None:
     async def slow_first(row: Any) -> Any:
         await asyncio.sleep(1 if row.i == 0 else 0.01)
         return {"i": row.i, "w": 2 * row.i}
@@ -95,7 +95,7 @@ def test_unordered_results_come_as_the_answers_do_but_not_past_a_watermark() -> 
     assert run(timed).collected["out"].to_pylist()[:1] != []
 
 
-def test_a_slow_call_keeps_no_credit_from_the_rows_behind_it() -> None:
+def test_a_slow_call_does_not_use_up_credits_of_later_rows() -> None:
     async def slow_first(row: Any) -> Any:
         await asyncio.sleep(1 if row.i % 50 == 0 else 0.001)
         return {"i": row.i, "w": 2 * row.i}
@@ -111,7 +111,7 @@ def test_a_slow_call_keeps_no_credit_from_the_rows_behind_it() -> None:
 
 
 @pytest.mark.parametrize("order", ["ordered", "unordered"])
-def test_rows_whose_answer_was_not_given_on_are_called_for_again(order: str) -> None:
+def test_rows_without_emitted_result_are_called_again_after_a_restart(order: str) -> None:
     build = through(double, capacity=4, order=order)
     for seed, unaligned_after_us in enumerate((None, 0, None, 0)):
         faults, task = Faults(crash_slot=20.0), TaskConfig(unaligned_after_us=unaligned_after_us)
@@ -120,7 +120,7 @@ def test_rows_whose_answer_was_not_given_on_are_called_for_again(order: str) -> 
         assert sorted(done.out["w"].to_pylist()) == [2 * i for i in range(COUNT)]
 
 
-def test_capacity_bounds_the_calls_that_are_under_way() -> None:
+def test_capacity_bounds_the_running_calls() -> None:
     under_way = [0, 0]
 
     async def call(row: Any) -> Any:
@@ -138,7 +138,7 @@ def test_capacity_bounds_the_calls_that_are_under_way() -> None:
 
 
 class Client(rh.AsyncFunction):
-    """Counts where it is opened and closed; its client is of no use outside of the loop."""
+    """Counts where it is opened and closed; its client is usable only inside the event loop."""
 
     log: list[str]
 
@@ -206,7 +206,7 @@ def test_a_call_that_never_answers_is_an_error_at_the_line_where_it_waits() -> N
 
 
 @pytest.mark.parametrize("order", ["ordered", "unordered"])
-def test_a_fallback_takes_the_place_of_an_answer(order: str) -> None:
+def test_a_fallback_replaces_a_missing_answer(order: str) -> None:
     fallback = {"i": 70, "w": -1}
     done = run(through(never_answers, timeout="1s", order=order, on_timeout=lambda row: fallback))
     found = sorted(done.collected["out"].to_pylist(), key=lambda row: int(row["i"]))
@@ -214,7 +214,7 @@ def test_a_fallback_takes_the_place_of_an_answer(order: str) -> None:
     assert done.counter("ask", "timeouts") == 1
 
 
-def test_calls_that_go_on_though_cancelled_are_not_left_without_bound() -> None:
+def test_calls_that_ignore_cancellation_are_bounded() -> None:
     async def deaf(row: Any) -> Any:
         while True:
             with contextlib.suppress(asyncio.CancelledError):
@@ -238,7 +238,7 @@ def test_what_the_function_raises_is_an_error_at_its_line_with_the_record() -> N
 
 
 class Panic(BaseException):
-    """As libraries of Rust raise it: no Exception."""
+    """Panic of a Rust library, which is not an Exception."""
 
 
 def test_a_panic_is_an_error_at_its_line_and_no_timeout() -> None:
@@ -271,7 +271,7 @@ def test_a_wrong_result_is_an_error_with_its_record() -> None:
     assert error.record == "Row(i=9)"
 
 
-def test_a_call_that_fails_is_made_again_and_counted() -> None:
+def test_a_failed_call_is_retried_and_counted() -> None:
     failed: dict[int, list[float]] = {}
 
     async def away(row: Any) -> Any:
@@ -363,7 +363,7 @@ class Doubled:
     w: int
 
 
-def test_what_is_no_async_function_is_refused_where_it_is_written() -> None:
+def test_other_functions_than_async_ones_are_refused_at_their_line() -> None:
     env = rh.Environment()
     rows = env.from_source(rh.collection([{"i": 1}]))
 

@@ -1,4 +1,4 @@
-"""Every operator declares what bounds its state, and every limit that is declared ends a job."""
+"""Every operator declares what bounds its state, and every declared limit ends a job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NUMBERS = pa.schema([("n", pa.int64())])
 
 
 def kinds() -> Iterator[type]:
-    """All kinds of operators that a program can have."""
+    """Return all kinds of operators that a program can have."""
     for module in pkgutil.walk_packages(rheos.core.operators.__path__, "rheos.core.operators."):
         if ".compiled." not in module.name:
             importlib.import_module(module.name)
@@ -42,7 +42,7 @@ def kinds() -> Iterator[type]:
             yield kind
 
 
-def test_every_kind_of_operator_says_what_bounds_its_state() -> None:
+def test_every_kind_of_operator_declares_what_bounds_its_state() -> None:
     of_all = set(kinds())
     assert of_all - BOUNDS.keys() == set(), "declare what bounds it in rheos.core.operators.bounds"
     assert BOUNDS.keys() - of_all == set()
@@ -182,7 +182,7 @@ def test_every_declared_limit_has_a_program() -> None:
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_key_that_keeps_too_much_ends_the_job(name: str) -> None:
+def test_a_key_with_too_much_state_ends_the_job(name: str) -> None:
     kept, build = PROGRAMS[name]
     env, rows = environment(FEW)
     build(env, rows).collect("out")
@@ -199,7 +199,7 @@ def test_a_key_that_keeps_too_much_ends_the_job(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in PROGRAMS if name != "a pattern"])
-def test_a_key_may_keep_as_much_as_the_limit(name: str) -> None:
+def test_a_key_may_have_as_much_state_as_the_limit(name: str) -> None:
     env, rows = environment(len(ROWS))
     PROGRAMS[name][1](env, rows).collect("out")
     env.execute("within the limit")

@@ -31,5 +31,5 @@ SCHEMA = pa.schema([("k", pa.int64())])
         (RunningSpec({"n": agg.count()}), RunningOperator),
     ],
 )
-def test_the_operator_of_a_spec(spec: OperatorSpec, expected: type[Any]) -> None:
+def test_each_spec_builds_its_operator(spec: OperatorSpec, expected: type[Any]) -> None:
     assert type(spec.operator(context(SCHEMA, SCHEMA, keys=("k",)))) is expected

@@ -1,4 +1,4 @@
-"""CP22: state of one program under another: what is said of it, and what operators make of it."""
+"""CP22: state of one program under another: the findings, and what operators make of it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SAME, NEW = Verdict.SAME, Verdict.NEW
 
 @dataclass(frozen=True)
 class Version:
-    """One version of a program: a keyed operator over rows of these columns."""
+    """One version of a program: a keyed operator over rows with these columns."""
 
     transform: Transform
     v: pa.DataType = INT
@@ -62,7 +62,7 @@ class Version:
 
 
 class Run:
-    """A version that runs, from the state of another where there is one."""
+    """Run of a version, which may begin with the state of another."""
 
     def __init__(self, version: Version, before: Run | None = None) -> None:
         self.operator = version.planned()
@@ -74,7 +74,8 @@ class Run:
         self.running.open({} if before is None else before.stored())
 
     def feed(self, *rows: tuple[Any, ...], port: int = 0) -> list[dict[str, Any]]:
-        """Rows as (k, v, t, more columns), which nothing makes late. Ports have the same columns."""
+        """Return rows as (k, v, t, more columns), none of them late. All ports have the same
+        columns."""
         names = visible(self.schema).names
         dicts = [dict(zip(names, row, strict=True)) for row in rows]
         hidden = [one | {TS: one["t"], WM: -(2**62), SWM: one["t"] - 1} for one in dicts]
@@ -107,7 +108,7 @@ def told(old: Version, new: Version) -> list[Finding]:
 
 
 def differences(old: Version, new: Version) -> dict[str, Verdict]:
-    """By "state" or "state field"; without what is the same."""
+    """Return the differences by "state" or "state field", without equal ones."""
     return {
         f"{finding.state} {finding.field}".strip(): finding.verdict
         for finding in told(old, new)
@@ -145,7 +146,7 @@ ALL = {
     ],
     ids=str,
 )
-def test_running_aggregates_of_a_wider_type_go_on(old: pa.DataType, new: pa.DataType) -> None:
+def test_running_aggregates_of_a_wider_type_resume(old: pa.DataType, new: pa.DataType) -> None:
     before, after = Version(running(**ALL), v=old), Version(running(**ALL), v=new)
     assert UNREADABLE not in differences(before, after).values()
     first = Run(before)
@@ -174,7 +175,7 @@ def test_running_aggregates_of_a_narrower_type_are_refused(old: pa.DataType, new
     assert refused(before, after) is not None
 
 
-def test_an_aggregate_that_is_new_starts_from_nothing_and_one_that_is_gone_is_dropped() -> None:
+def test_new_aggregates_start_empty_and_removed_ones_are_dropped() -> None:
     before = Version(running(n=rh.agg.count(), low=rh.agg.min("v")))
     after = Version(running(n=rh.agg.count(), total=rh.agg.sum("v")))
     assert differences(before, after) == {"running low": DROPPED, "running total": NEW}
@@ -220,9 +221,7 @@ KEYED: dict[str, Transform] = {
 
 @pytest.mark.parametrize("kind", KEYED)
 @pytest.mark.parametrize(("old", "new"), [(pa.int32(), pa.int64()), (pa.uint8(), pa.int16())], ids=str)
-def test_keys_are_found_again_however_wide_they_are(
-    kind: str, old: pa.DataType, new: pa.DataType
-) -> None:
+def test_keys_may_change_their_width(kind: str, old: pa.DataType, new: pa.DataType) -> None:
     before, after = Version(KEYED[kind], k=old), Version(KEYED[kind], k=new)
     assert UNREADABLE not in differences(before, after).values()
     first = Run(before)
@@ -275,7 +274,7 @@ WINDOWED = {
     [(pa.int8(), pa.int64()), (pa.int32(), pa.float64()), (pa.float32(), pa.float64())],
     ids=str,
 )
-def test_windows_over_a_wider_column_go_on(old: pa.DataType, new: pa.DataType) -> None:
+def test_windows_over_a_wider_column_resume(old: pa.DataType, new: pa.DataType) -> None:
     before, after = Version(windows(), v=old), Version(windows(), v=new)
     assert set(differences(before, after).values()) == {MIGRATES}
     first = Run(before)
@@ -322,7 +321,7 @@ def test_an_aggregate_that_open_windows_lack_is_refused(gained: str) -> None:
 @pytest.mark.parametrize(
     "window", [rh.Tumbling("20ms"), rh.Sliding("10ms", every="5ms"), rh.Tumbling("10ms", offset="1ms")]
 )
-def test_windows_that_are_cut_otherwise_are_refused(window: Any) -> None:
+def test_other_window_bounds_are_refused(window: Any) -> None:
     before, after = Version(windows()), Version(windows(window))
     assert set(differences(before, after).values()) == {UNREADABLE}
     first = Run(before)
@@ -342,7 +341,7 @@ def test_lateness_may_shrink() -> None:
     assert [row["n"] for row in second.to(100)] == [1]
 
 
-def test_lateness_that_grows_is_refused_as_dropped_windows_would_come_back_with_less() -> None:
+def test_a_longer_lateness_is_refused() -> None:
     before, after = Version(windows()), Version(windows(lateness="20ms"))
     assert differences(before, after) == {"fired lateness": UNREADABLE}
     first = Run(before)
@@ -374,7 +373,7 @@ def test_a_window_function_cannot_take_over_from_aggregates() -> None:
 
 
 class Every(rh.Trigger):
-    """Fires at every second row, and at the end."""
+    """Trigger that fires at every second row, and at the end."""
 
     n = rh.ValueState(int, default=0)
 
@@ -423,7 +422,7 @@ def fired_by(trigger: rh.Trigger, window: Any = None) -> Transform:
     ],
     ids=["count", "fewer", "own", "with more state", "with a wider state"],
 )
-def test_windows_go_on_with_the_state_of_their_trigger(
+def test_windows_resume_with_the_state_of_their_trigger(
     old: rh.Trigger, new: rh.Trigger, differ: dict[str, Verdict], at_once: dict[str, list[float]]
 ) -> None:
     before, after = Version(fired_by(old)), Version(fired_by(new))
@@ -435,7 +434,7 @@ def test_windows_go_on_with_the_state_of_their_trigger(
     assert {row["k"]: row["values"] for row in fired} == at_once
 
 
-def test_what_a_trigger_no_longer_declares_is_dropped_only_when_that_is_allowed() -> None:
+def test_removed_state_of_a_trigger_is_dropped_only_if_allowed() -> None:
     before, after = Version(fired_by(EveryNoting())), Version(fired_by(Every()))
     assert differences(before, after) == {"trigger_noted": DROPPED}
     assert "no longer has it" in str(refused(before, after))
@@ -461,7 +460,7 @@ def test_records_of_windows_with_a_trigger_fit_other_columns(old: Any, new: Any)
     assert fired == [{"k": "a", "until": 100, "values": [1, 2]}]
 
 
-def test_open_windows_with_a_trigger_fire_as_they_were_cut() -> None:
+def test_open_windows_with_a_trigger_keep_their_bounds() -> None:
     before = Version(fired_by(Every()))
     after = Version(fired_by(Every(), rh.Tumbling("50ms")))
     first = Run(before)
@@ -475,7 +474,7 @@ def test_open_windows_with_a_trigger_fire_as_they_were_cut() -> None:
 
 
 class Both(rh.KeyedCoProcessFunction):
-    """How many rows either stream has had, by key."""
+    """Counts the rows of both streams by key."""
 
     left = rh.ValueState(int, default=0)
     right = rh.ValueState(int, default=0)
@@ -503,7 +502,7 @@ def connected(function: rh.KeyedCoProcessFunction) -> Transform:
     return lambda keyed: keyed.connect(keyed).process(function, returns=returns)
 
 
-def test_functions_of_two_streams_go_on_with_what_both_have_left() -> None:
+def test_functions_of_two_streams_resume_with_state_of_both() -> None:
     before = Version(connected(Both()))
     after = Version(connected(BothWider()), v=pa.float64(), more={"note": TEXT})
     assert differences(before, after) == {"left": MIGRATES, "noted": NEW}
@@ -518,7 +517,7 @@ def test_functions_of_two_streams_go_on_with_what_both_have_left() -> None:
     ]
 
 
-def test_state_of_two_streams_that_cannot_be_read_or_is_gone_is_refused() -> None:
+def test_unreadable_or_removed_state_of_two_streams_is_refused() -> None:
     before = Version(connected(Both()))
     assert differences(before, Version(connected(BothNarrower()))) == {"left": UNREADABLE}
     assert "no longer has it" in str(refused(Version(connected(BothWider())), before))
@@ -540,7 +539,7 @@ def arrival(keyed: rh.KeyedStream) -> rh.DataStream:
     return keyed.process(Tell(), returns=pa.schema({"said": pa.string()}))
 
 
-def test_held_rows_gain_lose_and_widen_columns() -> None:
+def test_buffered_rows_gain_lose_and_widen_columns() -> None:
     before = Version(ordered, v=pa.int32(), more={"old": pa.int64()})
     after = Version(ordered, v=pa.float64(), more={"new": pa.string()})
     assert differences(before, after) == {
@@ -557,12 +556,12 @@ def test_held_rows_gain_lose_and_widen_columns() -> None:
 
 
 @pytest.mark.parametrize("narrow", [pa.int32(), pa.string(), pa.bool_()], ids=str)
-def test_held_rows_of_another_type_are_refused(narrow: pa.DataType) -> None:
+def test_buffered_rows_of_another_type_are_refused(narrow: pa.DataType) -> None:
     before, after = Version(ordered), Version(ordered, v=narrow)
     assert differences(before, after) == {"held v": UNREADABLE}
 
 
-def test_held_rows_are_dropped_only_when_that_is_allowed() -> None:
+def test_buffered_rows_are_dropped_only_if_allowed() -> None:
     before, after = Version(ordered), Version(arrival)
     assert differences(before, after)["held"] is DROPPED
     assert "no longer has it" in str(refused(before, after))
@@ -592,7 +591,8 @@ def test_reduced_rows_lose_columns_and_widen() -> None:
     ids=["one more column", "wider", "another type"],
 )
 def test_rows_that_are_ranked_must_have_the_same_columns(changed: Any, verdict: Verdict) -> None:
-    """They were said to be read, and the operator failed on the first row that met them."""
+    """Check this because such rows were reported as readable, and the operator failed on the first
+    row."""
     ranked: Transform = lambda keyed: keyed.top_n(2, by="v")  # noqa: E731
     before, after = Version(ranked), Version(ranked, **changed)
     assert set(differences(before, after).values()) == {verdict}
@@ -604,7 +604,7 @@ def test_rows_that_are_ranked_must_have_the_same_columns(changed: Any, verdict: 
 
 
 def test_a_table_that_retracts_cannot_gain_an_aggregate() -> None:
-    """It would take out rows that it has never counted."""
+    """Check this because the aggregate would subtract rows that it has never counted."""
     table = "SELECT auction, COUNT(*) AS n FROM ({}) GROUP BY auction"
     changing = table.format(
         "SELECT auction, bidder, MAX(price) AS price FROM bids GROUP BY auction, bidder"
@@ -647,7 +647,7 @@ def numbers(**settings: Any) -> Any:
     return rh.generator(lambda block: {"n": block.index()}, **settings)
 
 
-def test_a_source_may_be_conmetricd_otherwise_and_not_replaced() -> None:
+def test_a_source_may_be_reconfigured_but_not_replaced() -> None:
     same = [(SAME, "source positions")]
     assert source_changes(numbers(count=9), numbers(count=99, rate_per_s=1)) == same
     jsonl = rh.files.source("in/*.jsonl", schema=pa.schema({"n": pa.int64()}))
@@ -677,7 +677,7 @@ def lately(ttl: Any) -> Transform:
     return lambda keyed: keyed.process(Lately(), order="event_time", returns=returns)
 
 
-def test_another_time_to_live_holds_for_what_is_stored() -> None:
+def test_another_time_to_live_applies_to_stored_state() -> None:
     before = Run(Version(lately("1h")))
     before.feed(("a", 1, 0), ("b", 2, 50))
     assert before.to(50) == [{"last": None}, {"last": None}]
@@ -695,7 +695,7 @@ def test_another_time_to_live_holds_for_what_is_stored() -> None:
         ("1h", rh.TimeToLive("1h", time="processing_time"), "used event_time"),
     ],
 )
-def test_state_whose_age_is_not_known_is_refused(old: Any, new: Any, what: str) -> None:
+def test_state_of_unknown_age_is_refused(old: Any, new: Any, what: str) -> None:
     refusal = refused(Version(lately(old)), Version(lately(new)))
     assert refusal is not None
     assert "the changed program cannot read the stored state" in refusal.what

@@ -1,4 +1,4 @@
-"""Tables that change: what is there, what rows were, duplicates, ranks, and what refuses changes."""
+"""Updating tables: current rows, previous rows, duplicates, ranks, and what refuses changelogs."""
 
 from __future__ import annotations
 
@@ -45,14 +45,14 @@ def shown(rows: list[dict[str, Any]], *columns: str) -> list[tuple[Any, ...]]:
 
 
 def collected(build: Any, rows: list[dict[str, Any]], schema: pa.Schema, on: str | None = None) -> Any:
-    """What a whole program finds, in the order of the rows."""
+    """Run a whole program; return its results in the order of the rows."""
     env = rh.Environment(1, runtime="simulated")
     watermark = None if on is None else rh.Watermark.monotonic(on=on)
     build(env.from_source(rh.collection(rows, schema=schema), watermark=watermark)).collect("out")
     return env.execute("changes").collected["out"].to_pylist()
 
 
-def test_what_a_row_was_is_given_before_what_it_became_restored_and_rescaled() -> None:
+def test_the_previous_row_is_emitted_before_the_new_one() -> None:
     example = OperatorExample(lambda orders: orders.retractions(), ORDERS, SCRIPT, upserts_by=("id",))
     came = check_example(example)["out"]
     assert shown(came, "id", "state", "op") == [
@@ -65,7 +65,7 @@ def test_what_a_row_was_is_given_before_what_it_became_restored_and_rescaled() -
     ]
 
 
-def test_a_table_over_changes_counts_what_is_there() -> None:
+def test_an_aggregate_of_a_changelog_counts_current_rows() -> None:
     def states(orders: rh.DataStream) -> rh.DataStream:
         by_state = orders.upserts(key="id").retractions().key_by("state")
         return by_state.table(
@@ -85,7 +85,7 @@ def test_a_table_over_changes_counts_what_is_there() -> None:
     ]
 
 
-def test_a_table_of_changes_is_restored_and_rescaled_in_memory_and_on_disk() -> None:
+def test_an_updating_table_is_restored_and_rescaled_in_memory_and_on_disk() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
         changes = rows.transformation.with_changes(rh_changes()).stream
         return changes.key_by("state").table(n=rh.agg.count(), of=rh.agg.sum("cents"))
@@ -114,7 +114,7 @@ def by_place(rows: rh.DataStream) -> rh.DataStream:
     return changes.key_by("at").table(n=rh.agg.count(), x=rh.agg.sum("x"))
 
 
-def test_a_key_that_was_emptied_begins_with_nothing() -> None:
+def test_an_emptied_key_starts_from_scratch() -> None:
     nan = float("nan")
     script = [
         measured(1, "a", nan),
@@ -134,7 +134,7 @@ def test_a_key_that_was_emptied_begins_with_nothing() -> None:
     assert wanted | {("a", 2, 3.0, "update_after")} <= set(shown(came, "at", "n", "x", "op"))
 
 
-def test_keys_that_begin_anew_within_a_batch_are_as_if_their_rows_had_come_one_by_one() -> None:
+def test_keys_that_restart_within_a_batch_behave_as_row_by_row() -> None:
     draw = np.random.default_rng(5)
     there: list[tuple[int, str, float]] = []
     script = []
@@ -161,7 +161,7 @@ def test_keys_that_begin_anew_within_a_batch_are_as_if_their_rows_had_come_one_b
 
 
 @pytest.mark.parametrize("backend", ["memory", "rocksdb"])
-def test_keys_that_are_gone_leave_nothing_in_state(backend: Any) -> None:
+def test_removed_keys_leave_nothing_in_state(backend: Any) -> None:
     from rheos.core.operators.changelog import table
 
     made: list[Any] = []
@@ -198,7 +198,7 @@ def rh_changes() -> Any:
     return Changes(("id",), retracts=True)
 
 
-def test_a_row_that_was_not_there_cannot_be_taken_back() -> None:
+def test_a_missing_row_cannot_be_retracted() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
         changes = rows.transformation.with_changes(rh_changes()).stream
         return changes.key_by("state").table(n=rh.agg.count())
@@ -209,7 +209,7 @@ def test_a_row_that_was_not_there_cannot_be_taken_back() -> None:
     assert "'new'" in str(raised.value)
 
 
-def test_what_others_call_their_changes() -> None:
+def test_names_of_changes_in_other_systems_are_accepted() -> None:
     said = ["snapshot", "update", "c", "d", "+U"]
     rows = [order(n, "x", 1, op) for n, op in enumerate(said)]
     came = collected(lambda orders: orders.upserts(key="id"), rows, ORDERS)
@@ -232,7 +232,7 @@ CLICKED: list[Any] = [
 ]
 
 
-def test_the_first_row_of_a_key_within_a_time_restored_and_rescaled() -> None:
+def test_deduplication_keeps_the_first_row_of_a_key() -> None:
     def first(clicks: rh.DataStream) -> dict[str, rh.DataStream]:
         kept = clicks.key_by("id").dedup(within="10ms")
         return {"kept": kept, "late": kept.side_output("late")}
@@ -242,7 +242,7 @@ def test_the_first_row_of_a_key_within_a_time_restored_and_rescaled() -> None:
     assert shown(came["late"], "id", "at") == [(1, 8)]
 
 
-def test_the_last_row_of_a_key_as_upserts_restored_and_rescaled() -> None:
+def test_deduplication_emits_the_last_row_of_a_key_as_upserts() -> None:
     def last(clicks: rh.DataStream) -> rh.DataStream:
         return clicks.key_by("id").dedup("last", within="10ms")
 
@@ -270,7 +270,7 @@ def test_rows_without_a_time_are_new_once(keep: Any) -> None:
     ]
 
 
-def test_keys_are_forgotten_as_time_passes() -> None:
+def test_keys_expire_as_time_passes() -> None:
     env = rh.Environment(1, runtime="simulated")
     schema = pa.schema([("id", pa.int64()), ("at", pa.int64())])
     rows = [{"id": n, "at": n} for n in range(9_000)]
@@ -294,8 +294,8 @@ def test_keys_are_forgotten_as_time_passes() -> None:
     assert sum(forgotten) > 7_000
 
 
-def test_rows_of_a_split_that_was_idle_while_their_key_was_forgotten_are_late() -> None:
-    """Also of one that comes back after a restart."""
+def test_rows_of_an_idle_split_are_late_if_their_key_has_expired() -> None:
+    """Check this also for a split that becomes active again after a restart."""
     hidden = [pa.field(TS, pa.int64()), pa.field(WM, pa.int64())]
     schema = pa.schema([("id", pa.int64()), *hidden])
     spec = DedupSpec("first", 10, by_time=True)
@@ -326,7 +326,7 @@ def test_rows_of_a_split_that_was_idle_while_their_key_was_forgotten_are_late() 
         assert given(after, 2, 31) == [MAIN]
 
 
-def test_several_rows_of_a_key_in_one_batch_go_by_the_one_before_them() -> None:
+def test_rows_of_a_key_in_one_batch_see_the_previous_row() -> None:
     draw = np.random.default_rng(3)
     for _ in range(50):
         slots = draw.integers(0, 4, 40).astype(np.int32)
@@ -347,7 +347,7 @@ def test_several_rows_of_a_key_in_one_batch_go_by_the_one_before_them() -> None:
 BIDS = pa.schema([("item", pa.string()), ("user", pa.int64()), ("price", pa.float64())])
 
 
-def test_the_first_of_a_table_that_changes_restored_and_rescaled() -> None:
+def test_top_n_of_an_updating_table() -> None:
     schema = pa.schema(
         [("shop", pa.string()), ("item", pa.int64()), ("n", pa.int64()), ("op", pa.string())]
     )
@@ -440,7 +440,9 @@ REDIS = rh.redis.sink("redis://localhost:1", key="order:{id}")
         ),
     ],
 )
-def test_what_cannot_take_changes_refuses_them_where_it_is_written(build: Any, what: str) -> None:
+def test_operators_without_support_for_changelogs_refuse_them_at_their_line(
+    build: Any, what: str
+) -> None:
     with pytest.raises(ProgramError, match=what) as raised:
         build(upserts())
     assert "test_changelog.py" in str(raised.value)
@@ -473,7 +475,7 @@ def test_changes_reach_a_sink_by_key_as_newest_rows_and_deletes() -> None:
     ]
 
 
-def test_lists_become_rows() -> None:
+def test_lists_are_expanded_to_rows() -> None:
     schema = pa.schema([("k", pa.string()), ("tags", pa.list_(pa.string())), ("at", pa.int64())])
     rows = [
         {"k": "a", "tags": ["x", None], "at": 1},

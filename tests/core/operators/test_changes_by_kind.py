@@ -1,8 +1,6 @@
-"""The table of changes: what becomes of the state of each kind of operator when its rows change.
-
-Every kind that keeps state has a line, and what the line says of a change is tried: if the state is
-accepted, the changed operator must take rows with it; if it is refused, there is a word of what to do.
-"""
+"""Table of state changes: the fate of the state of each kind of operator if the type of its rows
+changes. Every stateful kind has a line, which is tested: if state is accepted, the changed operator
+must process rows with it; if it is refused, there must be advice."""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ RISING = rh.pattern.begin("a").followed_by("b").where(rh.col("v") > 3).within("1
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of operator, and the worst verdict where its rows gain a column that may be null, and
-    where they lose one."""
+    """Kind of operator, with the worst verdicts if its rows gain a nullable column, and if they lose a
+    column."""
 
     spec: str
     transform: Transform
@@ -100,7 +98,7 @@ ELSEWHERE = {
 
 
 def specs_with_state() -> set[str]:
-    """Return every kind of operator that keeps state, also one that inherits what it keeps."""
+    """Return every stateful kind of operator, including those that inherit their state."""
     for module in pkgutil.walk_packages(operators.__path__, "rheos.core.operators."):
         importlib.import_module(module.name)
     found: set[str] = set()
@@ -114,13 +112,13 @@ def specs_with_state() -> set[str]:
 
 
 def test_every_kind_that_keeps_state_has_a_line() -> None:
-    """An operator that is added has to say what a change of its rows does to its state."""
+    """Check that a new operator declares what a change of its rows does to its state."""
     ours = {name for name in specs_with_state() if _is_ours(name)}
     assert ours == {kind.spec for kind in TABLE.values()} | set(ELSEWHERE)
 
 
 def _is_ours(name: str) -> bool:
-    """Not a spec that a test has made."""
+    """Return whether the spec was not defined by a test."""
     waiting: list[type] = [OperatorSpec]
     while waiting:
         spec = waiting.pop()
@@ -143,7 +141,7 @@ def worst(old: Version, new: Version) -> Verdict:
 
 
 @pytest.mark.parametrize("name", TABLE)
-def test_rows_that_gain_or_lose_a_column(name: str) -> None:
+def test_rows_may_gain_or_lose_a_column(name: str) -> None:
     kind = TABLE[name]
     plain, noted = Version(kind.transform), Version(kind.transform, more={"note": TEXT})
     for old, new, verdict in ((plain, noted, kind.gains), (noted, plain, kind.loses)):

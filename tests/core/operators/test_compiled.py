@@ -1,4 +1,5 @@
-"""Compiled functions: they give what the same function gives as it is, or are refused at their line."""
+"""Compiled functions: their results equal those of the interpreted functions, or they are refused at
+their line."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def example(fn: Any, seed: int, count: int = 60) -> OperatorExample:
 
 
 def outcome(fn: Any, seed: int, way: ReplayMode = TOGETHER) -> Any:
-    """The rows in their order, floats to the last bit; or the error, and its line."""
+    """Return the rows in order, floats to the last bit; or the error, and its line."""
     try:
         found = replay(example(fn, seed), way)
     except RheosError as error:
@@ -68,7 +69,7 @@ def compiled_of(cls: Any, **options: Any) -> Any:
 
 
 class Everything(rh.KeyedProcessFunction):
-    """A little of all that can be compiled."""
+    """Function with a sample of everything that can be compiled."""
 
     side_outputs = {"side": Side}
     count = rh.ValueState(int, default=0)
@@ -82,7 +83,7 @@ class Everything(rh.KeyedProcessFunction):
         self.least = 2
 
     def process_element(self, row: Drawn, ctx: rh.KeyedContext) -> Any:
-        """With a docstring."""
+        """Process an element, with a docstring."""
         self.count.value += 1
         gap = None
         if self.last.value is not None:
@@ -127,7 +128,7 @@ class Everything(rh.KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("way", [TOGETHER, RESCALED, ON_DISK], ids=lambda way: way.name)
-def test_a_function_gives_what_it_gives_as_it_is(way: ReplayMode) -> None:
+def test_a_compiled_function_equals_the_interpreted_one(way: ReplayMode) -> None:
     plain = outcome(Everything(), 5, way)
     assert len(plain["out"]) > 60
     assert len(plain["side"]) > 5
@@ -137,13 +138,13 @@ def test_a_function_gives_what_it_gives_as_it_is(way: ReplayMode) -> None:
 @pytest.mark.parametrize(
     "seed", [pytest.param(seed, marks=[pytest.mark.slow] * (seed != 4)) for seed in range(20)]
 )
-def test_drawn_functions_give_what_they_give_as_they_are(seed: int) -> None:
+def test_random_compiled_functions_equal_the_interpreted_ones(seed: int) -> None:
     cls = drawn_class(seed)
     plain = outcome(cls(), seed)
     assert outcome(compiled_of(cls)(), seed) == plain
 
 
-def test_it_is_compiled_and_keeps_the_state_of_the_function_as_it_is() -> None:
+def test_a_compiled_function_has_the_same_state() -> None:
     function = compiled_of(Count)()
     plain = make(Count())
     feed(plain, ("a", 1), ("b", 2), ("a", 3))
@@ -193,7 +194,7 @@ class Function(rh.KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("case", range(9))
-def test_a_row_fails_at_the_line_at_which_it_fails_as_it_is(case: int) -> None:
+def test_a_row_fails_at_the_same_line(case: int) -> None:
     cls = class_of(FAILING, "<failing>")
     row = {
         "k": 1,
@@ -259,7 +260,7 @@ def test_a_row_fails_at_the_line_at_which_it_fails_as_it_is(case: int) -> None:
         ("n = row", "row as a whole cannot be compiled"),
     ],
 )
-def test_what_cannot_be_compiled_is_named_with_its_line(line: str, says: str) -> None:
+def test_unsupported_code_is_named_with_its_line(line: str, says: str) -> None:
     text = f"""
 class Function(rh.KeyedProcessFunction):
     side_outputs = {{"side": Side}}
@@ -299,7 +300,7 @@ def example_without_side(fn: Any) -> OperatorExample:
     )
 
 
-def test_what_cannot_be_compiled_is_interpreted_where_one_asks_for_that() -> None:
+def test_unsupported_code_is_interpreted_on_request() -> None:
     text = """
 class Function(rh.KeyedProcessFunction):
     def process_element(self, row: Drawn, ctx):
@@ -310,7 +311,7 @@ class Function(rh.KeyedProcessFunction):
     assert [row["s"] for row in found] == [row["s"].upper() for row in drawn_rows(1, 4)]
 
 
-def test_what_is_marked() -> None:
+def test_marked_functions_are_compiled() -> None:
     with pytest.raises(ProgramError, match="takes a class derived from"):
         rh.compiled(Count())  # type: ignore[type-var]
     with pytest.raises(ProgramError, match="fallback='guess' is not known"):

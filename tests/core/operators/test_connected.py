@@ -1,5 +1,4 @@
-"""Functions of two streams, and of one without a key: what they are called with, what they emit, and
-how their errors read."""
+"""Functions of two streams, also without a key: their calls, results and errors."""
 
 from __future__ import annotations
 
@@ -83,7 +82,7 @@ def none_of_click(click: Click) -> list[Noted]:
 
 
 class Numbered(rh.CoMapFunction):
-    """Both methods are of one object."""
+    """Numbers the calls of both methods, which belong to one object."""
 
     def open(self) -> None:
         self.prefix = "a "
@@ -137,7 +136,7 @@ class Sort(rh.ProcessFunction):
             ctx.output("others", Noted(click.user, ctx.timestamp - START_MS))
 
 
-def test_a_function_without_a_key_has_side_outputs_and_its_records_keep_their_time() -> None:
+def test_unkeyed_functions_have_side_outputs_and_keep_event_time() -> None:
     def build(env: rh.Environment) -> Built:
         sorted_out = clicks(env, "aba").process(Sort())
         others = sorted_out.side_output("others")
@@ -163,7 +162,7 @@ class Echo(rh.BroadcastProcessFunction):
         yield Noted(rule.name, len(self.rules))
 
 
-def test_every_subtask_is_given_every_broadcast_row() -> None:
+def test_every_subtask_receives_every_broadcast_row() -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         rows = env.from_source(rh.collection([Click("a", START)]))
         given = rules(env, Rule("x", 1), Rule("gone", 1), Rule("y", 3))
@@ -174,7 +173,7 @@ def test_every_subtask_is_given_every_broadcast_row() -> None:
 
 
 class Misused(rh.KeyedBroadcastProcessFunction):
-    """Does what it is told to at the rule."""
+    """Misuses state in the way that the rule tells."""
 
     rules = rh.BroadcastState(str, int)
     n = rh.ValueState(int, default=0)
@@ -233,7 +232,9 @@ def emits(fn: Misused, ctx: Any) -> list[Noted]:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-def test_state_on_the_wrong_side(of_click: Any, of_rule: Any, kind: Any, what: str) -> None:
+def test_state_of_the_wrong_stream_is_an_error(
+    of_click: Any, of_rule: Any, kind: Any, what: str
+) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         given = rules(env, Rule("r", 1)).broadcast()
         return clicks(env, "a").key_by("user").connect(given).process(Misused(of_click, of_rule))
@@ -248,7 +249,7 @@ def test_state_on_the_wrong_side(of_click: Any, of_rule: Any, kind: Any, what: s
     assert ("a" in str(raised.value.key)) is (of_click is not nothing)
 
 
-def test_a_broadcast_stream_without_event_time_holds_back_nobody() -> None:
+def test_a_broadcast_stream_without_event_time_does_not_hold_the_watermark() -> None:
     class Ends(rh.KeyedBroadcastProcessFunction):
         rules = rh.BroadcastState(str, int)
 
@@ -283,7 +284,7 @@ def test_a_broadcast_stream_without_event_time_holds_back_nobody() -> None:
 
 
 class Order(rh.KeyedCoProcessFunction):
-    """What is called, and when."""
+    """Records its calls in order."""
 
     def process_element1(self, click: Click, ctx: rh.KeyedContext) -> Iterator[Noted]:
         ctx.timers.register(ctx.timestamp + 5)
@@ -339,7 +340,7 @@ def test_in_batch_rows_of_both_streams_come_by_event_time_and_timers_among_them(
     ]
 
 
-def test_the_types_of_state_are_known_to_who_makes_it_from_history() -> None:
+def test_types_of_state_are_known_for_bootstrapping() -> None:
     spec = KeyedCoProcessSpec(Stated(), (None, None), ())
     assert spec.stored_types() == {"n": (int,), "names": (str, float)}
 

@@ -1,4 +1,5 @@
-"""Splits that are ahead of the slowest wait for it; none waits for ever, and nothing else changes."""
+"""Watermark alignment: splits that are ahead of the slowest wait for it; none waits for ever, and
+results do not change."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def aligned(max_drift: str = "10ms", idle_after: str = "50ms") -> Watermark:
 
 
 def given(op: SourceOperator, polls: int = 30) -> list[int]:
-    """The event times of what it gives before it gives nothing."""
+    """Return the event times of the rows that are emitted before a pause."""
     times: list[int] = []
     for _ in range(polls):
         read = op.poll(1)
@@ -68,7 +69,7 @@ def test_the_slowest_split_of_another_subtask_counts_too() -> None:
     assert max(given(op)) == 140
 
 
-def test_an_idle_split_holds_up_nobody() -> None:
+def test_an_idle_split_delays_no_other() -> None:
     source = Script(slow=[[100], 1000, *[1000] * 99], fast=[[100 + 5 * n] for n in range(9)])
     op, ctx = operator(source, strategy=aligned())
     assert isinstance(ctx.clock, ManualClock)
@@ -77,7 +78,7 @@ def test_an_idle_split_holds_up_nobody() -> None:
     assert max(given(op)) == 140
 
 
-def test_progress_says_how_long_event_time_has_stood_and_which_split_is_idle() -> None:
+def test_progress_shows_for_how_long_event_time_did_not_advance_and_idle_splits() -> None:
     source = Script(slow=[[100], *[1000] * 99], fast=[[100 + n] for n in range(99)])
     op, ctx = operator(source, strategy=aligned(max_drift="1m"))
     assert isinstance(ctx.clock, ManualClock)
@@ -90,8 +91,8 @@ def test_progress_says_how_long_event_time_has_stood_and_which_split_is_idle() -
     assert (fast.id, fast.idle, fast.stands_ms) == ("fast", False, 5)
 
 
-def test_splits_that_wait_to_be_opened_hold_up_nobody() -> None:
-    """Those that are open would wait for those that wait for them."""
+def test_unopened_splits_delay_no_other() -> None:
+    """Check this because open splits would wait for splits that wait to be opened."""
     many = {f"{n:02d}": [[1000 * n + 5 * i] for i in range(6)] for n in range(2 * MAX_OPEN_SPLITS)}
     op, _ = operator(Script(**many), strategy=aligned())
     assert len(drain(op)) == 6 * len(many)
@@ -100,7 +101,7 @@ def test_splits_that_wait_to_be_opened_hold_up_nobody() -> None:
 # --- over all subtasks -------------------------------------------------------------------------------
 
 
-def test_all_hear_of_the_least_of_those_that_count() -> None:
+def test_all_receive_the_minimum_of_active_splits() -> None:
     drift = SourceDrift()
     source = OperatorId("source-1")
 
@@ -129,7 +130,7 @@ STARTS_US = 100_000
 
 @dataclass(frozen=True)
 class Apart(Source):
-    """Two splits: one gives a row each 5 ms, the other all that it is asked for, a little later."""
+    """Two splits: one emits a row each 5 ms, the other everything that is requested, a little later."""
 
     gave: list[tuple[str, int]] = field(default_factory=list, compare=False)
     schema: pa.Schema = SCHEMA
@@ -164,7 +165,7 @@ class ApartReader(SplitReader):
 
 
 def run(source: Apart, **how: Any) -> tuple[list[Mapping[str, Any]], int, int]:
-    """The windows, how far the fast split has been ahead of the slow one, and how long it waited."""
+    """Return the windows, the maximum lead of the fast split, and how long it waited."""
 
     def build(env: rh.Environment) -> rh.DataStream:
         rows = env.from_source(source, watermark=rh.Watermark.monotonic(on="at", **how))
@@ -203,12 +204,12 @@ def test_a_drift_without_idle_after_is_refused() -> None:
         env.from_source(Apart(), watermark=rh.Watermark.monotonic(on="at", max_drift="1m"))
 
 
-def test_a_drift_of_nothing_is_refused() -> None:
+def test_a_drift_of_zero_is_refused() -> None:
     with pytest.raises(ProgramError, match="greater than 0"):
         rh.Environment(1).from_source(Apart(), watermark=aligned(max_drift="0s"))
 
 
-def test_a_drift_behind_the_source_is_refused() -> None:
+def test_a_drift_downstream_of_the_source_is_refused() -> None:
     rows = rh.Environment(1).from_source(Apart())
     with pytest.raises(ProgramError, match="max_drift pauses splits by the event time of their"):
         rows.with_event_time(aligned())

@@ -1,4 +1,4 @@
-"""`with_event_time`: behind a source the same as at the source, whatever happens meanwhile."""
+"""`with_event_time` downstream of a source has the same effect as at the source, under any faults."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Visit:
 
 
 def moment(split: int, index: int) -> datetime:
-    """Splits are apart, rows out of order, and some are late."""
+    """Return the event time of a row. Splits are apart, rows out of order, and some late."""
     back = 70 if index % 17 == 16 else index % 5
     return NOON + timedelta(seconds=3 * index + 20 * split - back)
 
@@ -115,14 +115,14 @@ def test_state_is_the_latest_time_of_each_split_and_all_subtasks_get_it() -> Non
 
 
 def moved(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
-    """The old event time beside a new one, a day later."""
+    """Return the old event time next to a new one, a day later."""
     later = rows.with_columns(at=col("at") + timedelta(days=1)).with_event_time(FIVE)
     return {"old": windows(rows)["counts"], **windows(later)}
 
 
 @pytest.mark.parametrize("seed", [2, 3])
-def test_behind_a_source_it_is_what_it_is_at_the_source(seed: int) -> None:
-    """Windows and late rows, of rows that the filter lets pass, with crashes and other parallelisms."""
+def test_event_time_downstream_of_a_source_equals_that_at_the_source(seed: int) -> None:
+    """Check windows and late rows, of rows that pass a filter, with crashes and other parallelisms."""
     splits = 1 + seed % 4
 
     def run(faults: testing.Faults | None, *parallelisms: int) -> dict[str, list[tuple[object, ...]]]:
@@ -144,7 +144,7 @@ def test_behind_a_source_it_is_what_it_is_at_the_source(seed: int) -> None:
 
 
 def expected(splits: int) -> dict[str, list[tuple[object, ...]]]:
-    """The plain loop: per split the rows in their order, per window those that are not late."""
+    """Compute the result by a loop: per split the rows in order, per window those that are not late."""
     counts: dict[tuple[int, datetime], int] = {}
     late: list[tuple[object, ...]] = []
     for split in range(splits):
@@ -166,7 +166,7 @@ def expected(splits: int) -> dict[str, list[tuple[object, ...]]]:
 
 
 @pytest.mark.parametrize("splits", [1, 3])
-def test_old_and_new_event_time_stand_side_by_side(splits: int) -> None:
+def test_old_and_new_event_time_exist_side_by_side(splits: int) -> None:
     done = testing.simulate(
         lambda env: moved(at_the_source(env, splits)), seed=splits, faults=testing.Faults(until_us=0)
     )

@@ -1,4 +1,4 @@
-"""The examples in the docstrings of operators run, replayed in every way the harness knows."""
+"""The examples in the docstrings of operators run in every mode of the harness."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ for _found in walk_packages(operators.__path__, f"{operators.__name__}."):
 
 
 def kinds_of(cls: type[Any]) -> Iterator[type[Any]]:
-    """The classes that derive from a class, and have none that derive from them."""
+    """Return the classes that derive from a class and have no subclasses."""
     for each in cls.__subclasses__():
         yield from kinds_of(each) if each.__subclasses__() else [each]
 
@@ -125,7 +125,7 @@ GIVEN = {
 
 
 @pytest.mark.parametrize("operator", sorted({*OPERATORS, *KINDS}))
-def test_the_example_of_an_operator(operator: str) -> None:
+def test_examples_of_operators_run(operator: str) -> None:
     module = importlib.import_module(operator)
     blocks = re.findall(r"```python\n(.*?)```", module.__doc__ or "", re.DOTALL)
     assert blocks, f"{module.__file__} has no example in its docstring"

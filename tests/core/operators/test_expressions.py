@@ -61,7 +61,7 @@ def test_filter_keeps_whole_rows_and_drops_nulls() -> None:
     assert run(operator("filter", pl.col("n") > 1, pl.col("s") != "x")) == [ROWS[3]]
 
 
-def test_filter_by_a_constant() -> None:
+def test_a_filter_may_be_a_constant() -> None:
     assert run(operator("filter", pl.lit(True))) == ROWS
     assert run(operator("filter", pl.lit(False))) == []
 
@@ -77,7 +77,7 @@ def test_a_filter_that_keeps_all_passes_the_batch_itself() -> None:
     assert out.batch is batch
 
 
-def test_a_filter_leaves_behind_what_nobody_reads_any_more() -> None:
+def test_a_filter_drops_columns_that_are_not_read_downstream() -> None:
     output = SCHEMA.remove(SCHEMA.get_field_index(WM))
     for condition, kept in ((pl.col("n") > 1, [1, 3]), (pl.lit(True), [0, 1, 2, 3])):
         op = ExpressionOperator(context(SCHEMA, output), ExpressionSpec("filter", (condition,)))
@@ -93,7 +93,7 @@ def test_select_keeps_the_hidden_columns() -> None:
     assert [row["twice"] for row in rows] == [2, 4, None, 8]
 
 
-def test_select_by_pattern() -> None:
+def test_select_accepts_patterns() -> None:
     rows = run(operator("select", pl.all().exclude("tags")))
     assert rows[0] == {"n": 1, "s": "10", TS: 100, WM: 50}
 

@@ -1,4 +1,4 @@
-"""`filter` with a function: what stays, in its event time; and what is wrong names the record."""
+"""`filter` with a function: remaining rows keep their event time, and errors name the record."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class EveryOther(rh.RichFunction):
         return bool(row.id % 2)
 
 
-def test_rows_that_stay_keep_their_event_time() -> None:
+def test_remaining_rows_keep_their_event_time() -> None:
     env = simulated()
     odd = clicks(env).filter(EveryOther()).name("odd")
     odd.key_by("id").window(rh.Tumbling("20ms")).aggregate(n=rh.agg.count()).collect("windows")
@@ -52,7 +52,7 @@ def returns_nothing(row: Any) -> Any:
         return True
 
 
-def test_a_function_that_does_not_say_is_an_error_with_the_record() -> None:
+def test_a_result_other_than_a_bool_is_an_error_with_the_record() -> None:
     env = simulated()
     clicks(env).filter(returns_nothing).collect("out")
     with pytest.raises(UserFunctionError, match="the function of filter\\(\\) returned") as raised:

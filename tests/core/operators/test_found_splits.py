@@ -1,4 +1,5 @@
-"""Splits that a source finds while it runs: dealt out alike by all subtasks, kept, and read once."""
+"""Splits that a source discovers at run time: all subtasks assign them alike, keep them, and read them
+once."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from tests.core.operators.test_source import BOUNDED, Script, operator, saved
 
 
 class Growing(Script):
-    """Has all splits of its script; an operator begins with those that it is given."""
+    """Source that has all splits of its script; an operator begins with those passed to it."""
 
     bounded = False
     discovery_ms = 1000
@@ -57,7 +58,7 @@ def find(operators: Sequence[SourceOperator], *names: str) -> None:
 
 
 def rows_of(op: SourceOperator) -> list[int]:
-    """What it has to read now."""
+    """Return the rows that it can read now."""
     times: list[int] = []
     for _ in range(100):
         read = op.poll(100)
@@ -95,7 +96,7 @@ def test_each_split_is_read_once_however_it_is_found(parallelism: int, cuts: lis
     assert sorted(source.opened) == sorted(NAMES)
 
 
-def test_they_are_dealt_out_in_turn_and_no_subtask_has_many_more_than_another() -> None:
+def test_splits_are_assigned_in_turn_and_evenly() -> None:
     source = script()
     ops = subtasks(source, 3, "a")
     for name in NAMES[1:]:
@@ -110,11 +111,11 @@ def test_they_are_dealt_out_in_turn_and_no_subtask_has_many_more_than_another() 
     snapshot_at=st.integers(0, 8),
     again=st.permutations(NAMES),
 )
-def test_what_is_found_is_kept_at_any_parallelism_and_found_again_where_it_is_not(
+def test_discovered_splits_are_kept_or_rediscovered_at_any_parallelism(
     before: int, after: int, first: int, snapshot_at: int, again: list[str]
 ) -> None:
-    """A snapshot knows those that were found before it. All others are found again, once, and those
-    that it knows are not read again, whether they are listed or not."""
+    """Check that a snapshot contains the splits discovered before it. All others are discovered again,
+    once, and those in the snapshot are not read again, listed or not."""
     source = script()
     ops = subtasks(source, before, *NAMES[:first])
     find(ops, *NAMES[first:snapshot_at])
@@ -129,7 +130,7 @@ def test_what_is_found_is_kept_at_any_parallelism_and_found_again_where_it_is_no
     assert sorted(rows) == list(NAMES)
 
 
-def test_a_source_that_may_find_more_is_idle_where_nothing_is_left_and_does_not_end() -> None:
+def test_a_source_with_discovery_is_idle_without_splits_and_does_not_end() -> None:
     source = script()
     (op,) = subtasks(source, 1)
     assert op.poll(10) == Pending(None)
@@ -142,7 +143,7 @@ def test_a_source_that_may_find_more_is_idle_where_nothing_is_left_and_does_not_
     assert MIN_TIMESTAMP_MS < op.watermark() < MAX_TIMESTAMP_MS
 
 
-def test_a_split_found_late_is_stamped_by_itself_and_sets_no_watermark_back() -> None:
+def test_a_split_discovered_late_has_its_own_watermark() -> None:
     source = Growing(a=[[100, 101]], b=[[10, 40, 20]])
     (op,) = subtasks(source, 1, "a")
     rows_of(op)
@@ -158,7 +159,7 @@ def test_a_split_found_late_is_stamped_by_itself_and_sets_no_watermark_back() ->
     assert op.watermark() == reached
 
 
-def test_a_split_found_holds_the_watermark_where_it_is_until_it_has_caught_up() -> None:
+def test_a_discovered_split_holds_the_watermark_until_it_has_caught_up() -> None:
     source = Growing(a=[[100], None, [200], None], b=[[110], None, [300], None])
     (op,) = subtasks(source, 1, "a")
     op.poll(10)
@@ -172,7 +173,7 @@ def test_a_split_found_holds_the_watermark_where_it_is_until_it_has_caught_up() 
 
 
 class Sent:
-    """What one slot hears of the driver."""
+    """Messages of the driver to one slot."""
 
     def __init__(self) -> None:
         self.source = script()
@@ -186,7 +187,7 @@ class Sent:
         return self.slot.take(message).taken
 
 
-def test_what_is_sent_again_is_taken_once() -> None:
+def test_repeated_messages_are_processed_once() -> None:
     sent = Sent()
     assert sent.hear(0, "a", "b") == 2
     assert sent.hear(0, "a", "b") == 2
@@ -196,7 +197,7 @@ def test_what_is_sent_again_is_taken_once() -> None:
     assert sent.source.opened == ["a", "b", "c"]
 
 
-def test_a_gap_ends_the_attempt() -> None:
+def test_a_gap_in_messages_ends_the_attempt() -> None:
     sent = Sent()
     sent.hear(0, "a")
     with pytest.raises(TransportError, match="splits 1 to 2"):
@@ -209,7 +210,7 @@ DAY_MS = 86_400_000
 
 
 class Aging(Growing):
-    """Its splits have the day in their names on which they came to be."""
+    """Source with the day of creation in the names of its splits."""
 
     forget_ms = 2 * DAY_MS
 
@@ -236,7 +237,7 @@ def remembered(operators: Sequence[SourceOperator]) -> list[str]:
     return sorted(names, key=lambda name: int(name.removeprefix("day-")))
 
 
-def test_what_is_read_and_gone_and_old_is_forgotten_and_nothing_else() -> None:
+def test_only_read_deleted_and_old_splits_are_forgotten() -> None:
     both = subtasks(aging(), 2, *days(1, 2))
     find(both, *days(3, 4))
     gone(both, *days(1, 2))
@@ -255,7 +256,7 @@ def test_what_is_read_and_gone_and_old_is_forgotten_and_nothing_else() -> None:
     assert remembered(both) == days(3, 4, 6, 9), "4 has come back before it was old, and 5 has not"
 
 
-def test_one_that_is_too_old_to_be_known_is_an_error_at_its_line_and_not_read() -> None:
+def test_a_too_old_split_is_an_error_and_not_read() -> None:
     both = subtasks(aging(), 2, *days(7))
     find(both, *days(5, 9))
     for op in both:
@@ -265,9 +266,10 @@ def test_one_that_is_too_old_to_be_known_is_an_error_at_its_line_and_not_read() 
     assert sorted(at for op in both for at in rows_of(op)) == [5, 7, 9]
 
 
-def test_what_was_forgotten_stays_so_in_the_next_attempt_though_the_driver_had_listed_it() -> None:
-    """The driver begins each attempt with its first listing. What is gone since is not read again; what
-    came back, or came late while the job stood, is an error once the folder was listed anew."""
+def test_forgotten_splits_stay_forgotten_in_the_next_attempt() -> None:
+    """Check that the driver begins each attempt with its first listing. Splits deleted since are not
+    read again; those that returned, or arrived while the job was down, are an error after the next
+    listing."""
     first = subtasks(aging(), 1, *days(1, 2, 8))
     rows_of(first[0])
     gone(first, *days(1, 2))
@@ -283,7 +285,7 @@ def test_what_was_forgotten_stays_so_in_the_next_attempt_though_the_driver_had_l
         assert remembered(again) == days(8)
 
 
-def test_what_is_gone_while_the_job_stands_is_forgotten_when_all_is_known_that_is_there() -> None:
+def test_splits_deleted_between_attempts_are_forgotten_after_the_first_listing() -> None:
     first = subtasks(aging(), 1, *days(1, 2, 8))
     rows_of(first[0])
     again = subtasks(aging(), 2, *days(8), restored=saved(*first))

@@ -1,4 +1,4 @@
-"""A golden example of each keyed operator, replayed whole, row by row, restored and rescaled."""
+"""A golden example of each keyed operator, replayed as a whole, row by row, restored and rescaled."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_process_in_the_order_of_event_time() -> None:
 
 
 class BothSides(rh.KeyedCoProcessFunction):
-    """Lists what it is called for, in the order of the calls."""
+    """Records its calls in order."""
 
     seen = rh.ListState(str)
 
@@ -139,7 +139,7 @@ def test_two_connected_streams_in_the_order_of_event_time() -> None:
     assert values(came["late_right"], "v") == [(6,)]
 
 
-def test_event_time_given_behind_the_source() -> None:
+def test_event_time_assigned_downstream_of_the_source() -> None:
     later = rh.Watermark.bounded_out_of_orderness("3ms", on="v")
     came = check_example(OperatorExample(lambda rows: rows.with_event_time(later), SCHEMA, SCRIPT))
     assert values(came["out"], "v", "__ts") == [(v, v) for v in range(1, 10)]
@@ -248,7 +248,7 @@ def test_the_harness_finds_state_that_is_not_restored() -> None:
         check_example(example)
 
 
-def test_the_harness_finds_a_savepoint_that_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_harness_finds_an_incomplete_savepoint(monkeypatch: pytest.MonkeyPatch) -> None:
     def told(self: RunningOperator, snapshot: Snapshot) -> list[SnapshotPart]:
         return [replace(part, mode=PartMode.FULL) for part in snapshot.parts]
 
@@ -262,7 +262,7 @@ def test_the_harness_finds_a_savepoint_that_is_not_whole(monkeypatch: pytest.Mon
         check_example(example)
 
 
-def test_an_example_is_of_one_operator() -> None:
+def test_an_example_has_exactly_one_operator() -> None:
     example = OperatorExample(lambda rows: rows.filter("v > 1").filter("v > 2"), SCHEMA, SCRIPT)
     with pytest.raises(rh.ProgramError, match="one operator"):
         check_example(example)

@@ -1,4 +1,4 @@
-"""Rows that wait, and are of one time, come out as they came in, however many batches brought them."""
+"""Buffered rows with the same time are emitted in order of arrival, whatever the batches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows that wait for the watermark, and the order in which they then come."""
+"""Rows that are buffered until the watermark, and the order in which they are emitted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def rows(stamps: list[int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array([f"user {ts % 7}" for ts in stamps]), stamps], schema=SCHEMA)
 
 
-def test_many_small_runs_are_merged_cut_and_restored_right() -> None:
+def test_many_small_runs_are_merged_split_and_restored() -> None:
     rng = random.Random(1)
     held, left = held_rows(), []
     chains: dict[str, list[pa.Table]] = {}
@@ -56,7 +56,7 @@ def test_many_small_runs_are_merged_cut_and_restored_right() -> None:
     assert modes == {PartMode.FULL, PartMode.DELTA}
 
 
-def test_each_key_group_waits_behind_the_watermark_of_its_own_subtask() -> None:
+def test_each_key_group_waits_for_the_watermark_of_its_subtask() -> None:
     held = held_rows()
     table = pa.table(
         [pa.array([1, 1, 2, 2], pa.uint16()), ["a", "b", "c", "d"], [5, 9, 5, 9]],
@@ -67,7 +67,7 @@ def test_each_key_group_waits_behind_the_watermark_of_its_own_subtask() -> None:
     assert held.savepoint(-1)[0].write()["user"].to_pylist() == ["b"]
 
 
-def test_a_chain_does_not_grow_for_ever() -> None:
+def test_a_chain_of_snapshots_is_bounded() -> None:
     held = held_rows()
     held.add(rows(list(range(100))))
     modes = []
@@ -77,7 +77,7 @@ def test_a_chain_does_not_grow_for_ever() -> None:
     assert 1 < modes.count(PartMode.FULL) < 5
 
 
-def test_while_nothing_comes_the_chain_stays_unless_most_of_it_is_delivered() -> None:
+def test_without_input_the_chain_is_kept_unless_most_of_it_is_delivered() -> None:
     held = held_rows()
     held.add(rows(list(range(100))))
     assert held.parts(-1)[0].mode is PartMode.FULL

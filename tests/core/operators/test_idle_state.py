@@ -1,4 +1,4 @@
-"""What a checkpoint writes of state that has not changed since the one before: nothing."""
+"""A checkpoint writes nothing of state that has not changed since the previous one."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_state_that_does_not_change_is_not_written(name: str) -> None:
     id = run._planned.id
 
     def checkpoint(number: int) -> tuple[set[str], list[Any]]:
-        """The states that are written, and what the checkpoint holds."""
+        """Return the written states, and the content of the checkpoint."""
         snapshot = operator.snapshot(CheckpointId(number))
         written = {part.state for part in snapshot.parts if not part.unchanged}
         return written, writer.begin(CheckpointId(number), [(id, snapshot)]).handles()

@@ -64,7 +64,7 @@ def test_rows_have_the_time_at_which_they_are_read() -> None:
     assert op.watermark() == MAX_TIMESTAMP_MS
 
 
-def test_time_goes_on_while_no_rows_come() -> None:
+def test_time_advances_without_rows() -> None:
     op, clock = opened(Script(a=[[1], *[None] * 9]))
     rows_of(op)
     assert op.watermark() == clock.now_ms() - 1
@@ -74,13 +74,13 @@ def test_time_goes_on_while_no_rows_come() -> None:
     assert not op.idle()
 
 
-def test_splits_that_wait_hold_nothing_back() -> None:
+def test_unopened_splits_do_not_hold_the_watermark() -> None:
     op, clock = opened(Script(**{f"s{i:02}": [[i], None, [i]] for i in range(40)}))
     rows_of(op, max_rows=1)
     assert op.watermark() == clock.now_ms() - 1
 
 
-def test_a_clock_that_goes_back_is_waited_for() -> None:
+def test_a_clock_that_is_set_back_is_waited_for() -> None:
     op, clock = opened(Script(a=[[1], [2], [3]]))
     first_ms = clock.now_ms()
     rows_of(op, max_rows=1)
@@ -89,8 +89,8 @@ def test_a_clock_that_goes_back_is_waited_for() -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_a_restored_clock_goes_on_from_the_latest_of_all(parallelism: int) -> None:
-    """Also where the new machine's clock is behind, and the splits are dealt out anew."""
+def test_after_a_restore_time_continues_from_the_latest(parallelism: int) -> None:
+    """Check a new machine whose clock is slow, and other assignments of splits."""
     source = Script(a=[[1], [2]], b=[[3], [4]])
     before = [opened(source, subtask=i, parallelism=2) for i in range(2)]
     before[1][1].us += 7_000_000
@@ -104,14 +104,14 @@ def test_a_restored_clock_goes_on_from_the_latest_of_all(parallelism: int) -> No
     assert all(row[WM] < row[TS] for row in rows)
 
 
-def test_no_split_no_time() -> None:
+def test_without_splits_there_is_no_time() -> None:
     op, _ = opened(Script(a=[[1]]), subtask=1, parallelism=2)
     assert op.watermark() == MAX_TIMESTAMP_MS
     assert isinstance(op.poll(10), EndOfInput)
 
 
-def test_a_program_that_went_by_a_column_goes_on_by_the_clock() -> None:
-    """Also where the column was far ahead of it: no row is late."""
+def test_a_program_may_change_from_event_time_to_ingestion_time() -> None:
+    """Check a column that was far ahead of the clock: no row is late."""
     source = Script(a=[[9_000_000_000_000], [2]])
     before, _ = operator(source, strategy=rh.Watermark.monotonic(on="at"))
     rows_of(before, max_rows=1)
@@ -122,7 +122,7 @@ def test_a_program_that_went_by_a_column_goes_on_by_the_clock() -> None:
 
 
 class Announcing(SplitReader):
-    """Says that its own event time is far ahead, and then gives rows."""
+    """Source that declares a later event time than that of its rows."""
 
     polled = 0
 
@@ -143,7 +143,7 @@ class Announced(Script):
         return Announcing()
 
 
-def test_how_far_a_split_has_come_by_a_column_is_not_heard() -> None:
+def test_declared_event_time_of_a_split_is_ignored() -> None:
     op, clock = opened(Announced(a=[]))
     (row,) = drain(op)
     assert row[WM] < row[TS] == clock.now_ms()
@@ -181,7 +181,7 @@ def test_each_row_counts_once_whatever_fails(faults: Faults) -> None:
 # --- what is refused, and what is said ----------------------------------------------------------------
 
 
-def test_a_batch_job_has_no_time_of_reading() -> None:
+def test_a_batch_job_refuses_ingestion_time() -> None:
     env = rh.Environment(runtime="batch")
     env.from_source(rh.collection([{"i": 1}]), INGESTION).collect("out")
     with pytest.raises(ProgramError, match="ingestion time is not available in a batch job") as caught:
@@ -190,7 +190,7 @@ def test_a_batch_job_has_no_time_of_reading() -> None:
     assert caught.value.site.file == __file__
 
 
-def test_it_chooses_the_continuous_runtime_and_explains_it() -> None:
+def test_ingestion_time_selects_the_continuous_runtime() -> None:
     env = rh.Environment()
     env.from_source(rh.collection([{"i": 1}]), INGESTION, name="taps").collect("out")
     text = env.explain()
@@ -198,7 +198,7 @@ def test_it_chooses_the_continuous_runtime_and_explains_it() -> None:
     assert "event time: when a row is read" in text
 
 
-def test_it_is_said_at_the_source() -> None:
+def test_ingestion_time_must_be_set_at_the_source() -> None:
     rows = rh.Environment().from_source(rh.collection([{"i": 1}]))
     with pytest.raises(ProgramError, match="ingestion time is assigned where the source") as caught:
         rows.with_event_time(INGESTION)

@@ -1,4 +1,4 @@
-"""A function that moves the column event time came from: seen where windows go by the old time."""
+"""A function that changes the column of event time is detected where windows use the old time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Making = Callable[[rh.DataStream], rh.DataStream]
 
 
 def later(visit: Visit) -> Visit:
-    """But for the first two."""
+    """Change the time of all rows except the first two."""
     return visit if visit.at < NOON + timedelta(seconds=2) else replace(visit, at=visit.at + DAY)
 
 
@@ -73,7 +73,7 @@ MOVES: dict[str, Making] = {
 
 
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
-def test_a_window_by_the_old_time_is_an_error_at_the_function(move: Making) -> None:
+def test_a_window_by_the_old_time_is_an_error_in_the_function(move: Making) -> None:
     with pytest.raises(rh.UserFunctionError) as caught:
         run(lambda rows: windows(move(rows)))
     assert "the function changed 'at' (2026-01-02 12:00:02" in str(caught.value)
@@ -84,7 +84,7 @@ def test_a_window_by_the_old_time_is_an_error_at_the_function(move: Making) -> N
 
 
 @pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
-def test_where_nothing_goes_by_the_old_time_a_function_may_do_so(move: Making) -> None:
+def test_without_uses_of_the_old_time_a_function_may_change_it(move: Making) -> None:
     assert len(run(move)) >= len(VISITS)
     of_the_new = run(
         lambda rows: windows(rows.map(later).with_event_time(FIVE)),
@@ -105,8 +105,9 @@ def test_an_order_and_timers_by_the_old_time_are_errors_too() -> None:
             run(lambda rows, order=order: rows.map(later).key_by("user").process(Timed(), order=order))  # type: ignore[misc]
 
 
-def test_what_python_cannot_hold_is_no_other_time() -> None:
-    """Nanoseconds are lost where a record is made: the event time, in milliseconds, is the same."""
+def test_precision_that_python_lacks_is_not_a_change() -> None:
+    """Check nanoseconds, which are lost when a record is created: event time in milliseconds is the
+    same."""
     schema = pa.schema([("user", pa.int64()), ("at", pa.timestamp("ns", "UTC"))])
     rows = pa.table(
         {"user": [1, 1], "at": [1_767_268_800_000_000_123, 1_767_268_801_000_000_456]}, schema

@@ -1,4 +1,4 @@
-"""Keys that are floats: -0.0 is 0.0, and there is one NaN, for every operator and in every runtime."""
+"""Float keys: -0.0 equals 0.0, and all NaN are equal, for every operator and in every runtime."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def source(env: rh.Environment) -> rh.DataStream:
 
 
 def by_key(env: rh.Environment) -> Mapping[str, rh.DataStream]:
-    """What finds rows of one key, in all ways."""
+    """Return all operators that group rows by key."""
     rows = source(env)
     one, other = rows.key_by("k"), rows.select("k", "at", m="n").key_by("k")
     hour = one.window(rh.Tumbling("1h"))

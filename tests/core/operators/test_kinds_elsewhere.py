@@ -1,4 +1,4 @@
-"""Nothing outside `core/operators` asks which kind an operator is: each spec answers for itself."""
+"""No module outside `core/operators` tests the kind of an operator: specs declare their properties."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asked(tree: ast.AST, names: set[str]) -> Iterator[tuple[int, str]]:
                 yield node.lineno if hasattr(node, "lineno") else found[0].lineno, name  # type: ignore[attr-defined]
 
 
-def test_no_module_asks_for_the_kind_of_an_operator() -> None:
+def test_no_module_tests_the_kind_of_an_operator() -> None:
     names = {kind.__name__ for kind in kinds()} - ENDS
     assert {"WindowSpec", "ExpressionSpec", "IntervalJoinSpec", "NarrowSpec"} <= names
     found = [
@@ -54,13 +54,13 @@ def test_no_module_asks_for_the_kind_of_an_operator() -> None:
         "match spec:\n    case MapSpec(flat=True) | int():\n        pass",
     ],
 )
-def test_the_scan_finds(code: str) -> None:
+def test_the_scan_finds_such_tests(code: str) -> None:
     assert [name for _, name in asked(ast.parse(code), {"MapSpec"})] == ["MapSpec"]
 
 
 @pytest.mark.parametrize("method", ["row_order", "origin"])
 def test_every_operator_declares_its_description(method: str) -> None:
-    """The default is safe, but vague: none of our operators relies on it."""
+    """Check that no operator of Rheos relies on the default, which is safe but vague."""
     silent = [
         kind.__name__ for kind in kinds() if getattr(kind, method) is getattr(OperatorSpec, method)
     ]

@@ -1,4 +1,4 @@
-"""Lookups: what is asked for, when and how often, and what becomes of the rows meanwhile."""
+"""Lookups: which keys are requested, when and how often, and what happens to rows meanwhile."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ OUT = IN.append(pa.field("country", pa.string()))
 
 @dataclass
 class Asked(LookupClient):
-    """Remembers what it was asked for; the country of `ada` is `ADA`."""
+    """Lookup that records requests; the country of `ada` is `ADA`."""
 
     calls: list[list[str]] = field(default_factory=list)
     fails: Iterator[Exception | None] = field(default_factory=lambda: iter(()))
@@ -65,7 +65,7 @@ class Countries(Lookup):
 
 
 class Desk:
-    """One operator, its clock and its I/O, by hand."""
+    """One operator with its clock and I/O, driven by hand."""
 
     def __init__(
         self, *, fails: Sequence[Exception | None] = (), batch_rows: int = 100, **given: Any
@@ -93,7 +93,7 @@ class Desk:
         return [row["country"] for out in outs for row in out.batch.to_pylist()]
 
 
-def test_distinct_keys_are_asked_for_once_and_what_waits_goes_together() -> None:
+def test_distinct_keys_are_requested_once_and_together() -> None:
     desk = Desk(batch_rows=2)
     first = desk.begin("ada", "bo", None, "ada", "nobody")
     second, third = desk.begin("cy", "ada"), desk.begin("ada", "dora")
@@ -109,7 +109,7 @@ def test_distinct_keys_are_asked_for_once_and_what_waits_goes_together() -> None
     assert desk.ctx.counters == {"cache_hits": 0, "looked_up": 6}
 
 
-def test_an_inner_lookup_drops_what_finds_nothing() -> None:
+def test_an_inner_lookup_drops_rows_without_result() -> None:
     desk = Desk(how="inner")
     begun, nothing = desk.begin("nobody", "ada", None, "bo"), desk.begin(None, None)
     assert desk.countries(nothing) == []
@@ -117,7 +117,7 @@ def test_an_inner_lookup_drops_what_finds_nothing() -> None:
     assert desk.countries(begun) == ["ADA", "BO"]
 
 
-def test_what_is_known_is_not_asked_for_as_long_as_it_counts() -> None:
+def test_cached_keys_are_not_requested_until_they_expire() -> None:
     desk = Desk(cache_for_ms=1000, cache_keys=3)
     for users in (["ada", "nobody"], ["bo"]):
         begun = desk.begin(*users)
@@ -141,7 +141,7 @@ def test_what_is_known_is_not_asked_for_as_long_as_it_counts() -> None:
     assert desk.ctx.counters["cache_hits"] == 6
 
 
-def test_the_cache_is_as_full_as_it_may_be_whatever_the_calls_are() -> None:
+def test_the_cache_is_bounded_and_used_fully() -> None:
     known = KnownRows(max_keys=4, keep_us=1000)
 
     def add(keys: str, at_us: int) -> str:
@@ -165,7 +165,7 @@ def test_the_cache_is_as_full_as_it_may_be_whatever_the_calls_are() -> None:
     assert kept() == ""
 
 
-def test_a_system_that_is_away_is_asked_again_ever_less_often() -> None:
+def test_an_unavailable_system_is_retried_with_growing_pauses() -> None:
     desk = Desk(fails=[ConnectionError("gone"), UnavailableError("it starts"), OSError()])
     begun = desk.begin("ada")
     waits = []
@@ -185,7 +185,7 @@ def test_a_system_that_is_away_is_asked_again_ever_less_often() -> None:
     assert desk.ctx.counters["retries"] == 3
 
 
-def test_one_that_stays_away_is_an_error_with_the_key() -> None:
+def test_a_system_that_stays_unavailable_is_an_error_with_the_key() -> None:
     desk = Desk(fails=[ConnectionError("gone")] * 9)
     begun = desk.begin("ada", "bo", "cy")
     for _ in range(5):
@@ -200,7 +200,7 @@ def test_one_that_stays_away_is_an_error_with_the_key() -> None:
     assert len(desk.client.calls) == 6
 
 
-def test_what_another_try_does_not_mend_is_an_error_at_once() -> None:
+def test_permanent_errors_are_not_retried() -> None:
     desk = Desk(fails=[InputError("a value does not fit", key="'bo'")])
     begun = desk.begin("ada", "bo")
     desk.io.run()
@@ -220,7 +220,7 @@ def test_what_another_try_does_not_mend_is_an_error_at_once() -> None:
         (Found(pa.record_batch({"country": ["a"]}), pa.array([1])), "other keys than the 1"),
     ],
 )
-def test_a_client_that_gives_something_else_is_named(
+def test_a_client_with_an_invalid_result_is_named(
     found: Found, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     desk = Desk()
@@ -264,7 +264,7 @@ def with_countries(lookup: Lookup) -> Callable[[rh.Environment], rh.DataStream]:
 
 
 @pytest.mark.parametrize(("seed", "task"), [(1, TaskConfig()), (2, TaskConfig(unaligned_after_us=0))])
-def test_no_fault_loses_or_doubles_a_row(seed: int, task: TaskConfig) -> None:
+def test_no_fault_loses_or_duplicates_a_row(seed: int, task: TaskConfig) -> None:
     faults = Faults(crash_slot=4.0)
     done = simulate(with_countries(KNOWN), seed=seed, faults=faults, task=task, parallelism=2)
     assert done.crashes > 0
@@ -294,7 +294,7 @@ def test_the_error_of_a_job_names_line_operator_and_key() -> None:
     assert "key: 'user-0', and 6 others" in str(raised.value)
 
 
-def test_what_cannot_be_looked_up_is_found_when_the_program_is_built() -> None:
+def test_invalid_lookups_are_refused_when_the_program_is_built() -> None:
     stream = rh.Environment(1).from_source(
         rh.collection([{"user": "ada", "country": "x", "tags": ["a"]}])
     )

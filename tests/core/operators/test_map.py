@@ -61,7 +61,7 @@ def split(line: Line) -> Iterator[Word]:
         yield Word(word, 10 // (len(word) - 1))
 
 
-def test_map_gives_a_record_for_each_with_its_timestamp() -> None:
+def test_map_emits_a_record_for_each_with_its_timestamp() -> None:
     expected = [[{"word": "a", "length": 10, TS: 100}, {"word": "bcd", "length": 3, TS: 101}]]
     assert run(operator(measured, flat=False), "a", "bcd") == expected
     assert run(operator(measured, flat=False, named=False), "a", "bcd") == expected
@@ -74,7 +74,7 @@ def test_flat_map_repeats_the_timestamp() -> None:
 
 
 @pytest.mark.parametrize("result", [None, [], (), iter(())])
-def test_flat_map_may_give_nothing(result: Any) -> None:
+def test_flat_map_may_return_nothing(result: Any) -> None:
     assert run(operator(lambda line: result, flat=True), "a", "b") == []
 
 
@@ -132,7 +132,7 @@ def test_a_result_of_another_type_names_the_record(result: Any, flat: bool) -> N
 
 
 @pytest.mark.parametrize("result", [7, "text", {"word": "a", "length": 1}, Word("a", 1)])
-def test_a_flat_map_that_gives_a_single_thing(result: Any) -> None:
+def test_a_flat_map_that_returns_a_single_value_is_an_error(result: Any) -> None:
     with pytest.raises(UserFunctionError, match="but must yield its outputs") as caught:
         run(operator(lambda line: result, flat=True), "a")
     assert caught.value.record == repr(Line("a"))

@@ -1,4 +1,4 @@
-"""map_batches: forms, checks of what comes back, hidden columns."""
+"""map_batches: forms, checks of results, hidden columns."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ FORMS: list[tuple[Callable[[Any], Any], Form]] = [
 
 
 @pytest.mark.parametrize(("fn", "form"), FORMS)
-def test_every_form_gives_the_declared_columns(fn: Callable[[Any], Any], form: Form) -> None:
+def test_every_form_returns_the_declared_columns(fn: Callable[[Any], Any], form: Form) -> None:
     expected = [{"k": "a", "twice": 2.0}, {"k": "b", "twice": 4.0}, {"k": "c", "twice": 6.0}]
     assert run(fn, form) == expected
     timed = run(fn, form, timed=True)
     assert timed == [row | {TS: 7 + i} for i, row in enumerate(expected)]
 
 
-def test_rows_may_be_dropped_and_made_where_there_is_no_event_time() -> None:
+def test_without_event_time_rows_may_be_dropped_and_added() -> None:
     assert run(lambda frame: in_polars(frame).head(1), "polars") == [{"k": "a", "twice": 2.0}]
     assert run(lambda frame: in_polars(frame).head(0), "polars") == []
     assert len(run(lambda frame: pl.concat([in_polars(frame)] * 3), "polars", batch_rows=2)) == 9
@@ -91,7 +91,7 @@ def test_rows_may_be_dropped_and_made_where_there_is_no_event_time() -> None:
         ),
     ],
 )
-def test_what_does_not_fit_is_refused(fn: Callable[[Any], Any], form: Form, what: str) -> None:
+def test_results_that_do_not_fit_are_refused(fn: Callable[[Any], Any], form: Form, what: str) -> None:
     with pytest.raises(UserFunctionError, match=what) as caught:
         run(fn, form)
     assert str(caught.value).startswith("program.py:7: operator 'the operator'")
@@ -113,7 +113,7 @@ def test_values_that_do_not_fit_are_refused() -> None:
         run_one([1, None])
 
 
-def test_event_time_keeps_the_number_of_rows() -> None:
+def test_with_event_time_the_number_of_rows_is_fixed() -> None:
     with pytest.raises(UserFunctionError, match="\\(\\) returned 2 rows for 3, so the event time of"):
         run(lambda frame: in_polars(frame).head(2), "polars", timed=True)
 
@@ -132,7 +132,7 @@ def test_what_the_function_raises_is_located() -> None:
 
 @pytest.mark.parametrize("nullable", [True, False])
 def test_the_dtype_in_pandas_is_that_of_the_column_whatever_its_rows(nullable: bool) -> None:
-    """Integers next to a null do not become floats, and keep their digits beyond 2**53."""
+    """Check that integers next to a null do not become floats, and keep their digits beyond 2**53."""
     kinds = {"i": pa.int64(), "u": pa.uint64(), "f": pa.float64(), "b": pa.bool_()}
     schema = pa.schema([pa.field(name, kind, nullable) for name, kind in kinds.items()])
     whole = {"i": 2**60 + 1, "u": 2**64 - 1, "f": float("nan"), "b": True}
@@ -152,7 +152,7 @@ def test_the_dtype_in_pandas_is_that_of_the_column_whatever_its_rows(nullable: b
     assert seen == {names if nullable else ("int64", "uint64", "float64", "bool")}
 
 
-def test_nan_of_numpy_is_null_where_null_may_be() -> None:
+def test_nan_of_numpy_is_null_in_nullable_columns() -> None:
     def gave(*, nullable: bool) -> Any:
         schema = pa.schema([pa.field("f", pa.float64(), nullable)])
         op = MapBatchesOperator(

@@ -1,4 +1,4 @@
-"""A new operator is one file: this one is defined here, and everything else works with it."""
+"""A new operator is one file: this one is defined here, and works with everything else."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Total(Operator):
         return iter(())
 
     def next_keys(self) -> None:
-        """Totals leave when the input ends."""
+        """Emit the totals when the input ends."""
 
     def on_end(self) -> Iterator[Out]:
         made = [{"k": key, "total": total} for key, total in self._totals.items()]
@@ -88,12 +88,12 @@ def program(runtime: Any, **options: Any) -> rh.Environment:
         pytest.param("continuous", marks=pytest.mark.spark),
     ],
 )
-def test_it_runs(runtime: str) -> None:
+def test_a_new_operator_runs(runtime: str) -> None:
     found = program(runtime).execute("totals").collected["totals"].to_pylist()
     assert {row["k"]: row["total"] for row in found} == {"a": 20, "b": 25}
 
 
-def test_it_is_planned_explained_traced_and_forked() -> None:
+def test_a_new_operator_is_planned_explained_traced_and_forked() -> None:
     env = program("simulated")
     plan = env.plan()
     assert "total of v" in env.explain()

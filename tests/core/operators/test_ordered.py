@@ -1,8 +1,6 @@
-"""`process(order="event_time")`: what a key's function sees is made by the rows alone.
-
-Arrival, batching, watermarks and restores at another parallelism are drawn; the story of each key is
-compared with that of a plain loop over all rows.
-"""
+"""`process(order="event_time")`: what a key's function sees depends on the rows alone. Arrival,
+batching, watermarks and restores at another parallelism are random; the output of each key is compared
+with that of a loop over all rows."""
 
 from __future__ import annotations
 
@@ -59,7 +57,7 @@ class Seen:
 
 
 class Diary(KeyedProcessFunction):
-    """Writes down what it sees, and asks to be called 5 ms after the first row, and 7 ms after that."""
+    """Records what it sees, and registers timers 5 ms after the first row, and 7 ms after that."""
 
     lines = ListState(str)
     pending = ValueState(int)
@@ -89,8 +87,8 @@ def batch(rows: Iterable[Row], watermark: int = MIN_TIMESTAMP_MS) -> pa.RecordBa
 
 
 def expected(rows: Iterable[Row]) -> list[tuple[str, str, int]]:
-    """The plain loop: per key, rows in the order of time, then amount with None last; timers after the
-    rows of their own time."""
+    """Compute the output by a loop: per key, rows in the order of time, then amount with None last;
+    timers after the rows of their time."""
     found = []
     by_user: dict[str, list[tuple[int, int | None]]] = {}
     for user, amount, ts in rows:
@@ -211,7 +209,7 @@ def test_the_decisions_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data:
     assert sorted(slots.outputs) == expected(rows)
 
 
-def test_a_checkpoint_holds_what_has_arrived_since_the_last_one() -> None:
+def test_a_checkpoint_contains_rows_that_arrived_since_the_last_one() -> None:
     slots = Slots(1)
     slots.rows([("a", i, 100 + i) for i in range(50)])
     [first] = slots.checkpoint()
@@ -273,7 +271,7 @@ def test_a_row_is_late_by_the_watermark_of_its_own_split() -> None:
     assert seen == ["11:3", ""]
 
 
-def test_a_row_that_the_watermark_of_others_has_passed_is_counted_apart() -> None:
+def test_a_row_that_only_other_splits_have_passed_is_counted_separately() -> None:
     operator, ctx = one({MAIN: OUT, "late": LATE_OUT})
     list(operator.on_watermark(20))
     late = list(operator.on_batch(0, batch([("a", 1, 20), ("a", 2, 21)], watermark=5)))
@@ -283,10 +281,8 @@ def test_a_row_that_the_watermark_of_others_has_passed_is_counted_apart() -> Non
 
 @pytest.mark.parametrize("checkpoints", [1, 2])
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_what_was_passed_before_a_restore_is_passed_after_it(
-    parallelism: int, checkpoints: int
-) -> None:
-    """A split that was idle may come back with rows that are older than what was delivered."""
+def test_the_watermark_before_a_restore_holds_after_it(parallelism: int, checkpoints: int) -> None:
+    """Check this with an idle split that becomes active with rows older than those already emitted."""
     slots = Slots(2)
     users = [f"user {i}" for i in range(20)]
     slots.rows([(user, 1, 20) for user in users])
@@ -309,27 +305,27 @@ def test_what_was_passed_before_a_restore_is_passed_after_it(
     assert Counter(lines.values()) == {"20:1": first, "20:1 20:2": len(users) - first}
 
 
-def test_late_rows_are_counted_where_nobody_reads_them() -> None:
+def test_late_rows_without_a_reader_are_counted() -> None:
     operator, ctx = one({MAIN: OUT})
     assert list(operator.on_batch(0, batch([("a", 1, 9)], watermark=10))) == []
     assert ctx.counters == {"late": 1}
 
 
-def test_a_null_key_is_refused_when_it_comes() -> None:
+def test_a_null_key_is_an_error() -> None:
     operator, _ = one({MAIN: OUT})
     with pytest.raises(InputError, match="'user' is null") as raised:
         list(operator.on_batch(0, batch([("a", 1, 9), (None, 2, 9)])))  # type: ignore[list-item]
     assert "'amount': 2" in str(raised.value.record)
 
 
-def test_nothing_held_is_an_empty_part() -> None:
+def test_without_buffered_rows_a_part_is_empty() -> None:
     operator, _ = one({MAIN: OUT})
     for part in operator.snapshot(CheckpointId(1)).parts:
         if part.state != HELD_WATERMARKS:
             assert decode(encode(part.write(), part.kind, part.mode), None).num_rows == 0
 
 
-def test_what_comes_after_the_snapshot_is_not_in_it() -> None:
+def test_later_rows_are_not_in_a_snapshot() -> None:
     operator, _ = one({MAIN: OUT})
     list(operator.on_batch(0, batch([("a", 1, 9)])))
     parts = {part.state: part for part in operator.snapshot(CheckpointId(1)).parts}

@@ -1,4 +1,4 @@
-"""Which watermark a function sees that takes rows as they come, where all of them are there before."""
+"""Watermark that a function sees which processes rows on arrival, if all of them exist before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Aggregates over frames: the same as of each frame by itself, however the rows come."""
+"""Aggregates over frames equal those of each frame alone, in any arrival of rows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 12), VALUES), max_size=15)
 
 
 def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
-    """The values in the frame of a row, as it is defined."""
+    """Return the values in the frame of a row, by definition."""
     if frame.by_rows:
         begin = 0 if frame.preceding is None else max(0, place - frame.preceding)
         return [row.values[0] for row in rows[begin : place + 1 + frame.following]]
@@ -48,7 +48,7 @@ def frame_of(rows: list[FrameRow], place: int, frame: FrameSpec) -> list[Any]:
 
 
 def expected(name: str, values: list[Any], frame: FrameSpec) -> Any:
-    """The result of a function over the values of a frame; of an aggregate, by its oracle."""
+    """Return the result of a function over the values of a frame; of an aggregate, by its oracle."""
     match FUNCTIONS[name]:
         case FramePosition.FIRST:
             return values[0]
@@ -71,7 +71,7 @@ def moving(names: Sequence[str], frame: FrameSpec, kind: pa.DataType | None = No
 def restored(
     frames: MovingFrames, names: Sequence[str], frame: FrameSpec, waiting: Any
 ) -> MovingFrames:
-    """The same frames, after they were stored."""
+    """Return the frames after storing and restoring them."""
     made = moving(names, frame)
     rows = unpack(pack(frames, [(row.by, *row.values) for row in waiting]), made)
     assert rows == [(row.by, *row.values) for row in waiting]
@@ -178,7 +178,7 @@ def test_no_row_is_added_or_removed_twice() -> None:
         assert Watched.calls <= 2_000
 
 
-def test_a_least_value_merges_a_row_twice_at_most() -> None:
+def test_a_minimum_merges_a_row_at_most_twice() -> None:
     class Watched(MergedFrame):
         merges = 0
 
@@ -194,7 +194,7 @@ def test_a_least_value_merges_a_row_twice_at_most() -> None:
 
 
 @pytest.mark.parametrize("by_rows", [True, False])
-def test_sums_of_floats_that_leave_a_frame_leave_nothing_behind(by_rows: bool) -> None:
+def test_floats_that_leave_a_frame_leave_no_rounding_error(by_rows: bool) -> None:
     values = [1e300, 0.1, float("inf"), -1e300, 0.2, float("nan"), 0.3, 5e-324, 0.1, 0.1, 0.1]
     names = ["sum", "mean", "variance", "count"]
     frames = moving(names, FrameSpec(by_rows=by_rows, preceding=2), pa.float64())
@@ -207,7 +207,7 @@ def test_sums_of_floats_that_leave_a_frame_leave_nothing_behind(by_rows: bool) -
         assert count == len(there)
 
 
-def test_rows_at_one_place_have_one_rank() -> None:
+def test_rows_with_equal_order_have_equal_ranks() -> None:
     def frames() -> MovingFrames:
         ranks = [each.frame(0) for each in (FramePosition.RANK, FramePosition.DENSE_RANK)]
         return MovingFrames(ranks, FrameSpec(by_rows=True, preceding=None))
@@ -243,12 +243,13 @@ def clicks(block: rh.Block) -> pa.RecordBatch:
 
 
 def _at(n: Any) -> Any:
-    """In milliseconds; some rows are late, and some of one time."""
+    """Return the time in milliseconds; some rows are late, and some have equal times."""
     return n * 700 + (n * 7919 % 5) * 700
 
 
 def expected_totals(frame: Any) -> list[dict[str, Any]]:
-    """Of each click, the sum of those in its frame: what `frame` takes of the user's, and its place."""
+    """Return for each click the sum of those in its frame. `frame` receives the user's clicks, and the
+    click's index."""
     found = []
     rows = [(n % 3, _at(n), n) for n in range(150)]
     for user, at, n in rows:
@@ -258,7 +259,7 @@ def expected_totals(frame: Any) -> list[dict[str, Any]]:
     return found
 
 
-def test_a_frame_that_reaches_forward_goes_on_after_faults() -> None:
+def test_a_frame_that_reaches_forward_survives_faults() -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(clicks, count=150, splits=2, schema=Click)
         late = rh.Watermark.bounded_out_of_orderness("5s", on="at")
@@ -273,7 +274,7 @@ def test_a_frame_that_reaches_forward_goes_on_after_faults() -> None:
 
 
 @pytest.mark.parametrize("frame", ["ROWS BETWEEN 4", "RANGE BETWEEN INTERVAL '5' SECONDS"])
-def test_over_by_time_goes_on_after_faults(frame: str) -> None:
+def test_over_by_time_survives_faults(frame: str) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(clicks, count=150, splits=2, schema=Click)
         late = rh.Watermark.bounded_out_of_orderness("5s", on="at")

@@ -1,1 +1,1 @@
-"""Joins of two streams, held to oracles that compare every row with every other."""
+"""Joins of two streams, compared with oracles that compare every row with every other."""

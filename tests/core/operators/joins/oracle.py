@@ -1,4 +1,4 @@
-"""What joins find, by comparing every row of one side with every one of the other."""
+"""Results of joins, computed by comparing every row of one side with every one of the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Parted(NamedTuple):
 
 
 def drawn_script(rng: Random, rows: int, keys: int, step_ms: int = 4) -> list[Step]:
-    """Rows of both sides, somewhat out of order, with watermarks that make some late."""
+    """Generate rows of both sides, slightly out of order, with watermarks that make some late."""
     script: list[Step] = []
     watermark = MIN_TIMESTAMP_MS
     for number in range(rows):
@@ -42,7 +42,7 @@ def drawn_script(rng: Random, rows: int, keys: int, step_ms: int = 4) -> list[St
 
 
 def parted(script: Iterable[Step]) -> Parted:
-    """The rows of a script, by side, and those that are late."""
+    """Return the rows of a script by side, and those that are late."""
     watermark = MIN_TIMESTAMP_MS
     found = Parted([], [], [], [])
     for step in script:
@@ -60,7 +60,7 @@ def parted(script: Iterable[Step]) -> Parted:
 
 
 class InWindow(NamedTuple):
-    """A joined row of a window."""
+    """Joined row of a window."""
 
     k: str
     l: int | None  # noqa: E741 - beside r
@@ -71,7 +71,7 @@ class InWindow(NamedTuple):
 def window_joined(
     script: Iterable[Step], size: int, every: int, how: str
 ) -> tuple[list[InWindow], list[int]]:
-    """Of windows that start at multiples of `every`; and the numbers of the rows that are late."""
+    """Join rows in windows that start at multiples of `every`; also return the numbers of late rows."""
     windows: dict[tuple[int, str], tuple[list[int], list[int]]] = {}
     late = []
     watermark = MIN_TIMESTAMP_MS

@@ -1,4 +1,4 @@
-"""What stored rows of a join say of a program that joins otherwise."""
+"""Stored rows of a join under a program that joins differently."""
 
 from __future__ import annotations
 
@@ -22,20 +22,18 @@ def declared(how: Any, **bounds: int) -> Any:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
-def test_bounds_may_change(how: str) -> None:
+def test_the_bounds_of_an_interval_may_change(how: str) -> None:
     findings = compare(declared(how), declared(how, lower=-50, upper=7), {})
     assert {finding.verdict for finding in findings} == {Verdict.SAME}
 
 
 @pytest.mark.parametrize(("old", "new"), [("inner", "left"), ("left", "full"), ("right", "left")])
-def test_rows_that_do_not_say_whether_they_had_a_partner_are_not_kept_without_one(
-    old: str, new: str
-) -> None:
+def test_an_inner_join_cannot_become_an_outer_join(old: str, new: str) -> None:
     refused = refusals(compare(declared(old), declared(new), {}), allow_dropped=True)
     assert refused is not None
     assert "__matched" in str(refused)
 
 
 @pytest.mark.parametrize(("old", "new"), [("left", "inner"), ("full", "right")])
-def test_less_may_be_kept(old: str, new: str) -> None:
+def test_unused_columns_may_be_dropped(old: str, new: str) -> None:
     assert refusals(compare(declared(old), declared(new), {}), allow_dropped=False) is None

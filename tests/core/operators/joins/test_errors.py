@@ -1,4 +1,4 @@
-"""What joins refuse, at the line where it is written."""
+"""Joins that are refused, at their line."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def wrong(given: Callable[[rh.DataStream, Any], Any], *, watermark: bool = True)
 BETWEEN = ("-1m", "1m")
 
 
-def test_an_interval_that_is_none() -> None:
+def test_an_empty_interval_is_refused() -> None:
     text = wrong(lambda a, b: a.key_by("id").interval_join(b.key_by("id"), between=("5m", "-5m")))
     assert "is empty: '5m' is greater than '-5m'" in text
     assert "between=('-5m', '5m')" in text
@@ -51,13 +51,13 @@ def test_an_interval_that_is_none() -> None:
     assert "'5' is not a duration" in text
 
 
-def test_an_interval_beyond_all_time() -> None:
+def test_an_interval_beyond_the_range_of_times_is_refused() -> None:
     for_ever = ("0s", "106751991167d")
     text = wrong(lambda a, b: a.key_by("id").interval_join(b.key_by("id"), between=for_ever))
     assert "exceeds the maximum of a million years" in text
 
 
-def test_columns_that_both_sides_have() -> None:
+def test_columns_that_both_sides_have_are_refused() -> None:
     text = wrong(lambda a, b: a.key_by("id").interval_join(b.key_by("id"), between=BETWEEN))
     assert "both sides have a column 'note'" in text
     assert 'suffix="_right"' in text
@@ -71,14 +71,14 @@ def test_columns_that_both_sides_have() -> None:
     assert "two columns are named 'note_r'" in text
 
 
-def test_keys_of_different_types() -> None:
+def test_keys_of_different_types_are_refused() -> None:
     text = wrong(
         lambda a, b: a.key_by("id").interval_join(b.key_by("order"), between=BETWEEN, suffix="_r")
     )
     assert "(id: int64), but (order: string)" in text
 
 
-def test_a_stream_without_event_time() -> None:
+def test_a_stream_without_event_time_is_refused() -> None:
     text = wrong(
         lambda a, b: a.key_by("id").interval_join(b.key_by("id"), between=BETWEEN, suffix="_r"),
         watermark=False,
@@ -86,7 +86,7 @@ def test_a_stream_without_event_time() -> None:
     assert "an interval join needs event time" in text
 
 
-def test_what_is_no_keyed_stream_of_this_environment() -> None:
+def test_other_values_than_keyed_streams_are_refused() -> None:
     assert "takes a keyed stream" in wrong(
         lambda a, b: a.key_by("id").interval_join(b, between=BETWEEN)
     )
@@ -98,13 +98,13 @@ def test_what_is_no_keyed_stream_of_this_environment() -> None:
     )
 
 
-def test_a_word_that_is_no_join() -> None:
+def test_an_unknown_kind_of_join_is_refused() -> None:
     how: Any = "outer"
     text = wrong(lambda a, b: a.key_by("id").interval_join(b.key_by("id"), BETWEEN, how, suffix="_r"))
     assert '"inner", "left", "right", "full"' in text
 
 
-def test_windows_that_a_join_cannot_have() -> None:
+def test_unsupported_windows_are_refused() -> None:
     for window in (rh.CountTumbling(3), rh.Tumbling("1m", time="processing_time"), "1m"):
         text = wrong(
             lambda a, b, window=window: a.key_by("id").window_join(b.key_by("id"), window, suffix="_r")
@@ -112,13 +112,13 @@ def test_windows_that_a_join_cannot_have() -> None:
         assert "window_join() takes windows in event time" in text
 
 
-def test_a_function_that_is_none_of_both_sides() -> None:
+def test_a_function_with_the_wrong_arguments_is_refused() -> None:
     function: Any = lambda left, right: left  # noqa: E731
     text = wrong(lambda a, b: a.key_by("id").co_group(b.key_by("id"), rh.Tumbling("1m"), function))
     assert "takes a CoGroupFunction" in text
 
 
-def test_the_columns_that_leave() -> None:
+def test_the_resulting_columns() -> None:
     orders, paid = streams()
     wide = paid.with_columns(id=pl.col("id").cast(pl.Int32)).with_columns("id", much=pl.lit(1.5))
     found = orders.key_by("id").interval_join(

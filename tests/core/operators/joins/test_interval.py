@@ -1,4 +1,4 @@
-"""Interval joins: every pair there is, and no other; rows without a partner; what comes late."""
+"""Interval joins: every pair and no other; rows without a partner; late rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def joined(rows: Rows) -> Counter[JoinedRow]:
         ("full", -12, 20, 5),
     ],
 )
-def test_drawn_rows_are_joined_as_the_oracle_says_in_whatever_way_they_come(
+def test_random_rows_are_joined_as_the_oracle_does_in_any_arrival(
     how: Any, lower: int, upper: int, keys: int
 ) -> None:
     script = drawn_script(Random(f"{how} {lower}"), 36, keys)
@@ -101,7 +101,7 @@ def shown(outs: list[Out]) -> list[tuple[Any, ...]]:
     return sorted((row["l"], row["r"], row[TS]) for out in outs for row in out.batch.to_pylist())
 
 
-def test_a_join_that_explodes_gives_bounded_batches() -> None:
+def test_a_join_with_many_results_emits_bounded_batches() -> None:
     join = operator("inner", batch_rows=64)
     list(join.on_batch(0, rows_of(0, ["a"] * 500, [10] * 500)))
     outs = join.on_batch(1, rows_of(1, ["a"] * 400, [11] * 400))
@@ -121,7 +121,7 @@ def test_rows_without_a_partner_come_in_bounded_batches_in_the_order_of_their_ti
     assert times == sorted([n + 5 for n in range(100)] * 2)
 
 
-def test_rows_and_keys_go_when_the_watermark_has_passed_their_last_partner(
+def test_rows_and_keys_are_removed_when_no_partner_can_follow(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(interval, "TIDY_ROWS", 100)
@@ -144,7 +144,7 @@ def test_rows_and_keys_go_when_the_watermark_has_passed_their_last_partner(
     assert not [row for row in shown(list(join.on_watermark(MAX_TIMESTAMP_MS))) if None in row]
 
 
-def test_a_part_names_only_what_has_come_or_found_a_partner_since_the_one_before() -> None:
+def test_a_delta_has_only_new_rows_and_new_partners() -> None:
     join = operator("left")
     parts = []
     list(join.on_batch(0, rows_of(0, ["a"] * 50, [*range(50)])))
@@ -170,8 +170,8 @@ def restored(parts: list[Any], join: IntervalJoinOperator) -> IntervalJoinOperat
     return join
 
 
-def test_each_key_group_goes_on_from_the_watermark_of_its_own_subtask() -> None:
-    """EX15: two subtasks that had come differently far are one after a rescale."""
+def test_each_key_group_resumes_at_the_watermark_of_its_subtask() -> None:
+    """Check EX15: two subtasks with different watermarks are merged by a rescale."""
     before = operator("left")
     list(before.on_batch(0, rows_of(0, ["a", "b"], [100, 100])))
     parts = before.snapshot(CheckpointId(1)).parts

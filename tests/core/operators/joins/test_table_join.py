@@ -1,4 +1,5 @@
-"""Joins of tables: what is there in the end is the join of both tables, whatever came first."""
+"""Joins of updating tables: the final result is the join of both final tables, in any order of
+arrival."""
 
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ Rows = Iterable[dict[str, Any]]
 
 
 def drawn_changes(rng: Random, steps: int, *, upserts: bool = False) -> list[Step]:
-    """Changes of two tables, by the columns l and r: rows come, become others and go. Those of upserts
-    stay at their key of the join."""
+    """Generate changes of two tables, as in the columns l and r: rows are inserted, changed and
+    deleted. Upserts keep their join key."""
     there: list[dict[int, tuple[int, Any]]] = [{}, {}]
     script: list[Step] = []
     before = -1
@@ -71,7 +72,7 @@ def drawn_changes(rng: Random, steps: int, *, upserts: bool = False) -> list[Ste
 
 
 def there(script: Iterable[Step], port: int) -> list[dict[str, Any]]:
-    """The table of a side, in the end."""
+    """Return the final table of a side."""
     rows: dict[int, dict[str, Any]] = {}
     for step in script:
         if isinstance(step, WatermarkMark) or isinstance(step, Right) != bool(port):
@@ -103,7 +104,7 @@ def joined(left: Rows, right: Rows, how: str) -> Counter[tuple[Any, ...]]:
 
 
 def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
-    """Adds the changes up; no row is taken back that is not there."""
+    """Apply the changes; no row may be retracted that does not exist."""
     found: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
         key = tuple(row[name] for name in "klarb")
@@ -113,7 +114,7 @@ def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
-def test_changes_of_both_sides(how: Any) -> None:
+def test_changes_of_both_sides_are_joined(how: Any) -> None:
     script = drawn_changes(Random(how), 60)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
@@ -128,7 +129,7 @@ def test_changes_of_both_sides(how: Any) -> None:
     assert any(row["op"] == "delete" for row in came)
 
 
-def test_upserts_take_the_place_of_the_row_that_is_there() -> None:
+def test_upserts_replace_the_existing_row() -> None:
     script = drawn_changes(Random(7), 60, upserts=True)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
@@ -143,7 +144,7 @@ def test_upserts_take_the_place_of_the_row_that_is_there() -> None:
 
 
 @pytest.mark.parametrize("how", ["inner", "full"])
-def test_rows_that_stay_may_be_alike(how: Any) -> None:
+def test_append_only_rows_may_be_equal(how: Any) -> None:
     rng = Random(3)
     script: list[Step] = []
     rows: tuple[list[Any], list[Any]] = ([], [])
@@ -164,7 +165,7 @@ def test_rows_that_stay_may_be_alike(how: Any) -> None:
     assert in_the_end(came) == joined(*rows, how)
 
 
-def test_plain_rows_may_have_a_column_of_that_name() -> None:
+def test_plain_rows_may_have_a_column_op() -> None:
     op = pa.schema([("k", pa.int64()), ("op", pa.string())])
     script: list[Step] = [{"k": 1, "op": "sold"}, WatermarkMark(0), Right({"k": 1, "r": 2, "b": None})]
 
@@ -200,7 +201,7 @@ def operator(
 
 
 def batch(join: TableJoinOperator, port: int, rows: list[tuple[Any, ...]], reached: int = 0) -> Any:
-    """Rows of (k, id, value, op)."""
+    """Return a batch of rows (k, id, value, op)."""
     schema = join.ctx.ports[port].schema
     columns = [list(values) for values in zip(*rows, strict=True)]
     hidden = {TS: columns[1], SWM: [reached] * len(rows)}
@@ -213,7 +214,7 @@ def pairs(outs: Iterable[Out]) -> list[tuple[Any, ...]]:
     return [(row["l"], row["r"], row["op"]) for out in outs for row in out.batch.to_pylist()]
 
 
-def test_a_key_with_many_rows_gives_bounded_batches() -> None:
+def test_a_key_with_many_rows_emits_bounded_batches() -> None:
     join = operator(batch_rows=64)
     list(join.on_batch(0, batch(join, 0, [(1, id, "a", "insert") for id in range(500)])))
     given = [(1, id, 0.0, "insert") for id in range(40)]
@@ -222,7 +223,7 @@ def test_a_key_with_many_rows_gives_bounded_batches() -> None:
     assert max(counts) <= 64
 
 
-def test_within_a_batch_partners_come_and_go() -> None:
+def test_partners_may_appear_and_disappear_within_a_batch() -> None:
     join = operator("left")
     assert pairs(join.on_batch(0, batch(join, 0, [(1, 10, "a", "insert")]))) == [(10, None, "insert")]
     given = [(1, 5, 0.0, "insert"), (1, 5, 0.0, "delete"), (1, 6, 0.0, "insert")]
@@ -236,7 +237,7 @@ def test_within_a_batch_partners_come_and_go() -> None:
     ]
 
 
-def test_a_row_that_comes_to_another_key_leaves_its_pairs() -> None:
+def test_a_row_that_moves_to_another_key_retracts_its_pairs() -> None:
     join = operator()
     list(join.on_batch(1, batch(join, 1, [(1, 5, 0.0, "insert"), (2, 6, 0.0, "insert")])))
     given = [
@@ -251,7 +252,7 @@ def test_a_row_that_comes_to_another_key_leaves_its_pairs() -> None:
     ]
 
 
-def test_what_was_not_there_cannot_be_taken_back() -> None:
+def test_a_missing_row_cannot_be_retracted() -> None:
     join = operator()
     given = [(1, 10, "a", "insert"), (1, 11, "b", "delete")]
     with pytest.raises(InputError) as raised:
@@ -261,7 +262,7 @@ def test_what_was_not_there_cannot_be_taken_back() -> None:
     assert "'l': 11" in str(raised.value.record)
 
 
-def test_a_row_that_has_lived_finds_no_partner_and_its_pairs_stay() -> None:
+def test_an_expired_row_finds_no_partner_but_its_pairs_remain() -> None:
     join = operator("full", ttl="100ms")
     assert len(pairs(join.on_batch(0, batch(join, 0, [(1, 10, "a", "insert")])))) == 1
     assert pairs(join.on_batch(1, batch(join, 1, [(1, 50, 0.0, "insert")], reached=60))) == [
@@ -292,7 +293,7 @@ def test_within_a_batch_rows_are_forgotten_as_the_stream_moves_on() -> None:
     assert pairs(join.on_batch(1, both)) == [(10, 5, "insert")]
 
 
-def test_rows_that_are_gone_are_cleared_away(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_expired_rows_are_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table_join, "_TIDY_ROWS", 64)
     join = operator("left")
     for id in range(40):
@@ -309,7 +310,7 @@ def test_rows_that_are_gone_are_cleared_away(monkeypatch: pytest.MonkeyPatch) ->
     )
 
 
-def test_a_snapshot_holds_what_has_changed() -> None:
+def test_a_snapshot_contains_the_changes() -> None:
     join = operator("left")
     list(join.on_batch(0, batch(join, 0, [(id % 3, id, "a", "insert") for id in range(300)])))
     first = join.snapshot(CheckpointId(1)).parts
@@ -332,7 +333,7 @@ def test_less_may_be_kept_by_a_changed_program(old: str, new: str, fits: bool) -
 # --- what is refused ----------------------------------------------------------------------------------
 
 
-def test_what_is_refused_at_its_line() -> None:
+def test_invalid_joins_are_refused_at_their_line() -> None:
     env = rh.Environment(1)
     rows = env.from_source(rh.collection(PLAIN[0].empty_table()))
     others = env.from_source(rh.collection(PLAIN[1].empty_table()))
@@ -362,7 +363,7 @@ def test_what_is_refused_at_its_line() -> None:
     )
 
 
-def test_what_pairs_are_known_by() -> None:
+def test_keys_of_the_result() -> None:
     env = rh.Environment(1)
     rows = env.from_source(rh.collection(PLAIN[0].empty_table())).upserts(key="l", op=None)
     others = env.from_source(rh.collection(PLAIN[1].empty_table())).upserts(key="k", op=None)

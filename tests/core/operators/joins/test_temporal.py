@@ -1,4 +1,4 @@
-"""Temporal joins: each row meets the version that counted at its time."""
+"""Temporal joins: each row is joined with the version that was valid at its time."""
 
 from __future__ import annotations
 
@@ -23,9 +23,7 @@ from tests.worlds.join_programs import temporal_joined
 @pytest.mark.parametrize(
     ("how", "keys"), [pytest.param("inner", 3, marks=pytest.mark.slow), ("left", 8)]
 )
-def test_drawn_rows_meet_the_version_of_their_time_in_whatever_way_they_come(
-    how: Any, keys: int
-) -> None:
+def test_random_rows_join_the_version_of_their_time_in_any_arrival(how: Any, keys: int) -> None:
     script = drawn_script(Random(f"temporal {how} {keys}"), 36, keys)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> dict[str, rh.DataStream]:
@@ -44,7 +42,7 @@ def test_drawn_rows_meet_the_version_of_their_time_in_whatever_way_they_come(
 _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 
-def test_versions_that_are_replaced_do_not_stay_and_deltas_hold_the_others() -> None:
+def test_replaced_versions_are_removed_and_deltas_contain_the_others() -> None:
     rng = np.random.default_rng(3)
     versions = Versions("versions", _SCHEMA, ("k",), 16)
     latest: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""Window joins: the pairs of each key and window, and rows that have no partner there."""
+"""Window joins: the pairs of each key and window, and rows without a partner there."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.core.operators.joins.oracle import LEFT, RIGHT, InWindow, drawn_scrip
     ],
     ids=["tumbling", "sliding"],
 )
-def test_drawn_rows_are_joined_as_the_oracle_says_in_whatever_way_they_come(
+def test_random_rows_are_joined_as_the_oracle_does_in_any_arrival(
     how: Any, window: Any, size: int, every: int, keys: int
 ) -> None:
     behind = [{"k": "key 0", "l": 98, "at": 10}, Right({"k": "key 1", "r": 99, "then": 20})]
@@ -51,7 +51,7 @@ def test_drawn_rows_are_joined_as_the_oracle_says_in_whatever_way_they_come(
     assert {98, 99} <= set(late)
 
 
-def test_a_window_that_explodes_gives_bounded_batches() -> None:
+def test_a_window_with_many_results_emits_bounded_batches() -> None:
     groups = np.repeat(np.arange(3), 60)
     left_at, found = _pairs(groups, np.tile(np.arange(60) >= 40, 3), (True, True))
     pieces = [(left_at[entry], place) for entry, place in found.pieces(7)]

@@ -1,4 +1,4 @@
-"""Joins in drawn worlds: faults, rescales and savepoints, and barriers that overtake."""
+"""Joins in random worlds: faults, rescales and savepoints, and unaligned barriers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.worlds.worlds import Climate, draw_world
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.name)
-def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram) -> None:
+def test_rows_in_flight_are_neither_lost_nor_duplicated(program: CheckedProgram) -> None:
     check_moved(program)
 
 
