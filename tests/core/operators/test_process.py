@@ -86,7 +86,7 @@ def make(
 
 
 def events(*rows: tuple[Any, ...], schema: pa.Schema = INPUT) -> pa.RecordBatch:
-    """Rows of user, n, timestamp, and the watermark before them."""
+    """Return rows of user, n, timestamp, and the watermark before them."""
     padded = [(*row, *(0, MIN_TIMESTAMP_MS)[len(row) - 2 :]) for row in rows]
     columns = [list(column) for column in zip(*padded, strict=True)] or [[], [], [], []]
     arrays = [pa.array(c, f.type) for c, f in zip(columns, schema, strict=False)]
@@ -105,7 +105,7 @@ def feed(operator: Operator, *events_: tuple[Any, ...]) -> list[Out]:
 def save(
     operator: Operator, chains: dict[str, list[pa.Table]] | None = None
 ) -> dict[str, list[pa.Table]]:
-    """Takes a snapshot, onto the chains of those before."""
+    """Take a snapshot and append it to the previous chains."""
     chains = {} if chains is None else chains
     for part in operator.snapshot(CheckpointId(1)).parts:
         table = decode(encode(part.write(), part.kind, part.mode), None)
@@ -141,7 +141,7 @@ class Repeat(KeyedProcessFunction):
             yield total
 
 
-def test_outputs_are_bounded_and_come_as_they_are_made() -> None:
+def test_outputs_are_bounded_and_emitted_as_they_are_produced() -> None:
     operator = make(Repeat(), batch_rows=4)
     batches = operator.on_batch(0, events(("a", 0), ("b", 3, 1), ("c", 10**9, 2)))
     firsts = [next(batches).batch for _ in range(3)]
@@ -217,7 +217,7 @@ def test_timers_fire_when_the_watermark_passes_in_order_of_time_and_key() -> Non
     assert len(rows(operator.on_watermark(MAX_TIMESTAMP_MS))) == 4
 
 
-def test_many_timers_make_bounded_batches() -> None:
+def test_many_timers_emit_bounded_batches() -> None:
     operator = make(Timed(), batch_rows=7)
     feed(operator, *((f"user {i}", i, 200 + i) for i in range(50)))
     sizes = [out.batch.num_rows for out in operator.on_watermark(1000)]
@@ -232,7 +232,7 @@ class Clocked(KeyedProcessFunction):
         yield Total(ctx.key, timestamp)
 
 
-def test_processing_time_timers() -> None:
+def test_processing_time_timers_fire() -> None:
     operator = make(Clocked())
     assert operator.next_processing_time_ms() is None
     feed(operator, ("a", 30), ("b", 20), ("b", 20), ("c", 40))
@@ -263,7 +263,7 @@ class Sided(KeyedProcessFunction):
         ctx.output("warn", Warn("timer"))
 
 
-def test_side_outputs() -> None:
+def test_side_outputs_are_emitted() -> None:
     outs = feed(
         make(Sided(), outputs={MAIN: OUTPUT, "warn": WARNS}), ("a", 1, 1), ("a", -2, 2), ("b", -3, 3)
     )
@@ -454,7 +454,7 @@ def of(table: pa.Table, groups: range) -> pa.Table:
     return table.filter([group in groups for group in table["key_group"].to_pylist()])
 
 
-def test_restored_at_another_parallelism_everything_goes_on() -> None:
+def test_a_function_resumes_at_another_parallelism() -> None:
     users = [f"user {i}" for i in range(40)]
     first = [(user, i, i) for i, user in enumerate(users)]
     second = [(user, 2 * i, i) for i, user in enumerate(users[:7])]
@@ -500,7 +500,7 @@ def test_batches_may_be_cut_anywhere() -> None:
         assert found == whole
 
 
-def test_a_timestamp_where_there_is_no_event_time_is_an_error_that_says_so() -> None:
+def test_a_timestamp_without_event_time_is_an_error() -> None:
     class Later(KeyedProcessFunction):
         def process_element(self, event: Event, ctx: Any) -> Iterator[Total]:
             yield Total(event.user, ctx.timestamp + 12345)

@@ -1,4 +1,4 @@
-"""`reduce`: the combined record so far for each that comes in, and what of it is kept."""
+"""`reduce`: the combined record so far for each input record, and its state."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def joined(left: Total, right: Total) -> Total:
 
 
 def grown(left: Total, right: Total) -> Total:
-    """Changes its first argument."""
+    """Combine by changing the first argument."""
     left.n += right.n
     left.parts += right.parts
     return left
@@ -77,7 +77,7 @@ def rows(reduce: Operator, given: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("fn", [joined, grown])
-def test_each_record_gives_the_combined_one_so_far(fn: Fn) -> None:
+def test_each_record_emits_the_combined_one_so_far(fn: Fn) -> None:
     reduce = operator(fn)
     assert rows(reduce, batch(("a", 1, [1]), ("b", 5, []), ("a", 2, [2]))) == [
         ("a", 1, [1]),
@@ -87,7 +87,7 @@ def test_each_record_gives_the_combined_one_so_far(fn: Fn) -> None:
     assert rows(reduce, batch(("a", 4, [4]))) == [("a", 7, [1, 2, 4])]
 
 
-def test_outputs_have_the_time_and_watermark_of_the_record_that_came() -> None:
+def test_outputs_have_time_and_watermark_of_the_input_record() -> None:
     given = batch(("a", 1, [], 10, 5), ("a", 2, [], 7, 6), schema=MARKED)
     assert rows(operator(joined, MARKED), given) == [("a", 1, [], 10, 5), ("a", 3, [], 7, 6)]
 
@@ -119,7 +119,7 @@ def test_an_exception_names_line_record_and_key() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 7, {"user": "b"}, Total("b", "x")])  # type: ignore[arg-type]
-def test_what_is_not_such_a_record_is_refused(wrong: Any) -> None:
+def test_other_records_are_refused(wrong: Any) -> None:
     with pytest.raises(UserFunctionError, match="the function returned an invalid output") as raised:
         rows(operator(lambda left, right: wrong), batch(("a", 1, []), ("b", 1, []), ("b", 2, [])))
     assert raised.value.key == "'b'"
@@ -138,7 +138,7 @@ events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(-5, 5)), min_
 def test_state_goes_on_over_restarts_at_any_parallelism(
     steps: list[tuple[list[tuple[str, int]], int]], fn: Fn
 ) -> None:
-    """Each step runs at its own parallelism, from the snapshot of the one before."""
+    """Check this with a parallelism per step, from the snapshot of the previous step."""
     totals: dict[str, list[Total]] = {}
     states: list[Chains] = []
     for number, (drawn, parallelism) in enumerate(steps):
@@ -167,7 +167,7 @@ def test_state_goes_on_over_restarts_at_any_parallelism(
         assert sorted(found) == sorted(expected)
 
 
-def test_the_snapshot_does_not_see_what_comes_after_it() -> None:
+def test_a_snapshot_does_not_contain_later_records() -> None:
     reduce = operator(grown)
     rows(reduce, batch(("a", 1, [1])))
     (part,) = reduce.snapshot(CheckpointId(1)).parts

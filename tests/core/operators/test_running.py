@@ -1,4 +1,4 @@
-"""Running aggregates against a loop, over cuts into batches, snapshots and other parallelisms."""
+"""Running aggregates compared with a loop, over any batches, snapshots and other parallelisms."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
     def outcome(
         pieces: Sequence[pa.RecordBatch], *, one_by_one: bool
     ) -> tuple[list[bytes], str | None]:
-        """The rows up to an error, and the record that it names."""
+        """Return the rows up to an error, and the record that it names."""
         op = operator(schema, aggregates)
         made: list[pa.RecordBatch] = []
         with patch.object(running_state, "ONE_BY_ONE_ROWS", len(rows) if one_by_one else 0):
@@ -179,13 +179,14 @@ def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
 
 
 class Chains:
-    """What the subtasks of an operator have written: of each, a full part and the deltas since."""
+    """Chains that the subtasks of an operator have written: for each, a full part and the deltas
+    since."""
 
     def __init__(self) -> None:
         self.tables: dict[int, list[pa.Table]] = {}
 
     def take(self, ops: Sequence[RunningOperator], *, kept: bool = True) -> list[PartMode]:
-        """A checkpoint of all; if it is not kept, they are notified."""
+        """Take a checkpoint of all subtasks; if it is not kept, they are notified."""
         modes = []
         for op in ops:
             (part,) = op.snapshot(CheckpointId(1)).parts
@@ -203,7 +204,7 @@ class Chains:
         return modes
 
     def restore(self, **more: Any) -> RunningOperator:
-        """An operator with the rows of its key groups out of what others have written."""
+        """Return an operator that was restored with its key groups from the parts of others."""
         return opened(operator(**more), [table for chain in self.tables.values() for table in chain])
 
 
@@ -282,7 +283,7 @@ def test_deltas_end_when_they_are_as_long_as_the_whole() -> None:
     assert modes == [full, delta, delta, full, delta]
 
 
-def test_after_a_snapshot_that_was_not_kept_comes_a_full_one() -> None:
+def test_a_discarded_snapshot_is_followed_by_a_full_one() -> None:
     op, chains = operator(), Chains()
     row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
     run(op, cut([row | {"k": k} for k in range(10)], []))
@@ -293,7 +294,7 @@ def test_after_a_snapshot_that_was_not_kept_comes_a_full_one() -> None:
     assert run(chains.restore(), cut([row], []))[0]["rows"] == 3
 
 
-def test_a_savepoint_is_whole_and_changes_nothing() -> None:
+def test_a_savepoint_is_complete_and_changes_nothing() -> None:
     ops, chains = [operator(), operator()], Chains()
     row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
     for op in ops:
@@ -333,7 +334,7 @@ def test_large_state_is_written_in_several_tables(monkeypatch: pytest.MonkeyPatc
     assert [each["rows"] for each in again] == [2] * 10
 
 
-def test_a_snapshot_is_not_touched_by_later_rows() -> None:
+def test_later_rows_do_not_change_a_snapshot() -> None:
     op = operator()
     row = {"k": 1, "v": 1.0, "n": 2, "s": "b", TS: 0}
     run(op, cut([row], []))
@@ -361,7 +362,7 @@ def test_a_snapshot_is_not_touched_by_later_rows() -> None:
         (pa.binary(), [b"b", b"\xff"], [b"b", b"b"], [b"b", b"\xff"]),
     ],
 )
-def test_extremes_keep_the_type(
+def test_minimum_and_maximum_keep_the_type(
     kind: pa.DataType, values: list[Any], least: list[Any] | None, most: list[Any] | None
 ) -> None:
     schema = pa.schema([("k", pa.string()), ("v", kind)])
@@ -392,7 +393,7 @@ def test_a_null_key_names_column_and_record() -> None:
     assert "'s': 'b'" in caught.value.record
 
 
-def test_changed_programs_meet_their_old_state() -> None:
+def test_changed_programs_resume_from_old_state() -> None:
     old = operator(aggregates={"rows": agg.count(), "a": agg.sum("v")})
     run(old, cut([{"k": 1, "v": 1.5, "n": 2, "s": "b", TS: 0}], []))
     table = old.snapshot(CheckpointId(1)).parts[0].write()

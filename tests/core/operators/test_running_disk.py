@@ -1,4 +1,4 @@
-"""Running aggregates on disk: the same as in memory, however few keys memory holds."""
+"""Running aggregates on disk equal those in memory, however few keys memory may hold."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def on_disk(
 
 
 class Restored(RestoredState):
-    """The files of old subtasks, for a new one."""
+    """Files of earlier subtasks, for a new one."""
 
     def __init__(self, sets: Sequence[Files], op: RunningOperator) -> None:
         own = op.ctx.key_groups
@@ -124,7 +124,7 @@ def test_it_goes_on_from_files_at_another_parallelism(
         assert by_content(came) == by_content(expected(past + after)[len(past) :])
 
 
-def test_a_savepoint_goes_to_memory_and_back(tmp_path: Path) -> None:
+def test_a_savepoint_is_restored_in_memory_and_back_on_disk(tmp_path: Path) -> None:
     rows = [ROW | {"k": k % 300, "s": f"{k}", "n": None if k % 7 == 0 else k} for k in range(1000)]
     disk = on_disk(tmp_path)
     disk.open({})
@@ -152,7 +152,7 @@ def test_a_savepoint_goes_to_memory_and_back(tmp_path: Path) -> None:
         op.close()
 
 
-def test_a_snapshot_writes_what_changed(tmp_path: Path) -> None:
+def test_a_snapshot_writes_only_changes(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.int64()), ("v", pa.float64())])
     aggregates = {"rows": agg.count(), "total": agg.sum("v"), "mean": agg.mean("v")}
     op = on_disk(tmp_path, schema=schema, aggregates=aggregates, state_bytes=1 << 24)
@@ -172,7 +172,7 @@ def test_a_snapshot_writes_what_changed(tmp_path: Path) -> None:
     op.close()
 
 
-def test_keys_beyond_memory_come_back_from_disk(tmp_path: Path) -> None:
+def test_keys_beyond_memory_are_read_from_disk(tmp_path: Path) -> None:
     op = on_disk(tmp_path, state_bytes=1 << 16)
     op.open({})
     rows = [ROW | {"k": k, "v": float(k)} for k in range(5000)]
@@ -186,7 +186,7 @@ def test_keys_beyond_memory_come_back_from_disk(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "kind", [pa.string(), pa.float64(), pa.decimal128(9, 2), pa.date32(), pa.bool_()]
 )
-def test_keys_and_extremes_of_other_types(kind: pa.DataType, tmp_path: Path) -> None:
+def test_keys_and_extremes_may_have_other_types(kind: pa.DataType, tmp_path: Path) -> None:
     schema = pa.schema([("k", kind), ("j", pa.int16()), ("v", kind)])
     aggregates = {"least": agg.min("v"), "most": agg.max("v"), "rows": agg.count()}
     numbers = [0, 1, 1, 0] if pa.types.is_boolean(kind) else [7, 0, 3, 7]
@@ -201,7 +201,7 @@ def test_keys_and_extremes_of_other_types(kind: pa.DataType, tmp_path: Path) -> 
         op.close()
 
 
-def test_changed_programs_meet_their_old_state(tmp_path: Path) -> None:
+def test_changed_programs_resume_from_old_state(tmp_path: Path) -> None:
     old = on_disk(tmp_path, aggregates={"rows": agg.count(), "a": agg.sum("v")})
     old.open({})
     run(old, cut([ROW], []))
@@ -226,7 +226,7 @@ def test_changed_programs_meet_their_old_state(tmp_path: Path) -> None:
     other.close()
 
 
-def test_files_are_read_into_memory(tmp_path: Path) -> None:
+def test_state_files_are_restored_in_memory(tmp_path: Path) -> None:
     disk = on_disk(tmp_path)
     disk.open({})
     run(disk, cut([ROW], []))
@@ -241,14 +241,14 @@ def test_files_are_read_into_memory(tmp_path: Path) -> None:
     assert memory.snapshot(CheckpointId(1)).parts[0].state == STATE
 
 
-def test_without_a_disk_it_is_refused() -> None:
+def test_state_on_disk_requires_a_disk() -> None:
     ctx = operator().ctx
     ctx.state = StateConfig(Backend.ROCKSDB)
     with pytest.raises(ConfigurationError, match="needs a local disk"):
         RunningOperator(ctx, RunningSpec(AGGREGATES))
 
 
-def test_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_no_files_are_left(tmp_path: Path) -> None:
     op = on_disk(tmp_path)
     op.open({})
     run(op, cut([ROW], []))

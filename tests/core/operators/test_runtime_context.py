@@ -1,4 +1,4 @@
-"""What functions are handed when they are opened, and what becomes of what they count."""
+"""The context that functions receive when they are opened, and the metrics that they count."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COUNT = 300
 
 
 def numbered(block: rh.Block) -> pa.RecordBatch:
-    """From 0 to 299, in three splits."""
+    """Return the numbers from 0 to 299, in three splits."""
     numbers = range(block.start, block.start + block.rows)
     return pa.RecordBatch.from_pydict({"i": [3 * n + block.split for n in numbers]}, SCHEMA)
 
@@ -75,7 +75,7 @@ def simulated(**arguments: Any) -> rh.Environment:
     return rh.Environment(2, runtime="simulated", restart=rh.restart.none(), **arguments)
 
 
-def test_what_functions_count_is_in_the_result() -> None:
+def test_metrics_of_functions_are_in_the_result() -> None:
     done = run(counting, simulated(parameters={"step": 5}))
     assert done.collected["out"]["w"].to_pylist()[:1] != []
     assert sum(done.collected["out"]["w"].to_pylist()) == sum(range(COUNT)) + 5 * COUNT
@@ -105,7 +105,7 @@ def test_rows_that_are_processed_again_count_once() -> None:
         assert status.accumulated["values"] == Accumulated(COUNT, sum(range(COUNT)), 0, COUNT - 1)
 
 
-def test_a_function_knows_where_it_runs() -> None:
+def test_a_function_knows_its_subtask_and_attempt() -> None:
     class Where(rh.RichFunction):
         def open(self, ctx: rh.RuntimeContext) -> None:
             self.ctx = ctx
@@ -143,7 +143,7 @@ class Opened(rh.KeyedProcessFunction):
 
 
 class OpenedBefore(Opened):
-    """As it was written before there was one."""
+    """Opened without a context, as functions were written in earlier releases."""
 
     def open(self) -> None:
         self.rows = NoCounter()
@@ -154,7 +154,7 @@ class NoCounter(rh.RichFunction):
         pass
 
 
-def test_keyed_functions_and_functions_of_batches_are_opened_too() -> None:
+def test_keyed_functions_and_batch_functions_are_opened() -> None:
     class Batches(rh.RichFunction):
         closed: list[int]
 
@@ -256,7 +256,7 @@ def test_a_function_that_fails_to_close_fails_the_job(
     assert raised.value.site.line == inspect.getsourcelines(fn.close)[1] + 1
 
 
-def test_what_fails_to_close_in_a_cancelled_attempt_is_logged(
+def test_a_failed_close_in_a_cancelled_attempt_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
@@ -277,7 +277,7 @@ def test_what_fails_to_close_in_a_cancelled_attempt_is_logged(
 # --- parameters -------------------------------------------------------------------------------------
 
 
-def test_parameters_are_read_as_what_is_asked_for() -> None:
+def test_parameters_are_parsed_to_the_requested_type() -> None:
     given = Parameters(
         {"n": "12", "x": "0.5", "on": "yes", "wait": "5s", "most": "64MB", "name": "ada", "true": True}
     )
@@ -300,7 +300,7 @@ def test_parameters_are_read_as_what_is_asked_for() -> None:
         Parameters({"": 1})
 
 
-def test_parameters_of_the_command_win_over_those_of_the_program() -> None:
+def test_parameters_of_the_command_have_precedence_over_the_programs() -> None:
     with overrides.applied(Overrides(parameters={"step": "7"})):
         env = simulated(parameters={"step": 5, "other": 1})
     assert dict(env.parameters) == {"step": "7", "other": 1}
@@ -352,7 +352,7 @@ def test_metrics_have_plain_names_and_one_kind() -> None:
             run(lambda env, fn=wrong: {"out": rows(env).map(fn, returns=SCHEMA)}, simulated())
 
 
-def test_accumulated_numbers_are_put_together_in_any_order() -> None:
+def test_accumulators_are_merged_in_any_order() -> None:
     parts = [Accumulated(), *(Accumulated(1, v, v, v, {bucket_of(v): 1}) for v in (5, 0.25, -3, 1e9))]
     together = Accumulated()
     for part in parts:
@@ -412,7 +412,7 @@ def test_a_sum_that_overflows_can_be_stored(most: float) -> None:
         assert stored(each) == each
 
 
-def test_what_is_no_number_is_refused_at_the_line_of_the_user() -> None:
+def test_other_values_than_numbers_are_refused_at_the_users_line() -> None:
     class Adds(rh.RichFunction):
         def open(self, ctx: rh.RuntimeContext) -> None:
             self.values = ctx.histogram("values")
@@ -439,7 +439,7 @@ def bucket_middle(value: float) -> float | None:
 # --- loaded once ------------------------------------------------------------------------------------
 
 
-def test_what_is_loaded_once_is_loaded_once_in_a_process() -> None:
+def test_shared_resources_are_loaded_once_per_process() -> None:
     loaded: list[int] = []
     tries = iter([True, False])
 

@@ -1,4 +1,4 @@
-"""What a plan says of its state, and that it is the state which the operators write."""
+"""Description of a plan's state, and that it matches the state which operators write."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_members_of_unions_have_no_order() -> None:
     assert type_shape("s", int | str | None) == type_shape("s", None | str | int)
 
 
-def test_what_cannot_be_stored_is_refused() -> None:
+def test_types_that_cannot_be_stored_are_refused() -> None:
     with pytest.raises(SchemaError, match="ndarray"):
         type_shape("s", np.ndarray)
 
@@ -213,7 +213,7 @@ def test_every_state_of_a_plan_is_described() -> None:
     }
 
 
-def test_declared_state_says_its_kind_key_and_type() -> None:
+def test_declared_state_is_described_by_kind_key_and_type() -> None:
     states = planned(every_operator())[OperatorId("ordered")]
     assert {name: shape.holds for name, shape in states.items()} == {
         "last": Holds.VALUE,
@@ -237,7 +237,7 @@ def test_a_reduced_record_is_a_dataclass_or_a_row() -> None:
     assert (row.value.name, fields(row)) == ("row", EVENT | {"half": "double"})
 
 
-def test_aggregates_tell_what_they_are_of_and_in_which_type() -> None:
+def test_aggregates_are_described_by_column_and_type() -> None:
     running = planned(every_operator())[OperatorId("running")]["running"]
     assert running.key == [USER, KIND]
     assert fields(running) == {
@@ -248,7 +248,7 @@ def test_aggregates_tell_what_they_are_of_and_in_which_type() -> None:
     assert not any(one.required for one in running.value.fields)
 
 
-def test_windows_tell_how_they_are_cut_and_what_they_keep() -> None:
+def test_windows_are_described_by_bounds_and_content() -> None:
     shapes = planned(every_operator())
     windows = shapes[OperatorId("windows")]
     assert fields(windows["fired"]) == {
@@ -286,7 +286,7 @@ def test_keys_are_described_by_value_not_by_width() -> None:
     assert key(pa.large_string()) == key(pa.dictionary(pa.int32(), pa.string())) == "string"
 
 
-def test_operators_write_just_the_states_that_are_described() -> None:
+def test_operators_write_exactly_the_described_states() -> None:
     plan = every_operator()
     shapes = planned(plan)
     for operator in plan.operators():
@@ -294,7 +294,7 @@ def test_operators_write_just_the_states_that_are_described() -> None:
 
 
 def snapshot_of(operator: PlannedOperator) -> set[str]:
-    """The states in a snapshot of the operator, once it has taken a row."""
+    """Return the states in a snapshot of the operator, after it has processed a row."""
     ports = [port.schema for port in operator.ports]
     outputs = {tag: output.schema for tag, output in operator.outputs.items()}
     ctx = context(ports[0] if ports else pa.schema([]), outputs)
@@ -311,7 +311,7 @@ def snapshot_of(operator: PlannedOperator) -> set[str]:
     return {part.state for part in parts}
 
 
-def test_what_is_declared_wrongly_is_refused_at_its_place() -> None:
+def test_wrong_declarations_are_refused_at_their_line() -> None:
     class Wrong(rh.KeyedProcessFunction):
         arrays = rh.ValueState(np.ndarray)
 
@@ -327,7 +327,7 @@ def test_what_is_declared_wrongly_is_refused_at_its_place() -> None:
     assert caught.value.site is not None
 
 
-def test_shapes_go_through_json() -> None:
+def test_shapes_are_converted_to_json_and_back() -> None:
     shapes = planned(every_operator())
     kind = dict[OperatorId, dict[str, StateShape]]
     assert msgspec.json.decode(msgspec.json.encode(shapes), type=kind) == shapes

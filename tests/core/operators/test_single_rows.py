@@ -1,4 +1,4 @@
-"""A row's value, computed by itself, is the one that Polars finds among many rows."""
+"""A row's value, computed alone, equals that which Polars computes among many rows."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class _Drawn:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_it_is_what_polars_finds(seed: int) -> None:
+def test_single_rows_agree_with_polars(seed: int) -> None:
     random = Random(f"single rows {seed}")
     draw = _Drawn(random)
     rows = [{name: random.choice(VALUES[name]) for name in COLUMNS} for _ in range(12)]
@@ -101,5 +101,5 @@ def test_it_is_what_polars_finds(seed: int) -> None:
 
 
 def _shown(value: Any) -> str:
-    """A minus before a zero is not looked at: Polars makes -x of 0 - x."""
+    """Return a value without the sign of zero: Polars computes -x as 0 - x."""
     return repr(value + 0.0) if isinstance(value, float) else repr(value)

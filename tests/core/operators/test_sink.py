@@ -1,4 +1,4 @@
-"""The sink operator and its writer's life, and union."""
+"""The sink operator and the life of its writer, and union."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([("n", pa.int64()), (TS, pa.int64())])
 
 @dataclass
 class Journal(Sink, Committer):
-    """A sink that notes what happens to it."""
+    """Sink that records its calls."""
 
     two_phases: bool = True
     notes: list[object] = field(default_factory=list)
@@ -59,7 +59,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(numbers, pa.int64())] * 2, schema=SCHEMA)
 
 
-def test_a_writer_s_life() -> None:
+def test_the_life_of_a_writer() -> None:
     journal = Journal()
     op = SinkOperator(context(SCHEMA, {}, subtask=0), SinkSpec(journal))
     op.open({})
@@ -92,7 +92,7 @@ class Unwilling(Journal):
         raise OSError("the disk is full")
 
 
-def test_what_a_committer_raises_fails_the_attempt_and_not_the_job() -> None:
+def test_an_error_of_a_committer_fails_the_attempt_but_not_the_job() -> None:
     op = SinkOperator(context(SCHEMA, {}), SinkSpec(Unwilling()))
     with pytest.raises(CheckpointError, match="the disk is full") as raised:
         op.commit([b"x"])

@@ -44,11 +44,8 @@ REJECTS = pa.schema([("why", pa.string())])
 
 
 class Script(Source):
-    """Splits that give rows, pause, or reject, as they are made to.
-
-    A split is a list of steps: a list of event times is a batch at most, an int a pause (us; None
-    waits for I/O), a text a rejected row.
-    """
+    """Source whose splits follow a script of steps: a list of event times is a batch of at most that
+    many rows, an int a pause (us; None waits for I/O), a string a rejected row."""
 
     schema = SCHEMA
     bounded = True
@@ -128,7 +125,7 @@ def saved(*operators: SourceOperator) -> dict[str, list[pa.Table]]:
 
 
 def drain(op: SourceOperator, max_rows: int = 100, limit: int | None = None) -> list[dict[str, Any]]:
-    """The rows to the end of input, or about `limit`; pauses are sat out."""
+    """Return the rows to the end of input, or about `limit`; pauses are skipped."""
     rows: list[dict[str, Any]] = []
     while limit is None or len(rows) < limit:
         read = op.poll(max_rows)
@@ -180,7 +177,7 @@ def test_rows_carry_the_watermark_of_the_whole_source_as_if_it_were_sent_after_e
         reached = one_by_one.watermark()
 
 
-def test_a_split_alone_says_what_it_reached_and_another_holds_it() -> None:
+def test_a_split_alone_sets_the_watermark_and_another_holds_it() -> None:
     outputs = {MAIN: output_schema(wm=False).append(pa.field(SWM, pa.int64(), nullable=False))}
     op, _ = operator(Script(a=[[10, 12, 11], [20]], b=[[15], [40]]), strategy=BOUNDED, outputs=outputs)
     assert [(row["n"], row[SWM]) for row in drain(op)] == [
@@ -212,7 +209,7 @@ def scalar_oracle(times: list[int], bound_ms: int) -> list[tuple[int, int]]:
 def test_stamps_depend_on_the_split_alone(
     batches: list[list[int]], other: list[int], bound_ms: int, max_rows: int, cut: int
 ) -> None:
-    """Whatever the sizes of batches and polls, the other split, and wherever it is restored."""
+    """Check this for any sizes of batches and polls, another split, and any restored position."""
     strategy = Watermark.bounded_out_of_orderness(f"{bound_ms}ms", on="at")
     source = Script(a=[b for b in batches if b], b=[[], other, 5])
     first, _ = operator(source, strategy=strategy)
@@ -282,7 +279,7 @@ def test_event_time_is_read_from_every_time_column(type_: pa.DataType, value: An
         ),
     ],
 )
-def test_numbers_say_their_unit_and_text_its_format(
+def test_numbers_have_a_unit_and_strings_a_format(
     type_: pa.DataType, value: Any, said: dict[str, Any], ms: int
 ) -> None:
     schema = pa.schema([("at", type_)])
@@ -303,7 +300,7 @@ def test_numbers_say_their_unit_and_text_its_format(
         (["2026-01-01", "1 Jan"], {"format": "%Y-%m-%d"}, "a record's event time does", "'1 Jan'"),
     ],
 )
-def test_a_time_that_cannot_be_meant_is_an_error_with_its_record(
+def test_an_implausible_time_is_an_error_with_its_record(
     values: list[Any], said: dict[str, Any], what: str, record: str
 ) -> None:
     source = collection(pa.table({"at": values}))
@@ -315,18 +312,18 @@ def test_a_time_that_cannot_be_meant_is_an_error_with_its_record(
     assert caught.value.site is not None
 
 
-def test_small_numbers_are_milliseconds_and_a_split_is_looked_at_once() -> None:
+def test_small_numbers_are_milliseconds_and_a_split_is_checked_once() -> None:
     op, _ = operator(Script(a=[[5, 10], [2 * 10**9]]), strategy=BOUNDED)
     assert [row[TS] for row in drain(op)] == [5, 10, 2 * 10**9]
 
 
-def test_without_a_watermark_strategy_rows_are_handed_on_as_they_are() -> None:
+def test_without_a_watermark_strategy_rows_are_forwarded_unchanged() -> None:
     op, _ = operator(Script(a=[[3, 1]]))
     assert drain(op) == [{"at": 3, "n": 3}, {"at": 1, "n": 1}]
     assert op.watermark() == MAX_TIMESTAMP_MS
 
 
-def test_columns_become_what_the_stream_says() -> None:
+def test_columns_are_converted_to_the_streams_types() -> None:
     source = collection(pa.table({"s": pa.array(["x"], pa.large_string())}))
     schema = pa.schema([("s", pa.string())])
     op, _ = operator(source, outputs={MAIN: schema})
@@ -353,7 +350,7 @@ def numbers(read: object) -> list[int]:
     return [n for out in read for n in out.batch.column("n").to_pylist()]
 
 
-def test_splits_are_dealt_out_by_their_place_in_the_list() -> None:
+def test_splits_are_assigned_by_their_index() -> None:
     source = Script(a=[[1]], b=[[2]], c=[[3]], d=[[4]], e=[[5]])
     shares = [drain(operator(source, subtask=i, parallelism=3)[0]) for i in range(3)]
     assert [[row["n"] for row in share] for share in shares] == [[1, 4], [2, 5], [3]]
@@ -374,7 +371,7 @@ def test_a_pending_split_holds_the_watermark_but_not_the_rows() -> None:
     assert op.watermark() == 16
 
 
-def test_the_earliest_wake_up_is_asked_for() -> None:
+def test_the_earliest_wake_up_is_requested() -> None:
     op, _ = operator(Script(a=[7], b=[None], c=[3]))
     assert op.poll(10) == Pending(3)
     op, _ = operator(Script(a=[None]))
@@ -395,7 +392,7 @@ def test_a_finished_split_no_longer_holds_the_watermark() -> None:
     assert op.watermark() == 46
 
 
-def test_idle_splits_step_aside_and_come_back_without_regress() -> None:
+def test_idle_splits_release_the_watermark_and_return_without_regress() -> None:
     strategy = Watermark.bounded_out_of_orderness("3ms", on="at", idle_after="1s")
     op, ctx = operator(
         Script(a=[[10], None, None, None, [30], [40]], b=[[20], None, None, None, None, [50]]),
@@ -435,7 +432,7 @@ def test_a_returning_split_behind_the_watermark_does_not_pull_it_back() -> None:
     assert op.watermark() >= reached
 
 
-def test_only_so_many_splits_are_open_and_the_waiting_hold_the_watermark() -> None:
+def test_the_number_of_open_splits_is_bounded_and_others_hold_the_watermark() -> None:
     source = Script(**{f"s{i:02d}": [[i + 10]] for i in range(MAX_OPEN_SPLITS + 1)})
     op, _ = operator(source, strategy=BOUNDED)
     assert len(numbers(op.poll(100))) == MAX_OPEN_SPLITS
@@ -449,7 +446,7 @@ def test_only_so_many_splits_are_open_and_the_waiting_hold_the_watermark() -> No
 
 
 class Endless(Script):
-    """The splits whose names begin with `live` never end."""
+    """Source in which splits whose names begin with `live` never end."""
 
     bounded = False
 
@@ -483,7 +480,7 @@ def test_splits_that_end_are_read_a_few_at_a_time_and_before_those_that_never_do
 
 
 def test_a_generator_without_end_is_read_from_every_split() -> None:
-    """At the pace of its rate, in virtual time."""
+    """Check this at the generator's rate, in virtual time."""
     made = generator(lambda block: {"at": block.index()}, rate_per_s=1700, splits=17)
     outputs = {MAIN: output_schema(wm=False, schema=made.schema)}
     op, ctx = operator(made, strategy=BOUNDED, outputs=outputs)
@@ -497,7 +494,7 @@ def test_a_generator_without_end_is_read_from_every_split() -> None:
     assert 95 <= op.watermark() <= 100
 
 
-def test_rejected_rows_go_to_their_output_where_someone_reads_it() -> None:
+def test_rejected_rows_are_emitted_if_their_output_is_read() -> None:
     source = Script(a=["bad 1", [1], "bad 2"])
     outputs = {MAIN: SCHEMA, REJECTED: REJECTS}
     op, _ = operator(source, outputs=outputs)
@@ -512,7 +509,7 @@ def test_rejected_rows_go_to_their_output_where_someone_reads_it() -> None:
     assert [row["n"] for row in drain(op)] == [1]
 
 
-def test_time_passes_where_only_rejected_rows_are_read() -> None:
+def test_time_advances_if_only_rejected_rows_are_read() -> None:
     op, _ = operator(Script(a=[[10], "bad", 1]), strategy=BOUNDED, outputs={REJECTED: REJECTS})
     assert op.poll(10) == Pending(0)
     assert op.watermark() == 6
@@ -525,7 +522,8 @@ def test_time_passes_where_only_rejected_rows_are_read() -> None:
 
 
 class Phased(Script):
-    """The phase of a split is the number in its name; `earliest` is what is known of those of 1."""
+    """Source with the phase of a split in its name; `earliest` is the known begin of splits of phase
+    1."""
 
     earliest: int | None = None
 
@@ -536,7 +534,7 @@ class Phased(Script):
         return self.earliest if split.phase == 1 else None
 
 
-def test_alone_a_subtask_reads_phase_by_phase() -> None:
+def test_a_single_subtask_reads_phase_by_phase() -> None:
     source = Phased(b1=[[5]], c2=[[7]], a0=[[1], [2]])
     op, _ = operator(source)
     assert not op.waits_for_others
@@ -629,14 +627,14 @@ def test_a_restored_subtask_knows_what_the_others_had_read() -> None:
     assert numbers(op.poll(10)) == [3]
 
 
-def test_a_split_that_is_not_listed_any_more_keeps_its_phase() -> None:
+def test_an_unlisted_split_keeps_its_phase() -> None:
     source = Phased(a0=[[1]], b1=[[2]])
     state = saved(operator(source)[0])
     op, _ = operator(source, restored=state, splits=source.splits()[1:])
     assert [row["n"] for row in drain(op)] == [1, 2]
 
 
-def test_state_from_before_there_were_phases_is_read() -> None:
+def test_state_without_phases_is_read() -> None:
     source = Script(a=[[1, 2]], b=[[3]])
     first, _ = operator(source)
     first.poll(1)
@@ -646,7 +644,7 @@ def test_state_from_before_there_were_phases_is_read() -> None:
 
 
 class Empties(Script):
-    """Gives batches without rows first, as many as its first step says."""
+    """Source that first emits as many empty batches as its first step tells."""
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         reader = ScriptReader(self, split.id, (1, 0), ctx)
@@ -656,7 +654,7 @@ class Empties(Script):
         return reader
 
 
-def test_a_batch_of_which_no_row_counts_is_no_pause() -> None:
+def test_an_empty_batch_is_not_a_pause() -> None:
     strategy = Watermark.bounded_out_of_orderness("3ms", on="at", idle_after="1s")
     op, ctx = operator(Empties(a=[3, [7]]), strategy=strategy)
     clock = ctx.clock
@@ -687,7 +685,7 @@ def test_a_job_is_restored_at_another_parallelism(before: int, after: int) -> No
     assert sorted((row[TS], row[WM]) for row in rows) == sorted(expected)
 
 
-def test_splits_that_came_or_went_since_are_read_too() -> None:
+def test_added_and_removed_splits_are_read() -> None:
     source = Script(a=[[1, 2]], b=[[3]], z=[[9]])
     first, _ = operator(source, splits=source.splits()[:2])
     assert drain(first, 1, limit=2) == [{"at": 1, "n": 1}, {"at": 3, "n": 3}]

@@ -1,4 +1,4 @@
-"""What the readers of one subtask share: made once, closed last, notified of checkpoints."""
+"""Client shared by the readers of one subtask: created once, closed last, notified of checkpoints."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ STORY: list[Any] = []
 
 
 class Client(SourceClient):
-    """Has the rows of all partitions, as a consumer has, and says what it is notified of."""
+    """Client that has the rows of all partitions, as a consumer does, and records its notifications."""
 
     def __init__(self, ctx: ReaderContext, topics: Mapping[str, int]) -> None:
         self.ctx = ctx
@@ -50,7 +50,7 @@ class Client(SourceClient):
 
 
 class Topics(Source):
-    """Splits of so many rows each; a client hands them out one by one."""
+    """Splits with this number of rows each; a client returns them one by one."""
 
     schema = SCHEMA
     bounded = True
@@ -115,7 +115,7 @@ def test_a_subtask_without_splits_makes_no_client() -> None:
     assert STORY == []
 
 
-def test_a_client_is_notified_of_the_positions_in_the_checkpoint_beside_the_mailbox() -> None:
+def test_a_client_is_notified_of_positions_outside_the_mailbox() -> None:
     io = HeldIo()
     op = opened(Topics(a=5, b=5), io)
     op.poll(10)
@@ -127,7 +127,7 @@ def test_a_client_is_notified_of_the_positions_in_the_checkpoint_beside_the_mail
     assert STORY[3:] == [{"a": 1, "b": 1}]
 
 
-def test_one_notice_at_a_time_and_the_newest_of_those_that_are_due() -> None:
+def test_notifications_are_sent_one_at_a_time_and_only_the_newest() -> None:
     io = HeldIo()
     op = opened(Topics(a=9), io)
     for checkpoint in range(1, 5):
@@ -143,7 +143,7 @@ def test_one_notice_at_a_time_and_the_newest_of_those_that_are_due() -> None:
     assert STORY[2:] == [{"a": 1}, {"a": 4}]
 
 
-def test_a_notice_that_fails_is_counted_and_the_next_one_is_given() -> None:
+def test_a_failed_notification_is_counted_and_the_next_is_sent() -> None:
     io = HeldIo()
     op = opened(Topics(a=9), io)
     for checkpoint, fails in ((1, True), (2, False)):
@@ -156,7 +156,7 @@ def test_a_notice_that_fails_is_counted_and_the_next_one_is_given() -> None:
     assert op.ctx.counters == {NOTICES_FAILED: 1}
 
 
-def test_what_the_client_has_not_taken_is_given_before_it_is_closed() -> None:
+def test_a_pending_notification_is_sent_before_the_client_is_closed() -> None:
     op = opened(Topics(a=9), HeldIo())
     op.poll(10)
     op.snapshot(CheckpointId(1))
@@ -165,7 +165,7 @@ def test_what_the_client_has_not_taken_is_given_before_it_is_closed() -> None:
     assert STORY[2:] == ["a closed", {"a": 1}, "client closed"]
 
 
-def test_nothing_is_held_of_checkpoints_that_were_given_up() -> None:
+def test_nothing_is_kept_of_aborted_checkpoints() -> None:
     op = opened(Topics(a=9), HeldIo())
     op.poll(10)
     for checkpoint in range(1, 8):
@@ -202,9 +202,9 @@ def test_each_part_of_a_hybrid_has_its_client() -> None:
     assert STORY[7:] == ["b closed", "client closed", "client closed"]
 
 
-def test_a_hybrid_hands_each_part_what_was_known_of_it() -> None:
+def test_a_hybrid_passes_known_splits_to_each_part() -> None:
     class Latest(Topics):
-        """What is not known begins at the earliest; what is known is what it was."""
+        """Source that begins unknown splits at the earliest row, and known ones where they were."""
 
         def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
             return [Split(split.id, known.get(split.id, b"earliest")) for split in splits]
@@ -217,8 +217,8 @@ def test_a_hybrid_hands_each_part_what_was_known_of_it() -> None:
     assert resumed[2].payload != source.splits()[2].payload
 
 
-def test_notices_are_of_checkpoints_in_the_log_whoever_dies() -> None:
-    """At the end the client knows all positions, as the final checkpoint has them."""
+def test_notifications_are_only_about_checkpoints_in_the_log() -> None:
+    """Check that at the end, the client knows all positions of the final checkpoint."""
     STORY.clear()
     done = simulate(
         lambda env: {"rows": env.from_source(Slow(a=40, b=30, c=20)).select("topic", "n")},
@@ -235,7 +235,7 @@ def test_notices_are_of_checkpoints_in_the_log_whoever_dies() -> None:
 
 
 class Slow(Topics):
-    """A row each 20 ms."""
+    """Source that emits a row each 20 ms."""
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
         assert isinstance(ctx.client, Client)

@@ -1,11 +1,11 @@
-"""How long a source was quiet, and is."""
+"""Duration for which a source was idle, and is idle now."""
 
 from __future__ import annotations
 
 from rheos.core.operators.source_progress import Pauses
 
 
-def test_the_pause_that_runs_is_not_the_longest_yet() -> None:
+def test_the_current_pause_is_not_the_longest() -> None:
     pauses = Pauses()
     assert (pauses.quiet_ms(5_000_000), pauses.longest_ms) == (None, 0.0)
     pauses.received(1_000_000)

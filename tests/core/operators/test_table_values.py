@@ -1,4 +1,5 @@
-"""Tables over values that are taken back: least, greatest and different ones, against a loop."""
+"""Aggregates over values that are retracted: minimum, maximum and distinct values, compared with a
+loop."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def opened(
     restored: Any = None,
     **more: Any,
 ) -> TableOperator:
-    """In memory, or on disk in a folder, with hardly a key in memory."""
+    """Return an operator in memory, or on disk in a folder with hardly a key in memory."""
     of = {**dict.fromkeys(("least", "most"), schema.field("v").type), "mean": pa.float64()}
     fields = [(name, of.get(name, pa.int64())) for name in AGGREGATES]
     output = pa.schema([("k", pa.string()), *fields, (OP, pa.string())])
@@ -97,7 +98,7 @@ def order(value: Any) -> Any:
 
 
 def expected(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By a loop. NaN is the greatest value."""
+    """Compute the result by a loop. NaN is the greatest value."""
     of: dict[str, tuple[Counter[Any], Counter[Any], list[int]]] = {}
     made = []
     for row in rows:
@@ -142,7 +143,7 @@ KINDS = [
 
 @pytest.mark.parametrize("on_disk", [False, True])
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=str)
-def test_each_row_leaves_with_what_a_loop_finds(
+def test_each_result_agrees_with_a_loop(
     kind: pa.DataType, values: list[Any], on_disk: bool, tmp_path: Path
 ) -> None:
     rows = drawn(300, values)
@@ -154,7 +155,7 @@ def test_each_row_leaves_with_what_a_loop_finds(
             op.close()
 
 
-def test_the_best_value_goes_and_comes_within_a_batch() -> None:
+def test_the_best_value_may_change_within_a_batch() -> None:
     rows = [
         {"k": "a", "v": v, "w": 1, OP: op}
         for v, op in [
@@ -167,7 +168,7 @@ def test_the_best_value_goes_and_comes_within_a_batch() -> None:
     assert [row["least"] for row in given_by(op, rows[2:], 9)] == [9, 5, 5, 7, 7, None, 8]
 
 
-def test_it_goes_on_from_files_in_memory_and_on_disk_at_another_parallelism(tmp_path: Path) -> None:
+def test_the_operator_resumes_from_files_at_another_parallelism(tmp_path: Path) -> None:
     rows = drawn(400, [1.0, 2.0, 3.0, 4.0, 5.0])
     wanted = expected(rows)[200:]
     with patch.object(running_disk, "_FEWEST_KEYS", 2):
@@ -219,7 +220,7 @@ def test_values_are_read_from_a_savepoint() -> None:
     assert found["running"][0]["__n.__distinct.v"] == 2
 
 
-def test_it_is_restored_and_rescaled_in_all_ways() -> None:
+def test_the_operator_is_restored_and_rescaled() -> None:
     def table(rows: rh.DataStream) -> rh.DataStream:
         changes = rows.transformation.with_changes(Changes(("k",), retracts=True)).stream
         return changes.key_by("k").table(low=rh.agg.min("v"), n=rh.agg.count_distinct("w"))
@@ -233,7 +234,7 @@ def test_it_is_restored_and_rescaled_in_all_ways() -> None:
     check_example(OperatorExample(of_rows, SCHEMA.remove(3), plain))
 
 
-def test_a_value_that_was_not_there_cannot_be_taken_back() -> None:
+def test_a_missing_value_cannot_be_retracted() -> None:
     op = opened()
     rows = [{"k": "a", "v": 1.0, "w": 1, OP: "insert"}, {"k": "a", "v": 2.0, "w": 1, OP: "delete"}]
     with pytest.raises(InputError, match="a change retracts a row that does not exist") as raised:

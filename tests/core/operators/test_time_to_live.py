@@ -1,5 +1,5 @@
-"""State with a time to live in a process: what a call finds depends on the rows of its key, and on
-nothing that travels with them. The oracle is a plain loop over the records, and a dict."""
+"""State with a time to live in a process function: a call finds what the rows of its key imply,
+whatever other rows are in its batch. The oracle is a loop over the records with a dict."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TTL_MS = 60
 
 
 class Remembered(rh.KeyedProcessFunction):
-    """Says what is known of a user at each of its steps, and at timers, some of them in the past."""
+    """Emits what is known of a user at each step, and at timers, some of them in the past."""
 
     steps = rh.ValueState(int, default=0, ttl="60ms")
     places = rh.MapState(int, int, ttl=rh.TimeToLive("60ms", renewed_on="read_and_write"))
@@ -82,7 +82,7 @@ class User:
 
 
 class Oracle:
-    """Calls as a system does that looks at the watermark after each record."""
+    """Oracle that processes the watermark after each record."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, str]] = []
@@ -115,7 +115,7 @@ class Oracle:
 
 
 def oracle(given: list[Step]) -> list[tuple[int, str]]:
-    """Of one split."""
+    """Compute the result for one split."""
     told, latest = Oracle(), MIN_TIMESTAMP_MS
     for step in given:
         told.row(step)
@@ -126,7 +126,7 @@ def oracle(given: list[Step]) -> list[tuple[int, str]]:
 
 
 def steps(seed: int, rows: int) -> list[Step]:
-    """Some come so late that the watermark has passed them."""
+    """Return steps, some of them late."""
     rng = np.random.default_rng(seed)
     users = rng.integers(0, 6, rows).tolist()
     times = (1000 + np.arange(rows) * 7 + rng.integers(0, 2 * BOUND_MS, rows)).tolist()
@@ -139,14 +139,14 @@ def remembered(env: rh.Environment, given: list[Step], **how: Any) -> rh.DataStr
 
 @pytest.mark.parametrize("batch_rows", [1, 3, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
-def test_what_is_known_does_not_depend_on_how_rows_travel(batch_rows: int, backend: Backend) -> None:
+def test_state_does_not_depend_on_batches(batch_rows: int, backend: Backend) -> None:
     given = steps(batch_rows, 400)
     assert heard(lambda env: remembered(env, given), batch_rows, backend) == oracle(given)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_in_event_time_order_it_depends_on_the_data_alone(seed: int) -> None:
-    """Under any faults, checkpoints and parallelism."""
+def test_in_event_time_order_state_depends_on_the_data_alone(seed: int) -> None:
+    """Check this under any faults, checkpoints and parallelism."""
     given = steps(seed, 200)
     done = testing.simulate(
         lambda env: remembered(env, given, order="event_time"), seed=seed, parallelism=2
@@ -174,7 +174,7 @@ def test_in_event_time_order_it_depends_on_the_data_alone(seed: int) -> None:
 
 
 class FirstOfAnHour(rh.KeyedProcessFunction):
-    """A click of a user on a page, where there was none within an hour."""
+    """Click of a user on a page on which there was none within an hour."""
 
     pages = rh.MapState(str, int, ttl="1h")
     seen = rh.ListState(int, ttl="1h")
@@ -271,8 +271,8 @@ class Recent(rh.KeyedProcessFunction):
         self.last.value = ping.n
 
 
-def test_by_the_clock_no_event_time_is_needed() -> None:
-    """Users come again after 100, 200, 300, ... ms."""
+def test_in_processing_time_no_event_time_is_needed() -> None:
+    """Check this with users who return after 100, 200, 300, ... ms."""
     users = [0, 0, 1, 1, 0, 1, 2, 0, 2, 2, 1, 0, 0, 2, 1] * 3
 
     def block(rows: rh.Block) -> pa.Table:
@@ -294,7 +294,7 @@ def test_by_the_clock_no_event_time_is_needed() -> None:
     assert {row["n"] is None for row in rows[10:]} == {True, False}
 
 
-def test_event_time_is_asked_for_where_the_stream_has_none() -> None:
+def test_a_stream_without_event_time_is_refused() -> None:
     env = rh.Environment()
     pings = env.from_source(rh.collection([Ping(1, 1)]))
 

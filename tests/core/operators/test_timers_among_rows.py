@@ -1,5 +1,5 @@
-"""Timers fire among the rows: one split gives what a watermark after each record gives, however its
-rows are cut into batches. The oracle is a plain loop over the records."""
+"""Timers fire among the rows: one split gives the result of a watermark after each record, whatever its
+batches. The oracle is a loop over the records."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GAP_MS = 25
 
 
 class Sessions(rh.KeyedProcessFunction):
-    """A user's session ends when nothing came for a while; each line says how far the watermark was."""
+    """Ends a user's session after a pause; each output contains the watermark."""
 
     until = rh.ValueState(int, default=0)
     steps = rh.ValueState(int, default=0)
@@ -60,7 +60,7 @@ def steps(seed: int, rows: int) -> list[Step]:
 
 
 class Oracle:
-    """Calls a `Sessions` as a system does that looks at the watermark after each record."""
+    """Oracle that calls `Sessions` and processes the watermark after each record."""
 
     def __init__(self) -> None:
         self.told: list[tuple[int, str]] = []
@@ -103,7 +103,7 @@ class Oracle:
 
 
 def oracle(given: list[Step]) -> list[tuple[int, str]]:
-    """Of one split."""
+    """Compute the result for one split."""
     told, latest = Oracle(), MIN_TIMESTAMP_MS
     for step in given:
         told.row(step)
@@ -119,14 +119,13 @@ def sessions(env: rh.Environment, given: list[Step]) -> rh.DataStream:
 
 @pytest.mark.parametrize("batch_rows", [1, 2, 7, 64, 8192])
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
-def test_one_split_gives_the_same_however_its_rows_travel(batch_rows: int, backend: Backend) -> None:
+def test_one_split_has_the_same_result_for_any_batches(batch_rows: int, backend: Backend) -> None:
     given = steps(batch_rows, 300)
     assert heard(lambda env: sessions(env, given), batch_rows, backend) == oracle(given)
 
 
 def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:
-    """In the order of each user; without the watermark of timers, which may come by a mark before the
-    row that would have brought it."""
+    """Return the output per user, without the watermark of timers, which may differ by one mark."""
     found: dict[int, list[str]] = {}
     for user, text in told:
         found.setdefault(user, []).append(text.partition(", behind")[0] if "over" in text else text)
@@ -134,8 +133,8 @@ def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_and_after_restarts_and_out_of_a_process_before_it(seed: int) -> None:
-    """The rows go through another process, and the job is restored, from aligned checkpoints."""
+def test_the_result_is_the_same_after_restarts_and_another_process(seed: int) -> None:
+    """Check rows that pass another process, and restores from aligned checkpoints."""
 
     class Passing(rh.KeyedProcessFunction):
         def process_element(self, step: Step, ctx: KeyedContext) -> Iterator[Step]:
@@ -214,7 +213,7 @@ class CompiledOverdue(Overdue):
 @pytest.mark.parametrize("batch_rows", [1, 2, 1000])
 @pytest.mark.parametrize("function", [Overdue, CompiledOverdue])
 def test_an_overdue_timer_fires_as_the_watermark_advances(function: Any, batch_rows: int) -> None:
-    """The calls and watermarks are those that Flink 2.3 makes for these rows."""
+    """Compare with the calls and watermarks of Flink 2.3 for these rows."""
     env = rh.Environment(1, runtime="simulated", batch_rows=batch_rows)
     given = [Reading("a", i, at) for i, at in enumerate([100, 50, 60, 130, 131])]
     rows = env.from_source(

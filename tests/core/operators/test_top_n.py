@@ -1,4 +1,4 @@
-"""`top_n` of rows that stay: what a batch changes is what its rows change one after the other."""
+"""`top_n` of append-only rows: a batch has the effect of its rows one after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DRAWN = st.lists(
 
 
 def expected(bids: list[Bid], n: int, *, smallest: bool) -> list[tuple[Any, ...]]:
-    """The plain loop: of each row what it makes of every rank of its key."""
+    """Compute by a loop the effect of each row on every rank of its key."""
 
     def by_user(bid: Bid) -> tuple[bool, int]:
         return bid[2] is None, bid[2] or 0
@@ -51,7 +51,7 @@ def expected(bids: list[Bid], n: int, *, smallest: bool) -> list[tuple[Any, ...]
 
 
 @given(DRAWN, st.integers(1, 4), st.booleans())
-def test_a_batch_changes_what_its_rows_change_one_by_one(
+def test_a_batch_has_the_effect_of_its_rows_one_by_one(
     batches: list[list[Bid]], n: int, smallest: bool
 ) -> None:
     ctx = context(BIDS, RANKS, keys=("item",), batch_rows=5)

@@ -1,5 +1,5 @@
-"""A TRUNCATE in a stream of changes empties the table, wherever its rows are kept. What is no change of
-a row costs no other."""
+"""A TRUNCATE in a changelog empties the table, wherever its rows are kept. An invalid change affects no
+other row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def row(op: str, id: int, shop: str, v: int) -> dict[str, Any]:
 
 
 def left(script: list[dict[str, Any]], key: tuple[str, ...]) -> dict[Any, dict[str, Any]]:
-    """The table, by what truncation means."""
+    """Return the final table by the definition of truncation."""
     table: dict[Any, dict[str, Any]] = {}
     for change in script:
         values = {name: change[name] for name in ("id", "shop", "v")}
@@ -70,7 +70,7 @@ def run(build: Any, script: list[dict[str, Any]], parallelism: int = 1, **kw: An
 @pytest.mark.parametrize("key", [("id",), ("shop", "id")])
 @settings(max_examples=12)
 @given(script=changes, parallelism=st.integers(1, 3))
-def test_what_is_left_is_what_truncation_leaves(
+def test_the_table_is_empty_after_a_truncation(
     key: tuple[str, ...], script: list[Any], parallelism: int
 ) -> None:
     rows = [row(*each) for each in script]
@@ -103,16 +103,15 @@ def emptied_twice(env: rh.Environment) -> rh.DataStream:
 
 
 @pytest.mark.parametrize("state", [pytest.param("memory", marks=pytest.mark.slow), "rocksdb"])
-def test_it_holds_whatever_fails_and_is_rescaled(state: Any) -> None:
-    """The keys are state by parts: they are restored, and dealt to other subtasks, with the rows that
-    were on their way."""
+def test_truncation_works_despite_faults_and_rescales(state: Any) -> None:
+    """Check partitioned keys in state: they are restored and rescaled, together with rows in flight."""
     done = simulate(lambda env: emptied_twice(env).as_rows(), seeds=4, slow=True, state=state)
     changes = done.out.to_pylist()
     assert len(changes) == 65 + 40 + 19 + 1
     assert set(settled(changes, ("id",))) == {(n,) for n in range(5)}
 
 
-def test_so_does_what_is_computed_of_it() -> None:
+def test_downstream_results_are_truncated_too() -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         by_shop = emptied_twice(env).retractions().key_by("shop")
         return by_shop.table(n=rh.agg.count(), s=rh.agg.sum("v")).as_rows()
@@ -122,7 +121,7 @@ def test_so_does_what_is_computed_of_it() -> None:
     assert last == {"a": (3, 6), "b": (2, 4)}
 
 
-def test_sql_over_it_has_what_is_left() -> None:
+def test_sql_over_the_table_sees_the_truncation() -> None:
     env = rh.Environment(2, runtime="simulated")
     source = rh.collection(pa.Table.from_pylist(SCRIPT, schema=ROWS))
     env.register("t", env.from_source(source).upserts(key="id"))
@@ -145,7 +144,7 @@ BAD = [
 ]
 
 
-def test_what_is_no_change_is_one_bad_record() -> None:
+def test_an_invalid_change_is_a_bad_record() -> None:
     def build(rows: rh.DataStream) -> dict[str, rh.DataStream]:
         table = rows.upserts(key="id", on_error="skip")
         return {"out": table, "bad": table.side_output("rejected")}
@@ -165,14 +164,14 @@ def test_what_is_no_change_is_one_bad_record() -> None:
         (BAD[3], InputError, "a change has no kind of change"),
     ],
 )
-def test_without_skip_it_ends_the_job_with_the_record(bad: Any, kind: Any, what: str) -> None:
+def test_without_skip_an_invalid_change_ends_the_job(bad: Any, kind: Any, what: str) -> None:
     with pytest.raises(kind, match=what) as caught:
         run(lambda rows: rows.upserts(key="id"), [BAD[0], bad])
     assert caught.value.record is not None
     assert 'on_error="skip"' in str(caught.value.hint)
 
 
-def test_what_cannot_be_is_refused_where_it_is_written() -> None:
+def test_invalid_uses_are_refused_at_their_line() -> None:
     rows = rh.Environment(1).from_source(rh.collection([{"id": 1}]))
     for wrong, what in (
         ({"on_truncate": "drop"}, "on_truncate='drop' is not known"),

@@ -67,7 +67,7 @@ def test_groups_bring_the_rows_of_a_key_together() -> None:
 
 
 class CountBatches(rh.KeyedBatchFunction):
-    """What `Count` does, with a state of the same name."""
+    """Batch form of `Count`, with a state of the same name."""
 
     total = rh.ValueState(int, default=0)
 
@@ -83,7 +83,7 @@ class CountBatches(rh.KeyedBatchFunction):
 
 
 class CountArrow(CountBatches):
-    """The same, handed Arrow's batches."""
+    """The same with Arrow's batches."""
 
     form = "arrow"
     emitted = "batch"
@@ -105,7 +105,7 @@ class CountArrow(CountBatches):
 
 
 @pytest.mark.parametrize("emitted", ["batch", "table", "frame", "arrays"])
-def test_a_function_is_handed_arrow_and_gives_any_form(emitted: str) -> None:
+def test_a_function_receives_arrow_and_may_return_any_form(emitted: str) -> None:
     given = [("a", 1, 9, 5), ("b", 1), ("a", 5), ("a", 1)]
     arrow: Any = CountArrow()
     arrow.emitted = emitted
@@ -113,7 +113,7 @@ def test_a_function_is_handed_arrow_and_gives_any_form(emitted: str) -> None:
     assert rows(feed(make(arrow), *given)) == rows(feed(make(polars), *given))
 
 
-def test_state_goes_from_one_form_of_a_function_to_the_other_and_back() -> None:
+def test_forms_of_a_function_share_their_state() -> None:
     plain = make(Count())
     feed(plain, ("a", 1), ("b", 2), ("a", 3))
     chains = save(plain)
@@ -146,7 +146,7 @@ def test_a_null_key_is_refused_as_by_other_functions() -> None:
 
 
 class Quiet(rh.KeyedBatchFunction):
-    """Says how many steps a user took before it was quiet for 10 ms."""
+    """Emits how many steps a user took before it was idle for 10 ms."""
 
     side_outputs = {"kinds": Event}
     steps = rh.ValueState(int, default=0)
@@ -226,7 +226,7 @@ class OnClock(rh.KeyedBatchFunction):
         yield rh.Emit({"user": keys.frame()["user"], "total": timestamps}, np.arange(len(keys)))
 
 
-def test_timers_of_the_clock() -> None:
+def test_processing_time_timers_fire() -> None:
     clock: Any = OnClock()
     operator = make(clock)
     feed(operator, ("a", 1), ("b", 2), ("c", 3))
@@ -235,7 +235,7 @@ def test_timers_of_the_clock() -> None:
     assert operator.next_processing_time_ms() is None
 
 
-def test_a_timer_that_is_due_among_rows_comes_between_them() -> None:
+def test_a_timer_that_is_due_among_rows_fires_between_them() -> None:
     calls: list[Any] = []
 
     class Calls(rh.KeyedBatchFunction):
@@ -263,7 +263,7 @@ def test_a_timer_that_is_due_among_rows_comes_between_them() -> None:
 # --- texts --------------------------------------------------------------------------------------------
 
 
-def test_texts_that_are_not_in_use_any_more_are_let_go() -> None:
+def test_unused_strings_are_released() -> None:
     codec = KeyCodec(pa.schema([("k", pa.int64())]), ("k",))
 
     class Declared(rh.KeyedBatchFunction):
@@ -341,7 +341,7 @@ class Wrong(rh.KeyedBatchFunction):
         ("rh.Emit({}, tag='warn')", ProgramError, "not a declared side output"),
     ],
 )
-def test_what_a_function_does_wrong(does: str, error: type[RheosError], says: str) -> None:
+def test_errors_of_a_function_are_reported(does: str, error: type[RheosError], says: str) -> None:
     function: Any = Wrong(does)
     with pytest.raises(error, match=says) as caught:
         feed(make(function), ("a", 1))
@@ -388,7 +388,7 @@ def declaring(declared: Any, name: str = "it") -> Any:
         (rh.ValueState(int, default=1 << 64), "exceeds the 64 bits"),
     ],
 )
-def test_state_that_is_no_column(declared: Any, says: str) -> None:
+def test_state_without_a_column_type_is_refused(declared: Any, says: str) -> None:
     function = declaring(declared)
     declared.name = "it"
     with pytest.raises(ProgramError, match=says) as caught:
@@ -397,7 +397,7 @@ def test_state_that_is_no_column(declared: Any, says: str) -> None:
     assert caught.value.site.file == __file__
 
 
-def test_functions_that_are_not_whole() -> None:
+def test_incomplete_functions_are_refused() -> None:
     class Nothing(rh.KeyedBatchFunction):
         pass
 
@@ -412,14 +412,14 @@ def test_functions_that_are_not_whole() -> None:
         stream().process(function, returns=STEPS)
 
 
-def test_what_a_function_raises_stands_at_its_line() -> None:
+def test_an_error_of_a_function_names_its_line() -> None:
     function: Any = Wrong("1 // 0")
     with pytest.raises(RheosError, match="ZeroDivisionError") as caught:
         feed(make(function), ("a", 1), ("b", 2))
     assert caught.value.record == "one of 2, the first of which is {'user': 'a', 'n': 1}"
 
 
-def test_groups_by_key_give_the_same_as_rounds() -> None:
+def test_groups_by_key_equal_rounds() -> None:
     class Running(rh.KeyedBatchFunction):
         total = rh.ValueState(int, default=0)
 

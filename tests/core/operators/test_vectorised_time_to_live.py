@@ -1,5 +1,5 @@
-"""State with a time to live in functions of whole batches: what functions called for each row find, and
-what these have stored."""
+"""State with a time to live in functions of whole batches: the same as in functions called for each
+row, including stored state."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ USED = rh.TimeToLive("60ms", renewed_on="read_and_write")
 
 
 class Each(rh.KeyedProcessFunction):
-    """Says what is known of a user. By the time of its step it reads, writes, or clears."""
+    """Emits what is known of a user. Depending on the time of its step it reads, writes, or clears."""
 
     n = rh.ValueState(int, default=0, ttl="60ms")
     place = rh.ValueState(str, default="nowhere", ttl=USED)
@@ -53,7 +53,7 @@ class Each(rh.KeyedProcessFunction):
 
 
 class Batches(rh.KeyedBatchFunction):
-    """What `Each` does."""
+    """Batch form of `Each`."""
 
     n = rh.ValueState(int, default=0, ttl="60ms")
     place = rh.ValueState(str, default="nowhere", ttl=USED)
@@ -87,7 +87,7 @@ def text_of(text: list[str]) -> pl.Series:
 
 
 def steps(seed: int, count: int) -> list[Step]:
-    """Some come so late that the watermark has passed them."""
+    """Return steps, some of them late."""
     rng = np.random.default_rng(seed)
     users = rng.integers(0, 6, count).tolist()
     times = (1000 + np.arange(count) * 7 + rng.integers(0, 2 * BOUND_MS, count)).tolist()
@@ -103,7 +103,7 @@ def by_user(told: list[tuple[int, str]]) -> dict[int, list[str]]:
 
 @pytest.mark.parametrize("backend", [Backend.MEMORY, Backend.ROCKSDB])
 @pytest.mark.parametrize("batch_rows", [1, 64])
-def test_batches_find_what_single_rows_find(batch_rows: int, backend: Backend) -> None:
+def test_batches_agree_with_single_rows(batch_rows: int, backend: Backend) -> None:
     given = steps(batch_rows, 300)
     wanted = heard(lambda env: keyed_steps(env, given).process(Each()), 64, Backend.MEMORY)
     told = heard(lambda env: keyed_steps(env, given).process(Batches()), batch_rows, backend)
@@ -111,7 +111,7 @@ def test_batches_find_what_single_rows_find(batch_rows: int, backend: Backend) -
     assert len(told) == len(given)
 
 
-def test_it_expires_through_pauses_restores_and_rescaling() -> None:
+def test_state_expires_through_pauses_restores_and_rescaling() -> None:
     def example(function: Any) -> OperatorExample:
         first = [(1, 1_001), (2, 1_005), (1, 1_025), (1, 1_055), (2, 1_064), (1, 1_061)]
         # The second of them is late.
@@ -153,8 +153,8 @@ class BatchesOfEvents(rh.KeyedBatchFunction):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_form_goes_on_with_what_the_other_has_stored(seed: int) -> None:
-    """The stamps are stored, too: full parts, and deltas behind them."""
+def test_each_form_resumes_from_state_of_the_other(seed: int) -> None:
+    """Check that stamps are stored, too: in full parts and in deltas."""
     draw = Random(seed)
     always: Any = make(EachOfEvents())
     now, found, wanted = 0, [], []
@@ -241,7 +241,7 @@ def kept(clock: SetClock, *names: str) -> tuple[ColumnarState, MemoryBackend]:
     return columnar_state([getattr(Declared, name) for name in names], CODEC, backend), backend
 
 
-def test_by_the_clock() -> None:
+def test_state_expires_in_processing_time() -> None:
     clock = SetClock()
     state, _ = kept(clock, "clocked")
     column = state.columns["clocked"]
@@ -256,7 +256,7 @@ def test_by_the_clock() -> None:
     assert column.read(slots, None).tolist() == [-1, 21], "what was found gone stays gone"
 
 
-def test_rows_of_a_key_in_one_look_are_each_seen_at_their_own_time() -> None:
+def test_rows_of_a_key_in_one_call_are_each_seen_at_their_own_time() -> None:
     state, _ = kept(SetClock(), "lately")
     column = state.columns["lately"]
     column.put(state.enter([pa.array([7])]), np.array([5]), np.array([1_000]))
@@ -270,7 +270,7 @@ def test_rows_of_a_key_in_one_look_are_each_seen_at_their_own_time() -> None:
 
 
 @pytest.mark.parametrize("names", [("lately",), ("lately", "always")])
-def test_what_is_gone_is_cleared_away_and_its_slots_are_used_again(names: tuple[str, ...]) -> None:
+def test_expired_state_is_removed_and_its_slots_are_reused(names: tuple[str, ...]) -> None:
     state, backend = kept(SetClock(), *names)
     column = state.columns["lately"]
     chains: list[pa.Table] = []
@@ -311,7 +311,7 @@ class Ping:
     user: int
 
 
-def test_event_time_is_asked_for_where_the_stream_has_none() -> None:
+def test_a_stream_without_event_time_is_refused() -> None:
     env = rh.Environment()
     pings = env.from_source(rh.collection([Ping(1)]))
     with pytest.raises(ProgramError, match="'n' has a time to live in event time") as caught:
@@ -320,7 +320,7 @@ def test_event_time_is_asked_for_where_the_stream_has_none() -> None:
     assert caught.value.site.file == __file__
 
 
-def test_a_compiled_function_refuses_it_at_its_line() -> None:
+def test_a_compiled_function_refuses_a_time_to_live_at_its_line() -> None:
     env = rh.Environment()
     watermark = rh.Watermark.bounded_out_of_orderness("1s", on="at")
     stream = env.from_source(rh.collection([Step(1, 1)]), watermark=watermark).key_by("user")

@@ -1,4 +1,4 @@
-"""Watermarks by a condition, or by a generator of the user's: what is late, and what is kept."""
+"""Watermarks by a condition, or by a user's generator: late rows, and stored state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ COUNT, SPLITS = 300, 3
 
 
 def row(split: int, number: int) -> dict[str, Any]:
-    """Rows of a split come up to 30 ms out of order; each tenth marks the time up to there."""
+    """Return row n. Rows are up to 30 ms out of order; each tenth marks the time up to its own."""
     at = 1000 + 5 * number + (number * 7 + split) % 31
     return {"i": SPLITS * number + split, "at": at, "mark": number % 10 == 9}
 
@@ -30,7 +30,7 @@ def numbered(block: rh.Block) -> pa.RecordBatch:
 
 
 class Trailing(rh.WatermarkGenerator):
-    """As `bounded_out_of_orderness` does, in Python."""
+    """Python version of `bounded_out_of_orderness`."""
 
     latest = 0
 
@@ -46,7 +46,8 @@ Build = Callable[[rh.Environment], Mapping[str, rh.DataStream]]
 
 
 def late_with(watermark: rh.Watermark, *, behind: bool = False, rate_per_s: int = 3000) -> Build:
-    """A program that finds late rows; with event time given by the source, or behind it."""
+    """Run a program that finds late rows, with event time assigned by the source or downstream of
+    it."""
 
     def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
         rate: dict[str, Any] = {"rate_per_s": rate_per_s, "splits": SPLITS, "block_rows": 8}
@@ -69,7 +70,7 @@ def run(build: Build, **arguments: Any) -> rh.JobResult:
 
 
 def late_rows(reach: Callable[[dict[str, Any]], int | None]) -> list[int]:
-    """The rows whose window has ended before them, where a row takes its split to `reach`."""
+    """Return the rows whose window has ended before them, if a row advances its split to `reach`."""
     late = []
     for split in range(SPLITS):
         watermark = -1
@@ -87,7 +88,7 @@ GENERATED = rh.Watermark.generator(Trailing(4), on="at")
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_late_is_what_is_behind_the_rows_that_mark_the_time(behind: bool) -> None:
+def test_rows_before_the_marked_time_are_late(behind: bool) -> None:
     wanted = late_rows(lambda each: each["at"] - 5 if each["mark"] else None)
     assert 5 < len(wanted) < COUNT // 2
     done = run(late_with(PUNCTUATED, behind=behind))
@@ -97,7 +98,7 @@ def test_late_is_what_is_behind_the_rows_that_mark_the_time(behind: bool) -> Non
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_a_generator_finds_what_the_built_in_one_does(behind: bool) -> None:
+def test_a_generator_agrees_with_the_built_in_one(behind: bool) -> None:
     wanted = late_rows(lambda each: each["at"] - 5)
     assert wanted
     done = run(late_with(GENERATED, behind=behind))
@@ -107,9 +108,9 @@ def test_a_generator_finds_what_the_built_in_one_does(behind: bool) -> None:
 
 
 @pytest.mark.parametrize("behind", [False, True])
-def test_what_a_generator_keeps_survives_failures_and_rescaling(behind: bool) -> None:
+def test_state_of_a_generator_survives_failures_and_rescaling(behind: bool) -> None:
     class Counting(rh.WatermarkGenerator):
-        """Marks the time at each tenth row that it has seen: without its state it would miscount."""
+        """Marks the time at each tenth row that it has seen, so that lost state would show."""
 
         seen = 0
 
@@ -130,11 +131,11 @@ def test_what_a_generator_keeps_survives_failures_and_rescaling(behind: bool) ->
     assert sorted(done.rows["late"]["i"].to_pylist()) == wanted
 
 
-def test_a_periodic_generator_is_asked_as_often_as_it_says() -> None:
+def test_a_periodic_generator_is_called_at_its_interval() -> None:
     asked: list[int] = []
 
     class Clock(rh.WatermarkGenerator):
-        """Says nothing by rows: all that has come is in time."""
+        """Emits no watermarks for rows, so that no row is late."""
 
         def __deepcopy__(self, memo: object) -> Clock:
             return self
@@ -183,7 +184,7 @@ def test_what_a_generator_raises_is_an_error_at_its_line() -> None:
     assert raised.value.site.line == inspect.getsourcelines(Wrong.on_event)[1] + 2
 
 
-def test_what_a_generator_keeps_is_plain() -> None:
+def test_state_of_a_generator_must_be_plain() -> None:
     class Hoarding(Trailing):
         def on_event(self, record: Any, timestamp: int) -> int | None:
             self.seen = {timestamp}
@@ -193,7 +194,7 @@ def test_what_a_generator_keeps_is_plain() -> None:
         run(late_with(rh.Watermark.generator(Hoarding(0), on="at")), checkpoint_interval="10ms")
 
 
-def test_what_cannot_be_is_refused_where_it_is_written() -> None:
+def test_invalid_strategies_are_refused_at_their_line() -> None:
     class Periodic(rh.WatermarkGenerator):
         def on_periodic(self, now_ms: int) -> int | None:
             return now_ms

@@ -1,4 +1,4 @@
-"""Programs and plans in words, as `explain` gives them."""
+"""Programs and plans as text, as `explain` returns them."""
 
 # ruff: noqa: E501 -- What is shown stands here as it is shown.
 
@@ -113,22 +113,22 @@ flowchart LR
 """
 
 
-def test_a_program_in_words() -> None:
+def test_a_program_as_text() -> None:
     told = render.text(program()._program.graph())
     assert re.sub(r"written   .*:\d+", "written   here", told) == PROGRAM
 
 
-def test_a_plan_in_words() -> None:
+def test_a_plan_as_text() -> None:
     plan = make_plan(program()._program.graph(), name="visitors", parallelism=1, max_parallelism=128)
     assert explain.text(plan, "batch") == PLAN
 
 
-def test_a_plan_as_a_drawing() -> None:
+def test_a_plan_as_a_diagram() -> None:
     plan = make_plan(program()._program.graph(), name="visitors", parallelism=1, max_parallelism=128)
     assert explain.mermaid(plan) == DRAWING
 
 
-def test_the_environment_explains_in_three_ways() -> None:
+def test_the_environment_explains_in_three_formats() -> None:
     env = program()
     assert env.explain().startswith("Program\n")
     assert env.explain().endswith(env.explain("plan"))

@@ -1,4 +1,4 @@
-"""Windows of a calendar as plain Python finds them, one time at a time."""
+"""Calendar windows computed by plain Python, one time at a time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def ms_of(at: datetime) -> int:
 
 
 def first_shown(local: datetime, zone: ZoneInfo) -> int:
-    """The first instant, in ms, at which a clock shows a local time, or a later one."""
+    """Return the first instant, in ms, at which a clock shows a local time, or a later one."""
     at = local.replace(tzinfo=zone, fold=0).astimezone(UTC)
     if at.astimezone(zone).replace(tzinfo=None) == local:
         return ms_of(at)
@@ -36,7 +36,7 @@ def first_shown(local: datetime, zone: ZoneInfo) -> int:
 
 
 def _instants(ts: int, length: CalendarLength, cut: CalendarCut, more: int = 0) -> list[int]:
-    """The instants at which the steps around a time begin. Clocks were set by up to a day."""
+    """Return the instants at which the steps around a time begin. Clocks were set by up to a day."""
     zone = ZoneInfo(cut.zone)
     offset = timedelta(milliseconds=cut.offset_ms)
     at = EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=ts)
@@ -55,7 +55,7 @@ def _instants(ts: int, length: CalendarLength, cut: CalendarCut, more: int = 0) 
 
 
 def windows_of(ts: int, cut: CalendarCut) -> list[tuple[int, int]]:
-    """The windows that hold a time, by their ends."""
+    """Return the windows that contain a time, by their ends."""
     if cut.grows:
         ((first, last),) = _holding(ts, pairwise(_instants(ts, cut.size, cut)))
         found, step = [], ts

@@ -1,4 +1,4 @@
-"""What window tests share: the subtasks of an operator, and the straight way to say what it does."""
+"""Helpers of window tests: the subtasks of an operator, and an oracle."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TIME = pa.timestamp("ms", "UTC")
 def aggregate_schema(
     schema: pa.Schema, keys: Sequence[str], aggregates: Mapping[str, Agg]
 ) -> pa.Schema:
-    """What a window operator gives for rows of `schema`."""
+    """Return the result schema of a window operator for rows of `schema`."""
     return pa.schema(
         [schema.field(key) for key in keys]
         + [pa.field("window_start", TIME), pa.field("window_end", TIME)]
@@ -96,7 +96,7 @@ def context(
 
 @contextmanager
 def deltas_wherever_they_can_be() -> Iterator[None]:
-    """However short the state is."""
+    """Write deltas wherever possible, however small the state is."""
     with (
         patch.object(panes, "WORTH_A_DELTA", -1),
         patch.object(DeltaChain, "next_is_full", lambda chain, *_: chain._full_next),
@@ -106,7 +106,7 @@ def deltas_wherever_they_can_be() -> Iterator[None]:
 
 @contextmanager
 def state_on_disk(bench: Bench) -> Iterator[str]:
-    """No memory for state: every row goes to disk, and few come back at once. Gives the folder."""
+    """Use no memory for state: every row goes to disk, and few are read at once. Return the folder."""
     with (
         TemporaryDirectory() as folder,
         patch.object(panes, "_LEAST_ROWS", 2),
@@ -133,7 +133,7 @@ Chains: TypeAlias = dict[str, tuple[StateKind, list[pa.Table]]]
 
 @dataclass
 class Bench:
-    """All subtasks of a window operator. Rows go to the one that owns their key; watermarks to all."""
+    """All subtasks of a window operator. Rows go to the owner of their key; watermarks to all."""
 
     make: Callable[[int, int], WindowOperator]
     keys: Sequence[str]
@@ -177,7 +177,7 @@ class Bench:
         return cls(make, keys, schema, parallelism)
 
     def rows(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Feeds rows with `ts` and perhaps `wm`; gives what came out."""
+        """Process rows with `ts` and optionally `wm`; return the output."""
         if not rows:
             return []
         batch = self.batch(rows)
@@ -214,8 +214,8 @@ class Bench:
         return came
 
     def checkpoint(self, *, kept: bool = True) -> dict[str, list[pa.Table]]:
-        """Snapshots all subtasks. What is kept goes behind what they have written before; if it is not,
-        they are notified. Gives the tables by state."""
+        """Take snapshots of all subtasks. Kept ones are appended to the chains; otherwise the subtasks
+        are notified. Return the tables by state."""
         written: dict[str, list[pa.Table]] = defaultdict(list)
         # All are frozen before one is written.
         for operator, snapshot in [(op, op.snapshot(CheckpointId(1))) for op in self.subtasks]:
@@ -235,7 +235,7 @@ class Bench:
         return written
 
     def savepoint(self) -> dict[int, Chains]:
-        """Snapshots all subtasks, keeps it, and gives their savepoints in the place of their chains."""
+        """Take savepoints of all subtasks, which replace their chains; return them."""
         savepoints: dict[int, Chains] = {}
         for operator in self.subtasks:
             snapshot = operator.snapshot(CheckpointId(1))
@@ -248,7 +248,7 @@ class Bench:
         return savepoints
 
     def restart(self, parallelism: int) -> None:
-        """Takes a checkpoint of all, and goes on from what is written with as many as said."""
+        """Take a checkpoint, and restore it at this parallelism."""
         self.checkpoint()
         self.restore(self.chains, parallelism)
 
@@ -280,7 +280,7 @@ class Bench:
             operator.close()
 
     def shapes(self) -> Mapping[str, StateShape]:
-        """Of its states, by their names."""
+        """Return the shapes of the states, by name."""
         operator = self.subtasks[0]
         planned: Any = SimpleNamespace(
             id="w", name="w", site=None, spec=operator._spec, ports=operator.ctx.ports
@@ -293,7 +293,7 @@ class Bench:
         )
 
     def collect(self, outs: Iterable[Out]) -> list[dict[str, Any]]:
-        """Takes what a subtask emits; gives the rows of the main output."""
+        """Add the output of a subtask; return the rows of the main output."""
         came = []
         for batch, tag in outs:
             assert batch.num_rows <= self.subtasks[0].ctx.batch_rows
@@ -322,7 +322,7 @@ def _of_groups(table: pa.Table, own: range) -> pa.Table:
 
 
 def windows_of(window: Window, ts: int) -> list[int]:
-    """The ends of the windows that hold a timestamp, one by one."""
+    """Return the ends of the windows that contain a timestamp, one by one."""
     size, slide, offset = window.size_ms, window.slide_ms, window.offset_ms
     start = math.floor((ts - offset) / slide) * slide + offset
     ends = []
@@ -334,7 +334,7 @@ def windows_of(window: Window, ts: int) -> list[int]:
 
 @dataclass
 class Oracle:
-    """What every window should hold when all is said, given each record's own watermark."""
+    """Final content of every window, computed from each record's own watermark."""
 
     window: Window
     lateness_ms: int
@@ -392,8 +392,8 @@ def _exact(values: Iterable[float]) -> float:
 
 
 def timeline(text: str, wm: int = MIN_TIMESTAMP_MS) -> Iterator[dict[str, Any]]:
-    """Rows drawn in ASCII: each character is a millisecond, a letter is a row with that key and its
-    timestamp as value, a dot is nothing."""
+    """Return rows from an ASCII drawing: each character is a millisecond, a letter is a row with that
+    key and its timestamp as value, a dot is nothing."""
     for ts, mark in enumerate(text):
         if mark.isalpha():
             yield {"k": mark, "v": ts, "ts": ts, "wm": wm}

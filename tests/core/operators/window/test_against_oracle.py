@@ -1,4 +1,4 @@
-"""Whatever the batches, the interleaving and the restarts: what the records alone say."""
+"""Results depend only on the records, whatever the batches, the interleaving and the restarts."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ rows = st.fixed_dictionaries(
 
 
 class Split:
-    """A source split: gives its rows in order, each with the watermark before it."""
+    """Source split that returns its rows in order, each with the watermark before it."""
 
     def __init__(self, rows: list[dict[str, Any]], bound: int) -> None:
         self.watermark = MIN_TIMESTAMP_MS

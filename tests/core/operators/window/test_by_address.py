@@ -1,4 +1,4 @@
-"""What is merged by address is what Polars merges, or is left to it."""
+"""State that is merged by address equals that which Polars merges."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_the_rows_are_those_of_polars(
     ],
     ids=["NaN", "null", "keys of text", "texts", "keys far apart"],
 )
-def test_others_are_left_to_polars(left: pl.DataFrame) -> None:
+def test_other_types_are_left_to_polars(left: pl.DataFrame) -> None:
     assert merged_by_address([left], "k", REDUCES) is None
 
 

@@ -1,4 +1,4 @@
-"""Windows by the calendar of a zone, against plain Python and its zones."""
+"""Calendar windows of a time zone, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def arithmetic(window: CalendarWindow) -> CalendarWindows:
 def placed(
     made: CalendarWindows, ts: list[int], above: int, upto: int, wm: int | None = None, late: int = 0
 ) -> list[list[tuple[int, int]]]:
-    """The windows of each time that end after `above` and up to `upto`."""
+    """Return the windows of each time that end after `above` and up to `upto`."""
     marks = None if wm is None else np.full(len(ts), wm)
     assigned = made.assign(np.array(ts), marks, late, MIN_TIMESTAMP_MS // 2)
     at = np.arange(len(ts)) if assigned.taken is None else np.flatnonzero(assigned.taken)
@@ -189,12 +189,12 @@ def test_state_of_another_zone_is_refused_and_shown() -> None:
         (Cumulating("1mo", "2d"), "the length of a cumulating window must be a multiple of its step"),
     ],
 )
-def test_windows_that_a_calendar_has_not(window: CalendarWindow, says: str) -> None:
+def test_invalid_calendar_windows_are_refused(window: CalendarWindow, says: str) -> None:
     with pytest.raises(ProgramError, match=says):
         window.check()
 
 
-def test_a_duration_that_has_months_names_days() -> None:
+def test_the_error_for_a_duration_with_months_suggests_days() -> None:
     with pytest.raises(ProgramError, match=r'months and years differ in length[\s\S]*"30d"'):
         rh.Session("1mo").check()
 
@@ -215,7 +215,7 @@ class Count(rh.WindowFunction):
         yield {"n": len(records), "h": (ctx.window.end_ms - ctx.window.start_ms) // HOUR}  # type: ignore[misc]
 
 
-def test_every_form_of_a_local_day_counts_alike() -> None:
+def test_every_form_of_a_local_day_is_equivalent() -> None:
     env = rh.Environment(2, runtime="simulated")
     rows, day = hours(env), rh.Tumbling("1d", zone="Europe/Berlin")
     keyed = rows.key_by("k").window(day)

@@ -1,4 +1,4 @@
-"""What a checkpoint of windows writes: what changed, wherever that is less than all."""
+"""Checkpoints of windows contain only changes, wherever that is less than everything."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def modes(bench: Bench) -> dict[str, str]:
     }
 
 
-def test_a_delta_is_as_long_as_what_came() -> None:
+def test_a_delta_is_as_large_as_the_input() -> None:
     bench = Bench.of_aggregates(Sliding("100ms", every="10ms"), AGGREGATES, SCHEMA)
     bench.rows(rows(10_000, keys=2_000, until=100))
     before = bench.checkpoint()
@@ -61,7 +61,7 @@ def test_a_delta_is_as_long_as_what_came() -> None:
             assert after[state][0].nbytes <= before[state][0].nbytes * 2 * count / 10_000 + 1000
 
 
-def test_many_rows_of_few_keys_are_a_short_delta() -> None:
+def test_many_rows_of_few_keys_are_a_small_delta() -> None:
     bench = Bench.of_aggregates(Sliding("100ms", every="10ms"), {"rows": agg.count()}, SCHEMA)
     bench.rows(rows(10_000, keys=2_000, until=100))
     bench.checkpoint()
@@ -71,7 +71,7 @@ def test_many_rows_of_few_keys_are_a_short_delta() -> None:
     assert modes(bench) == {"totals": "delta"}
 
 
-def test_a_chain_ends_when_it_is_as_long_as_the_whole() -> None:
+def test_a_chain_ends_when_it_is_as_large_as_the_state() -> None:
     bench = Bench.of_aggregates(Tumbling("100ms"), {"median": agg.quantile("v", 0.5)}, SCHEMA)
     lengths = []
     for count in (100, 30, 30, 30, 30, 30):
@@ -81,7 +81,7 @@ def test_a_chain_ends_when_it_is_as_long_as_the_whole() -> None:
     assert lengths == [1, 2, 3, 4, 1, 2]
 
 
-def test_a_delta_that_is_lost_shows() -> None:
+def test_a_lost_delta_is_noticed() -> None:
     bench = Bench.of_aggregates(Tumbling("100ms"), AGGREGATES, SCHEMA)
     with deltas_wherever_they_can_be():
         for count in (50, 7, 5):
@@ -103,7 +103,7 @@ def test_a_delta_that_is_lost_shows() -> None:
 
 
 @pytest.mark.parametrize("lateness_ms", [0, 10])
-def test_panes_purged_after_they_were_written_do_not_come_back(lateness_ms: int) -> None:
+def test_panes_purged_after_they_were_written_do_not_return(lateness_ms: int) -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), AGGREGATES, SCHEMA, lateness_ms=lateness_ms)
     with deltas_wherever_they_can_be():
         bench.rows(list(timeline("ab........ab........ab")))
@@ -119,7 +119,7 @@ def test_panes_purged_after_they_were_written_do_not_come_back(lateness_ms: int)
     assert [row["rows"] for row in bench.end()] == [1, 1]
 
 
-def test_a_store_that_was_empty_begins_a_chain_anew() -> None:
+def test_an_empty_store_begins_a_new_chain() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), AGGREGATES, SCHEMA)
     with deltas_wherever_they_can_be():
         bench.rows(list(timeline("abc")))
@@ -135,7 +135,7 @@ def test_a_store_that_was_empty_begins_a_chain_anew() -> None:
     assert [row["rows"] for row in bench.end()] == [1]
 
 
-def test_after_a_snapshot_that_was_not_kept_comes_a_full_one() -> None:
+def test_a_discarded_snapshot_is_followed_by_a_full_one() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), AGGREGATES, SCHEMA)
     with deltas_wherever_they_can_be():
         for kept in (True, True, False):
@@ -147,7 +147,7 @@ def test_after_a_snapshot_that_was_not_kept_comes_a_full_one() -> None:
     assert [row["rows"] for row in bench.end()] == [3, 3]
 
 
-def test_a_savepoint_is_whole_and_changes_nothing() -> None:
+def test_a_savepoint_is_complete_and_changes_nothing() -> None:
     benches = [Bench.of_aggregates(Tumbling("10ms"), AGGREGATES, SCHEMA) for _ in range(2)]
     saved = []
     with deltas_wherever_they_can_be():

@@ -181,7 +181,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
 
 
 @pytest.mark.parametrize("other", [rh.Tumbling("4ms"), Doubling(3)])
-def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(other: Window) -> None:
+def test_state_of_another_kind_or_size_is_refused(other: Window) -> None:
     bench = Bench.of_aggregates(other, COUNT, V)
     was = bench.shapes()
     bench.rows(list(timeline(".....a")))
@@ -202,7 +202,7 @@ def test_state_of_another_kind_or_cut_is_refused_before_and_while_it_is_read(oth
     )
 
 
-def test_a_kind_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unknown_kind_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench.of_aggregates(Doubling(), COUNT, V)
     bench.rows(list(timeline(".....a")))
     bench.checkpoint()
@@ -222,7 +222,7 @@ def test_a_kind_that_is_not_known_is_named(monkeypatch: pytest.MonkeyPatch) -> N
         rows.key_by("k").window(Doubling())
 
 
-def test_state_of_0_1_0_named_no_kind_and_is_that_of_the_grid() -> None:
+def test_state_of_0_1_0_without_a_kind_is_read() -> None:
     bench = Bench.of_aggregates(rh.Tumbling("4ms"), COUNT, V)
     bench.rows(list(timeline(".....a")))
     bench.checkpoint()

@@ -1,8 +1,6 @@
-"""An aggregate that a program gains while windows are open: null for them, or the value since then.
-
-What is expected is computed from the rows of each window alone: plain Python says which rows these are,
-and windows that have never seen an upgrade aggregate them.
-"""
+"""An aggregate that is added to a program while windows are open: null for them, or the value since
+then. The expected result is computed from the rows of each window: plain Python determines them, and
+windows without an upgrade aggregate them."""
 
 from __future__ import annotations
 
@@ -57,8 +55,8 @@ EACH: dict[str, Agg] = {
 }
 
 
-def test_every_kind_of_aggregate_is_tried() -> None:
-    """A kind that is added to Rheos gets a line in EACH, and so all tests of this file."""
+def test_every_kind_of_aggregate_is_tested() -> None:
+    """Check that EACH has every kind of aggregate, so that all tests of this file include it."""
     assert {one.kind for one in EACH.values()} == set(KINDS)
 
 
@@ -95,7 +93,7 @@ WINDOWS = {
 
 
 def windows_of(window: Window, rows: Sequence[Row]) -> dict[tuple[str, int, int], list[Row]]:
-    """The rows of each key and window, by its bounds."""
+    """Return the rows of each key and window, by its bounds."""
     found: dict[tuple[str, int, int], list[Row]] = defaultdict(list)
     if isinstance(window, Session):
         of_key: dict[str, list[Row]] = defaultdict(list)
@@ -118,8 +116,8 @@ def windows_of(window: Window, rows: Sequence[Row]) -> dict[tuple[str, int, int]
 
 
 def values_of(aggregates: dict[str, Agg], rows: Sequence[Row]) -> dict[str, Any]:
-    """Of any rows, in one window that nothing has changed; of no rows, as of nulls, but for aggregates
-    that keep rows."""
+    """Return the values of rows in a single unchanged window; without rows, those of nulls, except for
+    aggregates that keep rows."""
     bench = Program(Tumbling("1s"), aggregates).bench()
     bench.rows([*rows] or [{"k": "k", "v": None, "ts": 0}])
     (row,) = bench.end()
@@ -145,7 +143,7 @@ def drawn_rows(rng: Random, since_ms: int, until_ms: int, count: int) -> list[Ro
 
 
 def last_of(out: Sequence[Row]) -> dict[tuple[str, int, int], Row]:
-    """The last result of each key and window."""
+    """Return the last result of each key and window."""
     return {
         (
             row["k"],
@@ -161,8 +159,8 @@ def shown(value: Any) -> Any:
 
 @pytest.mark.parametrize(("mode", "deltas"), [(NULL, True), (SINCE, False)])
 @pytest.mark.parametrize("window", WINDOWS)
-def test_open_windows_closed_ones_and_new_ones(window: str, mode: NewAggregates, deltas: bool) -> None:
-    """All kinds at once, at another parallelism each time, with restarts after the upgrade."""
+def test_open_closed_and_new_windows(window: str, mode: NewAggregates, deltas: bool) -> None:
+    """Check all kinds together, each time at another parallelism, with restarts after the upgrade."""
     rng = Random(f"{window} {mode} {deltas}")
     before = Program(WINDOWS[window], {"n": agg.count()}, lateness_ms=8)
     after = replace(before, aggregates={"n": agg.count(), **EACH})
@@ -204,8 +202,8 @@ def test_open_windows_closed_ones_and_new_ones(window: str, mode: NewAggregates,
 
 
 @pytest.mark.parametrize("name", EACH)
-def test_each_kind_by_itself(name: str) -> None:
-    """What it keeps is not there because another aggregate keeps it, too; and what is said of it."""
+def test_each_kind_alone(name: str) -> None:
+    """Check each kind alone, so that no other aggregate keeps what it needs; and its finding."""
     for mode in NewAggregates:
         before = Program(Tumbling("20ms"), {"n": agg.count()})
         after = replace(before, aggregates={"n": agg.count(), "x": EACH[name]})
@@ -249,8 +247,8 @@ def test_each_kind_by_itself(name: str) -> None:
     ],
     ids=str,
 )
-def test_what_another_aggregate_has_kept_is_the_whole_value_or_nothing(before: Agg, after: Agg) -> None:
-    """Either all that it needs was kept, or it is null: never made of a part."""
+def test_state_of_another_aggregate_gives_the_whole_value_or_none(before: Agg, after: Agg) -> None:
+    """Check that the value is complete if all it needs was kept, and otherwise null: never partial."""
     rows = [{"k": "a", "v": value, "ts": value} for value in (1, 2, 5)]
     more = [{"k": "a", "v": 9, "ts": 9}]
     old = Program(Tumbling("20ms"), {"x": before})
@@ -267,8 +265,9 @@ def test_what_another_aggregate_has_kept_is_the_whole_value_or_nothing(before: A
     assert row["y"] == (value_of(after, [*rows, *more]) if whole else None)
 
 
-def test_an_upgrade_upon_an_upgrade() -> None:
-    """What the second gains may be kept by what the first did: the windows lack it all the same."""
+def test_an_upgrade_after_an_upgrade() -> None:
+    """Check a second upgrade: what its aggregate needs may be kept by one of the first, but windows
+    lack it all the same."""
     programs = [
         Program(Tumbling("20ms"), {"n": agg.count()}),
         Program(Tumbling("20ms"), {"n": agg.count(), "v": agg.variance("v")}),
@@ -283,8 +282,9 @@ def test_an_upgrade_upon_an_upgrade() -> None:
     assert [(row["n"], row["renamed"]) for row in bench.end()] == [(4, None), (4, None)]
 
 
-def test_rows_that_expressions_share_cannot_be_told_apart() -> None:
-    """An expression over a new column would be made of rows that lack it: only null says so."""
+def test_expressions_over_new_columns_are_null() -> None:
+    """Check an expression over a new column: it would use rows that lack the column, so its value must
+    be null."""
     old = Program(Tumbling("20ms"), {"x": agg.expression(pl.col("v").max())})
     new = replace(old, aggregates={**old.aggregates, "y": agg.expression(pl.col("k").n_unique())})
     bench = old.bench()
@@ -302,7 +302,7 @@ def test_rows_that_expressions_share_cannot_be_told_apart() -> None:
     assert [(row["x"], row["y"]) for row in bench.end()] == [(5, None), (5, 1)]
 
 
-def test_floats_decimals_and_texts_lack_it_likewise() -> None:
+def test_floats_decimals_and_strings_behave_alike() -> None:
     schema = pa.schema(
         {"k": pa.string(), "f": pa.float64(), "d": pa.decimal128(9, 2), "s": pa.string()}
     )

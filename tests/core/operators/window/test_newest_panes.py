@@ -1,4 +1,5 @@
-"""Panes that are merged in place hold what segments would, whatever is added and read in between."""
+"""Panes that are merged in place have the same content as segments, whatever is added and read in
+between."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def store(state_bytes: int) -> MergingPanes:
 
 
 def frame(rows: list[tuple[int, int, int, Any]]) -> pl.DataFrame:
-    """Of key, time, gap and value."""
+    """Return rows of key, time, gap and value."""
     return pl.DataFrame(
         [(k, ts + gap, ts, ts, 1, k + ts, value) for k, ts, gap, value in rows],
         schema=KINDS,
@@ -43,7 +44,7 @@ def frame(rows: list[tuple[int, int, int, Any]]) -> pl.DataFrame:
 
 
 def windows(panes: pl.DataFrame) -> list[str]:
-    """Each with its state, from panes that were merged or not."""
+    """Return windows with their state, from panes that were merged or not."""
     if not panes.height:
         return []
     found, owners = windows_of(panes, KEYS)
@@ -77,7 +78,7 @@ STEPS = st.lists(
 
 @settings(max_examples=60)
 @given(steps=STEPS, block=st.sampled_from([2, 4096]), state_bytes=st.sampled_from([400, 4000, 1 << 30]))
-def test_what_is_held_and_read_is_what_came(steps: list[Any], block: int, state_bytes: int) -> None:
+def test_the_content_of_panes_equals_the_input(steps: list[Any], block: int, state_bytes: int) -> None:
     with patch.object(newest_panes, "_BLOCK", block):
         panes, came = store(state_bytes), frame([])
         for step in steps:
@@ -109,7 +110,7 @@ def test_what_is_held_and_read_is_what_came(steps: list[Any], block: int, state_
         assert windows(everything(panes)) == windows(came)
 
 
-def test_a_sum_that_grows_large_goes_to_segments_before_it_leaves_64_bits() -> None:
+def test_a_large_sum_moves_to_segments_before_it_exceeds_64_bits() -> None:
     panes = store(1 << 30)
     large = (1 << 61) - 5
     for _ in range(3):

@@ -1,5 +1,5 @@
-"""A batch job gives each window once, with the last result that a continuous job gives for it, however
-many rows of a key are worked on at once."""
+"""A batch job emits each window once, with the last result of a continuous job, however many rows of a
+key are processed at once."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ def results(given: list[dict[str, Any]]) -> list[Result]:
 
 
 def arrived(seed: int) -> list[dict[str, Any]]:
-    """Rows of one split, each with the watermark before it. Many are just a gap apart, or late."""
+    """Return rows of one split, each with the watermark before it. Many are exactly a gap apart, or
+    late."""
     draw = Random(seed)
     rows, latest, at = [], MIN_TIMESTAMP_MS, 0
     for v in range(draw.randint(5, 40)):
@@ -121,7 +122,7 @@ def test_the_results_of_a_batch_are_the_last_ones(window: Window, lateness_ms: i
             assert sorted(batch(window, lateness_ms, rows, at_once)) == wanted, (seed, at_once)
 
 
-def test_a_session_is_not_given_before_a_row_that_is_just_the_gap_away() -> None:
+def test_a_session_is_not_emitted_before_a_row_exactly_a_gap_later() -> None:
     rows = [
         {"k": "a", "v": v, "ts": ts, "wm": MIN_TIMESTAMP_MS} for v, ts in enumerate([0, 10, 30, 50])
     ]

@@ -1,4 +1,4 @@
-"""Rows that wait to be combined: nothing is missing where they are asked for."""
+"""Rows that wait to be combined are included wherever they are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def of_panes(numbers: list[int], slices: list[int]) -> tuple[pl.DataFrame, Assig
     return rows, Assigned((np.array(slices), np.array(ends)), None, None)
 
 
-def test_rows_of_one_pane_come_together() -> None:
+def test_rows_of_one_pane_are_combined() -> None:
     waiting = PendingRows(1 << 20)
     for n in range(3):
         assert not waiting.add(pl.DataFrame({"k": [n]}), of_pane(0, 10))
@@ -42,7 +42,7 @@ def test_rows_of_one_pane_come_together() -> None:
     assert waiting.memory_bytes == 0
 
 
-def test_rows_that_are_not_due_go_on_waiting() -> None:
+def test_rows_that_are_not_due_remain_buffered() -> None:
     waiting = PendingRows(1 << 20)
     waiting.add(*of_panes([1, 2, 3], [0, 10, 20]))
     assert taken(waiting, 20) == [([1], [[0], [10]]), ([2], [[10], [20]])]
@@ -52,7 +52,7 @@ def test_rows_that_are_not_due_go_on_waiting() -> None:
     assert taken(waiting, 30) == [([3], [[20], [30]])]
 
 
-def test_rows_that_change_their_panes_often_come_with_them() -> None:
+def test_rows_of_frequently_changing_panes_are_combined() -> None:
     waiting = PendingRows(1 << 20)
     waiting.add(pl.DataFrame({"k": [0]}), of_pane(0, 10))
     waiting.add(*of_panes([1, 2, 3, 4, 5], [0, 10, 0, 10, 0]))
@@ -62,13 +62,13 @@ def test_rows_that_change_their_panes_often_come_with_them() -> None:
     ]
 
 
-def test_as_many_wait_as_memory_for_state_allows() -> None:
+def test_the_buffer_is_bounded_by_the_memory_for_state() -> None:
     assert PendingRows(0).add(pl.DataFrame({"k": [1]}), of_pane(0, 10))
     few = PendingRows(1024)
     assert [few.add(pl.DataFrame({"k": [n]}), of_pane(0, 10)) for n in range(2)] == [False, True]
 
 
-def test_what_waits_is_part_of_a_snapshot() -> None:
+def test_buffered_rows_are_in_a_snapshot() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), COUNT, SCHEMA)
     bench.rows([{"k": "a", "v": 1, "ts": 1}])
     (operator,) = bench.subtasks

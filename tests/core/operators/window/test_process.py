@@ -1,4 +1,4 @@
-"""Process functions over windows: what they are handed, what comes out, and what goes wrong."""
+"""Process functions over windows: their arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SAID = pa.schema([("who", pa.string()), ("start", pa.int64()), ("values", pa.lis
 
 
 class Say(WindowFunction):
-    """Says what it is handed."""
+    """Emits its arguments."""
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
         yield {"who": ctx.key, "start": ctx.window.start_ms, "values": [record.v for record in records]}
@@ -89,7 +89,7 @@ def test_records_are_sorted_by_time_whatever_order_they_came_in() -> None:
     assert {row["__wm"] for row in rows} == {MIN_TIMESTAMP_MS}
 
 
-def test_sliding_windows_hand_a_record_over_several_times() -> None:
+def test_sliding_windows_pass_a_record_several_times() -> None:
     bench = bench_of(Say(), Sliding("4ms", every="2ms"))
     bench.rows(list(timeline("a..a.a")))
     assert said(bench.end()) == [("a", -2, [0]), ("a", 0, [0, 3]), ("a", 2, [3, 5]), ("a", 4, [5])]
@@ -192,7 +192,7 @@ class Silent(WindowFunction):
         return None  # type: ignore[return-value]
 
 
-def test_a_function_may_give_nothing() -> None:
+def test_a_function_may_return_nothing() -> None:
     bench = bench_of(Silent(), Tumbling("5ms"))
     bench.rows(list(timeline("ab")))
     assert bench.end() == []
@@ -216,7 +216,7 @@ def test_subtasks_do_not_share_the_users_object() -> None:
     assert mine.seen == []
 
 
-def test_lateness_hands_over_the_whole_window_again_for_the_keys_concerned() -> None:
+def test_lateness_passes_the_whole_window_again_for_affected_keys() -> None:
     bench = bench_of(Say(), Tumbling("5ms"), lateness_ms=10)
     bench.rows(list(timeline("aba")))
     assert len(bench.watermark(4)) == 2
@@ -249,7 +249,7 @@ class Wrong(WindowFunction):
         return [{"who": ctx.key, "start": start, "values": []}]
 
 
-def test_a_wrong_output_names_the_key_that_gave_it() -> None:
+def test_a_wrong_output_names_its_key() -> None:
     bench = bench_of(Wrong(), Tumbling("5ms"))
     bench.rows(list(timeline("abc")))
     with pytest.raises(UserFunctionError, match=r"(?s)'start' should be int64.*key: 'b'"):
@@ -261,7 +261,7 @@ class Number(WindowFunction):
         return len(records)  # type: ignore[return-value]
 
 
-def test_a_result_that_is_no_iterable_is_refused() -> None:
+def test_a_result_that_is_not_iterable_is_refused() -> None:
     bench = bench_of(Number(), Tumbling("5ms"))
     bench.rows(list(timeline("a")))
     with pytest.raises(UserFunctionError, match="returned int, but must yield"):

@@ -35,7 +35,7 @@ def bench_of(gap: str = "5ms", **more: Any) -> Bench:
 
 
 def seen(results: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
-    """Key, start and end of the session, and row count."""
+    """Return key, start and end of the session, and row count."""
     return [
         (row["k"], millis(row["window_start"]), millis(row["window_end"]), row["rows"])
         for row in results
@@ -51,13 +51,13 @@ def test_a_session_ends_a_gap_after_its_last_row() -> None:
     assert seen(bench.end()) == [("a", 12, 17, 1)]
 
 
-def test_rows_just_the_gap_apart_are_one_session_and_a_millisecond_more_are_two() -> None:
+def test_rows_a_gap_apart_are_one_session_and_a_millisecond_more_are_two() -> None:
     bench = bench_of()
     bench.rows(list(timeline("a....a.....a")))
     assert seen(bench.end()) == [("a", 0, 10, 2), ("a", 11, 16, 1)]
 
 
-def test_a_row_between_two_sessions_makes_one_of_them() -> None:
+def test_a_row_between_two_sessions_merges_them() -> None:
     bench = bench_of()
     bench.rows(list(timeline("ab........a")))
     bench.rows([{"k": "a", "v": 5, "ts": 5}])
@@ -99,7 +99,7 @@ def test_a_late_row_comes_out_whole_when_the_watermark_has_passed_its_own() -> N
     assert (bench.count("late"), bench.count("late_purged")) == (1, 0)
 
 
-def test_a_session_purged_while_a_split_was_idle_is_late_and_counted_apart() -> None:
+def test_rows_of_a_session_purged_during_idleness_are_counted_separately() -> None:
     bench = bench_of()
     bench.watermark(20)
     bench.rows([{"k": "a", "v": 7, "ts": 2}])
@@ -120,7 +120,7 @@ def test_with_lateness_a_session_that_has_fired_grows_and_fires_again() -> None:
     assert not list(bench.subtasks[0]._index), "a session goes when its lateness is over"
 
 
-def test_functions_over_sessions() -> None:
+def test_functions_are_applied_to_sessions() -> None:
     @dataclass
     class Seen:
         k: str
@@ -165,7 +165,7 @@ def test_rows_of_a_long_session_do_not_pile_up() -> None:
     assert seen(bench.end()) == [(key, 0, 1010, 100) for key in "abc"]
 
 
-def test_sessions_many_times_the_memory_are_the_same(
+def test_sessions_larger_than_memory_are_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(panes, "_LEAST_ROWS", 16)
@@ -208,7 +208,7 @@ def test_stored_state_names_its_kind_and_is_shown() -> None:
         assert any(one.verdict is Verdict.UNREADABLE for one in found)
 
 
-def test_a_snapshot_is_whole_and_later_rows_are_not_in_it() -> None:
+def test_a_snapshot_is_complete_and_without_later_rows() -> None:
     bench = bench_of()
     bench.rows(list(timeline("ab..a")))
     snapshot = bench.subtasks[0].snapshot(CheckpointId(1))
@@ -221,7 +221,7 @@ def test_a_snapshot_is_whole_and_later_rows_are_not_in_it() -> None:
     ]
 
 
-def test_rows_that_wait_in_a_subtask_that_is_behind_are_decided_once_and_fire_once() -> None:
+def test_rows_buffered_in_a_slow_subtask_are_assigned_and_fired_once() -> None:
     for lateness_ms in (0, 30):
         bench = bench_of(parallelism=2, lateness_ms=lateness_ms)
         ahead, behind = bench.subtasks

@@ -1,5 +1,5 @@
-"""Sessions, whatever the batches, the interleaving and the restarts: as if rows came one by one, in the
-order of their watermarks, and met the sessions that are open by then."""
+"""Sessions for any batches, interleaving and restarts: as if rows arrived one by one, in the order of
+their watermarks, and joined the sessions open by then."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Windows whose state is larger than the memory they may take."""
+"""Windows whose state exceeds the memory that they may use."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def results(bench: Bench) -> list[str]:
     ],
     ids=repr,
 )
-def test_state_many_times_the_budget_gives_the_same_and_stays_within_it(
+def test_state_larger_than_the_limit_has_the_same_results_within_it(
     window: Window, tmp_path: Path
 ) -> None:
     plain = Bench.of_aggregates(window, AGGREGATES, SCHEMA)
@@ -101,7 +101,7 @@ def test_large_state_is_written_in_pieces_and_restored(tmp_path: Path) -> None:
     assert results(bench) == results(plain)
 
 
-def test_what_a_snapshot_took_can_be_read_after_it_was_purged() -> None:
+def test_a_snapshot_can_be_read_after_its_state_was_purged() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), {"rows": agg.count()}, SCHEMA)
     with state_on_disk(bench):
         bench.rows(rows(50, keys=9, until=10))
@@ -111,13 +111,13 @@ def test_what_a_snapshot_took_can_be_read_after_it_was_purged() -> None:
         del part
 
 
-def test_without_a_disk_all_stays_in_memory() -> None:
+def test_without_a_disk_all_state_stays_in_memory() -> None:
     bench = Bench.of_aggregates(Tumbling("10ms"), {"rows": agg.count()}, SCHEMA)
     operator = bench.subtasks[0]
     assert operator._memory == MemoryBudget(operator.ctx.state_bytes, None)
 
 
-def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
+def test_a_failing_disk_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     bench = Bench.of_aggregates(Tumbling("10ms"), {"rows": agg.count()}, SCHEMA)
     with_budget(bench, str(tmp_path / "file" / "state"), 0)
@@ -126,7 +126,7 @@ def test_a_disk_that_refuses_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [None, b"what others left"])
-def test_files_that_were_taken_away_are_named(tmp_path: Path, content: bytes | None) -> None:
+def test_missing_files_are_named(tmp_path: Path, content: bytes | None) -> None:
     bench = Bench.of_aggregates(Tumbling("1s"), {"rows": agg.count()}, SCHEMA)
     with_budget(bench, str(tmp_path), 0)
     bench.rows(rows(10, keys=2, until=100))
@@ -136,7 +136,7 @@ def test_files_that_were_taken_away_are_named(tmp_path: Path, content: bytes | N
         bench.end()
 
 
-def test_columns_of_all_types_come_back(tmp_path: Path) -> None:
+def test_columns_of_all_types_are_read_back(tmp_path: Path) -> None:
     schema = pa.schema([("k", pa.string()), ("v", pa.float64())])
     bench = Bench.of_aggregates(Tumbling("10ms"), {"v": agg.sum("v")}, schema)
     with_budget(bench, str(tmp_path), 0)

@@ -23,7 +23,7 @@ COUNT = {"rows": agg.count(), "total": agg.sum("v")}
 
 
 def seen(results: list[dict[str, Any]]) -> list[tuple[str, int, int, int]]:
-    """Key, window start and end, and row count."""
+    """Return key, window start and end, and row count."""
     return [
         (row["k"], millis(row["window_start"]), millis(row["window_end"]), row["rows"])
         for row in results
@@ -56,13 +56,13 @@ def test_sliding_windows_share_their_rows() -> None:
     ]
 
 
-def test_windows_can_stand_off_the_epoch_and_before_it() -> None:
+def test_windows_may_have_an_offset_and_precede_the_epoch() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms", offset="2ms"), COUNT, SCHEMA)
     bench.rows([{"k": "a", "v": 1, "ts": ts} for ts in (-4, -3, 1, 2, 6)])
     assert seen(bench.end()) == [("a", -8, -3, 1), ("a", -3, 2, 2), ("a", 2, 7, 2)]
 
 
-def test_windows_of_a_size_that_is_no_multiple_of_their_slide() -> None:
+def test_the_size_of_windows_need_not_be_a_multiple_of_their_slide() -> None:
     bench = Bench.of_aggregates(Sliding("5ms", every="3ms"), COUNT, SCHEMA)
     bench.rows(list(timeline("aaaaaa")))
     assert seen(bench.end()) == [
@@ -106,14 +106,14 @@ def test_a_row_late_for_all_windows_goes_to_the_late_output_whole() -> None:
     assert bench.count("late_purged") == 0
 
 
-def test_late_rows_are_counted_where_nobody_reads_them() -> None:
+def test_late_rows_without_a_reader_are_counted() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA, late=False)
     bench.rows([{"k": "a", "v": 1, "ts": 2, "wm": 4}, {"k": "a", "v": 1, "ts": 2, "wm": 3}])
     assert bench.count("late") == 1
     assert seen(bench.end()) == [("a", 0, 5, 1)]
 
 
-def test_a_window_purged_while_a_split_was_idle_is_late_and_counted_apart() -> None:
+def test_rows_of_a_window_purged_during_idleness_are_counted_separately() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA)
     bench.watermark(20)
     bench.rows([{"k": "a", "v": 7, "ts": 2}, {"k": "a", "v": 8, "ts": 1, "wm": 11}])
@@ -123,7 +123,7 @@ def test_a_window_purged_while_a_split_was_idle_is_late_and_counted_apart() -> N
     assert bench.end() == []
 
 
-def test_lateness_keeps_windows_for_updates_of_the_keys_concerned() -> None:
+def test_lateness_keeps_windows_for_updates_of_affected_keys() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA, lateness_ms=10)
     bench.rows(list(timeline("aab..c")))
     assert seen(bench.watermark(4)) == [("a", 0, 5, 2), ("b", 0, 5, 1)]
@@ -147,7 +147,7 @@ def test_an_update_reaches_every_window_that_has_fired_and_no_other() -> None:
     assert seen(bench.end()) == [("a", 2, 8, 2), ("a", 4, 10, 1)]
 
 
-def test_a_far_jump_fires_only_what_has_rows() -> None:
+def test_a_large_advance_fires_only_windows_with_rows() -> None:
     day = 86_400_000
     bench = Bench.of_aggregates(Tumbling("1ms"), COUNT, SCHEMA)
     years = [0, 365 * day, 3650 * day, 36500 * day]
@@ -155,7 +155,7 @@ def test_a_far_jump_fires_only_what_has_rows() -> None:
     assert [row["__ts"] for row in bench.watermark(MAX_TIMESTAMP_MS)] == years
 
 
-def test_a_row_in_very_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_row_may_be_in_very_many_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheos.core.operators.window.fixed_trigger._PAIRS", 10)
     monkeypatch.setattr("rheos.core.operators.window.fixed_trigger.GATHERED_ROWS", 3)
     bench = Bench.of_aggregates(Sliding("100ms", every="1ms"), COUNT, SCHEMA)
@@ -176,7 +176,7 @@ def test_results_leave_in_bounded_batches_and_the_generator_can_wait() -> None:
     assert came == [("a", 4), ("b", 4), ("c", 4), ("a", 9), ("b", 9)]
 
 
-def test_a_watermark_that_does_not_rise_says_nothing() -> None:
+def test_a_watermark_that_does_not_rise_has_no_effect() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA, lateness_ms=10)
     bench.rows(list(timeline("a")))
     assert len(bench.watermark(4)) == 1
@@ -184,7 +184,7 @@ def test_a_watermark_that_does_not_rise_says_nothing() -> None:
     assert bench.watermark(3) == []
 
 
-def test_a_snapshot_is_of_its_moment_whenever_it_is_written() -> None:
+def test_a_snapshot_has_the_state_at_its_barrier() -> None:
     bench = Bench.of_aggregates(Tumbling("5ms"), COUNT, SCHEMA)
     bench.rows(list(timeline("ab")))
     (operator,) = bench.subtasks
@@ -211,7 +211,7 @@ def test_a_window_fired_before_a_restart_does_not_fire_again() -> None:
 
 @pytest.mark.parametrize("again", [False, True])
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_subtasks_with_different_watermarks_are_joined_without_loss_or_repetition(
+def test_subtasks_with_different_watermarks_are_merged_without_loss_or_repetition(
     parallelism: int, again: bool
 ) -> None:
     keys = "abcdefghij"
@@ -297,7 +297,7 @@ def test_no_value_at_all_gives_null_and_a_count_of_zero() -> None:
 
 
 @pytest.mark.parametrize("first", [0.0, -0.0])
-def test_floats_that_are_not_numbers_and_zeros_of_either_sign(first: float) -> None:
+def test_nan_and_signed_zeros_are_aggregated(first: float) -> None:
     schema = pa.schema([("k", pa.float64()), ("v", pa.float64())])
     aggregates = {
         "rows": agg.count(),
@@ -320,7 +320,7 @@ def test_floats_that_are_not_numbers_and_zeros_of_either_sign(first: float) -> N
     assert math.isnan(nans["median"])
 
 
-def test_keys_and_values_of_many_types() -> None:
+def test_keys_and_values_may_have_many_types() -> None:
     day = datetime(2024, 5, 1, tzinfo=UTC)
     columns = {
         "name": pa.array(["x", "y", "x"]).dictionary_encode(),
@@ -360,7 +360,7 @@ def test_keys_and_values_of_many_types() -> None:
     ]  # fmt: skip
 
 
-def test_names_of_columns_do_not_meet_those_of_state() -> None:
+def test_names_of_columns_do_not_collide_with_those_of_state() -> None:
     schema = pa.schema([("key_group", pa.int64()), ("slice_start", pa.int64()), ("rows", pa.float64())])
     aggregates = {
         "value": agg.sum("rows"),
@@ -402,7 +402,7 @@ def test_panes_are_purged_when_no_window_can_take_them() -> None:
     assert operator._index.whole() is None
 
 
-def test_the_answers_are_those_of_a_plain_script() -> None:
+def test_the_results_equal_those_of_a_plain_script() -> None:
     rng = np.random.default_rng(7)
     count = 5000
     table = pl.DataFrame(

@@ -1,4 +1,4 @@
-"""Windows with triggers, evictors and assigners: stories, replayed in every way the harness knows."""
+"""Windows with triggers, evictors and assigners: timelines that the harness replays in every mode."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FIRE, CONTINUE = rh.TriggerResult.FIRE, rh.TriggerResult.CONTINUE
 
 
 class Say(rh.WindowFunction):
-    """Says what it is handed."""
+    """Emits its arguments."""
 
     def process(self, records: list[Any], ctx: rh.WindowContext) -> Iterable[Any]:
         values = ",".join(str(record.v) for record in records)
@@ -34,8 +34,8 @@ class Say(rh.WindowFunction):
 
 
 def decisions(text: str) -> list[Any]:
-    """ "a3 b5 |9 a12": rows of keys a and b at 3, 5 and 12, whose values are their numbers from 1 on,
-    and a watermark of 9."""
+    """Parse a timeline: "a3 b5 |9 a12" are rows of keys a and b at 3, 5 and 12, whose values are their
+    numbers from 1 on, and a watermark of 9."""
     script: list[Any] = []
     for word in text.split():
         if word[0] == "|":
@@ -47,7 +47,7 @@ def decisions(text: str) -> list[Any]:
 
 
 def said(*results: str) -> list[dict[str, Any]]:
-    """ "a 0-10 1,2": what Say says."""
+    """Parse the output of `Say`: "a 0-10 1,2"."""
     found = []
     for result in results:
         key, window, values = result.split()
@@ -87,7 +87,7 @@ def fired_by(
 # --- built-in triggers ----------------------------------------------------------------------------
 
 
-def test_a_count_fires_with_every_so_many_and_keeps_what_there_is() -> None:
+def test_a_count_trigger_fires_repeatedly_and_keeps_the_rows() -> None:
     check(
         fired_by(rh.triggers.count(2)),
         "a1 b2 a3 a4 a5 |20 a21",
@@ -96,13 +96,13 @@ def test_a_count_fires_with_every_so_many_and_keeps_what_there_is() -> None:
     )
 
 
-def test_purged_windows_begin_anew() -> None:
+def test_purged_windows_start_empty() -> None:
     check(
         fired_by(rh.triggers.purging(rh.triggers.count(2))), "a1 a3 a4 a5", "a 0-10 1,2", "a 0-10 3,4"
     )
 
 
-def test_early_and_late_firings() -> None:
+def test_windows_fire_early_and_late() -> None:
     trigger = rh.triggers.event_time(early=rh.triggers.count(2), late=rh.triggers.count(2))
     check(
         fired_by(trigger, lateness="20ms"),
@@ -136,7 +136,7 @@ def test_continuous_event_time_fires_at_each_interval_and_at_the_end() -> None:
     )
 
 
-def test_a_delta_fires_where_a_number_has_moved_on() -> None:
+def test_a_delta_trigger_fires_when_a_value_has_changed_enough() -> None:
     trigger = rh.triggers.delta(lambda row: row.at, 3)
     check(fired_by(trigger), "a1 a3 a5 a6 a9", "a 0-10 1,2,3", "a 0-10 1,2,3,4,5")
 
@@ -145,7 +145,7 @@ def test_a_delta_fires_where_a_number_has_moved_on() -> None:
 
 
 class SoonAfter(rh.Trigger):
-    """Fires 3 ms after the first record, and again when five have come."""
+    """Fires 3 ms after the first record, and again after five records."""
 
     first = rh.ValueState(int)
     numbers = rh.ListState(int)
@@ -184,7 +184,7 @@ def test_a_trigger_has_state_and_timers_by_key_and_window() -> None:
     )
 
 
-def test_windows_that_merge_join_contents_state_and_timers() -> None:
+def test_merging_windows_merge_content_state_and_timers() -> None:
     check(
         fired_by(SoonAfter(), rh.Session("4ms")),
         "a1 a8 b2 a5 a9 |5 a10 |30",
@@ -195,7 +195,7 @@ def test_windows_that_merge_join_contents_state_and_timers() -> None:
     )
 
 
-def test_sessions_of_a_built_in_trigger() -> None:
+def test_sessions_may_have_a_built_in_trigger() -> None:
     check(
         fired_by(rh.triggers.event_time(early=rh.triggers.count(3)), rh.Session("4ms")),
         "a1 a9 a5 |20 a22 |40",
@@ -208,7 +208,7 @@ def test_sessions_of_a_built_in_trigger() -> None:
 # --- evictors -------------------------------------------------------------------------------------
 
 
-def test_evictors_say_what_stays() -> None:
+def test_evictors_determine_the_remaining_rows() -> None:
     text = "a1 a2 a7 a8 |20"
     end = rh.triggers.event_time()
     check(fired_by(end, evictor=rh.evictors.count(2)), text, "a 0-10 3,4")
@@ -228,7 +228,7 @@ def test_bounds_of_evictors_are_exclusive_as_in_flink() -> None:
 @pytest.mark.parametrize("bound", [0, 1, 2, 3, 5])
 @pytest.mark.parametrize("numbers", [[1.0], [3, 1, 2, 2], [0, math.nan, 1], [2, 0, math.nan]])
 def test_evictors_against_flinks_rules(bound: int, numbers: list[float]) -> None:
-    """Compares with the loops of Flink 2's CountEvictor, TimeEvictor and DeltaEvictor."""
+    """Compare with the loops of Flink 2's CountEvictor, TimeEvictor and DeltaEvictor."""
     elements = [rh.Element(number, 10 * at) for at, number in enumerate(numbers)]
     of: Any = None
     flink = {
@@ -258,7 +258,7 @@ def test_a_wrong_bound_is_refused(wrong: Any) -> None:
         wrong()
 
 
-def test_what_is_evicted_after_the_result_is_gone_for_the_next() -> None:
+def test_rows_evicted_after_the_result_are_missing_in_the_next() -> None:
     check(
         fired_by(rh.triggers.count(2), evictor=rh.evictors.count(1, after=True)),
         "a1 a2 a3 a4",
@@ -271,8 +271,8 @@ def test_what_is_evicted_after_the_result_is_gone_for_the_next() -> None:
 
 
 class Around(rh.WindowAssigner):
-    """Two windows for each record: one that ends 5 ms after the next multiple of 10, one that is its
-    own; none for a record at 0."""
+    """Assigns two windows to each record: one that ends 5 ms after the next multiple of 10, and its
+    own; none to a record at 0."""
 
     def assign(self, record: Any, timestamp: int, ctx: Any) -> list[rh.TimeWindow]:
         if timestamp == 0:
@@ -282,7 +282,7 @@ class Around(rh.WindowAssigner):
 
 
 class Runs(rh.WindowAssigner):
-    """Sessions whose gap is the value."""
+    """Assigns sessions whose gap is the value."""
 
     merges = True
 
@@ -294,7 +294,7 @@ def of(window: Any) -> Callable[[DataStream], DataStream]:
     return lambda rows: rows.key_by("k").window(window).process(Say(), returns=SAID)
 
 
-def test_an_assigner_gives_each_record_its_windows() -> None:
+def test_an_assigner_assigns_windows_to_each_record() -> None:
     check(
         of(Around()),
         "a0 a1 a3 |4 a2 |14 a4 a12",
@@ -307,7 +307,7 @@ def test_an_assigner_gives_each_record_its_windows() -> None:
     )
 
 
-def test_an_assigner_whose_windows_merge() -> None:
+def test_an_assigner_may_have_merging_windows() -> None:
     check(of(Runs()), "a1 a2 a9 a5 |30", "a 1-4 1,2", "a 5-12 4,3")
 
 
@@ -315,11 +315,11 @@ def test_an_assigner_whose_windows_merge() -> None:
     "gap",
     [pl.duration(milliseconds=rh.col("v")), lambda row: f"{row.v}ms"],
 )
-def test_sessions_whose_rows_say_the_gap(gap: Any) -> None:
+def test_the_gap_of_sessions_may_depend_on_rows(gap: Any) -> None:
     check(of(rh.Session(gap)), "a1 a2 a9 a5 |30", "a 1-4 1,2", "a 5-12 4,3")
 
 
-def test_a_gap_is_longer_than_nothing() -> None:
+def test_a_gap_must_be_positive() -> None:
     with pytest.raises(InputError, match="the gap of the session is 0 ms") as raised:
         check(of(rh.Session(rh.col("v") - 1)), "a1")
     assert raised.value.record == "Row(k='a', v=1, at=1)"
@@ -334,7 +334,7 @@ def test_global_windows_are_fired_by_a_trigger() -> None:
     check_example(OperatorExample(build, SCHEMA, decisions("a1 b1 a9 a2 a2"), on="at"), {"out": rows})
 
 
-def test_windows_of_a_count_need_no_time() -> None:
+def test_count_windows_need_no_event_time() -> None:
     def tumbling(rows: DataStream) -> DataStream:
         return rows.key_by("k").window(rh.CountTumbling(2)).aggregate(total=rh.agg.sum("v"))
 
@@ -399,7 +399,9 @@ def larger(a: Pair, b: Pair) -> Pair:
 @pytest.mark.parametrize(
     ("window", "evictor"), [(rh.Tumbling("10ms"), rh.evictors.count(2)), (rh.Session("5ms"), None)]
 )
-def test_an_aggregate_function_and_its_window_function(window: Any, evictor: rh.Evictor | None) -> None:
+def test_an_aggregate_function_may_have_a_window_function(
+    window: Any, evictor: rh.Evictor | None
+) -> None:
     def build(rows: DataStream) -> Any:
         windows = rows.key_by("k").window(window)
         if evictor is not None:
@@ -419,7 +421,7 @@ def test_an_aggregate_function_and_its_window_function(window: Any, evictor: rh.
     )
 
 
-def test_reduce_gives_a_record_of_the_stream() -> None:
+def test_reduce_returns_a_record_of_the_stream() -> None:
     def build(rows: DataStream) -> DataStream:
         return rows.key_by("k").window(LENGTH).reduce(larger)
 
@@ -479,9 +481,7 @@ class BadAssigner(rh.WindowAssigner):
         (of(BadAssigner()), "ValueError: none", True),
     ],
 )
-def test_what_raises_is_named_with_line_record_key_and_window(
-    build: Any, what: str, own_line: bool
-) -> None:
+def test_errors_have_line_record_key_and_window(build: Any, what: str, own_line: bool) -> None:
     with pytest.raises(UserFunctionError, match=what) as raised:
         check(build, "a1 a2 |20")
     error = raised.value
@@ -550,14 +550,14 @@ class Untyped(NoMerge):
         (lambda: rh.triggers.purging(3), "is not a trigger"),  # type: ignore[arg-type]
     ],
 )
-def test_what_cannot_be_is_said_at_the_line(call: Callable[[], Any], what: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(call: Callable[[], Any], what: str) -> None:
     with pytest.raises(ProgramError, match=what) as raised:
         call()
     assert raised.value.site is not None
     assert raised.value.site.file == __file__
 
 
-def test_the_type_of_an_accumulator_is_said() -> None:
+def test_the_type_of_an_accumulator_is_required() -> None:
     with pytest.raises(SchemaError, match="does not declare the type of its accumulator"):
         windows(LENGTH).aggregate(Untyped())
 

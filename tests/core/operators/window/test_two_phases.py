@@ -1,4 +1,4 @@
-"""Windows in two phases give, step by step, what they give of the rows themselves."""
+"""Windows in two phases emit, step by step, the same as windows over the rows."""
 
 from __future__ import annotations
 
@@ -48,7 +48,8 @@ COUNT: dict[str, Agg] = {"rows": agg.count()}
 
 @dataclass
 class TwoPhases(Bench):
-    """The rows go through the first phase, batch by batch, and their partials into the second."""
+    """Operator whose rows pass the first phase, batch by batch, and whose partial aggregates pass the
+    second."""
 
     combines: WindowCombineOperator = field(init=False)
 
@@ -122,7 +123,7 @@ steps = st.lists(
     batch_rows=st.sampled_from([1, 1000]),
     steps=steps,
 )
-def test_two_phases_give_what_one_gives(
+def test_two_phases_equal_a_single_one(
     window: Window,
     aggregates: Mapping[str, Agg],
     lateness_ms: int,
@@ -178,7 +179,7 @@ def test_a_batch_becomes_a_row_for_each_pane() -> None:
     assert partials.column("rows").to_pylist() == [10, 10]
 
 
-def test_what_is_larger_than_64_bits_on_its_way() -> None:
+def test_intermediate_sums_may_exceed_64_bits() -> None:
     two = TwoPhases.of(Tumbling("10ms"), SUMS, 0, 1000)
     for n in (2**62, 2**62, 2**62, -(2**62), -(2**62)):
         two.rows([{"window_all": 0, "n": n, "v": None, "ts": 1, "wm": MIN_TIMESTAMP_MS}])
