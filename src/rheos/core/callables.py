@@ -52,8 +52,7 @@ def check_callable(fn: Any, method: str, takes: Sequence[str], *, yields: bool =
 
 
 def check_kind(fn: Any, method: str, *, yields: bool = False) -> None:
-    """Check that a function is not asynchronous, and that it yields only if `yields` is set. Raise
-    ProgramError."""
+    """Check that a function is not asynchronous, and yields only if `yields`. Raise ProgramError."""
     name = function_name(fn)
     if isinstance(fn, type):
         if _has_own_call(fn):

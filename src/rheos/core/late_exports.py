@@ -48,8 +48,7 @@ class _Import:
 
 @dataclass(frozen=True)
 class _Module:
-    """A placeholder for a module that is not imported. Its attributes describe imports to be done
-    later."""
+    """A placeholder for a module that is not imported. Its attributes describe later imports."""
 
     name: str
 

@@ -103,8 +103,7 @@ class PlugInRegistry(Generic[R]):
     built_in: Mapping[str, str] = field(repr=False)
     """Registrations that are part of Rheos, as `module:attribute` by name."""
     namespace: str
-    """Module that gets the plug-in as an attribute. A plug-in cannot use the names that the module
-    defines."""
+    """Module that gets the plug-in as an attribute. The names that it defines are not available."""
 
     def find(self, name: str) -> R | None:
         """Return the registration of a name; None if no distribution has one.

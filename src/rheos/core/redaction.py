@@ -24,8 +24,7 @@ _SECRET_NAME = re.compile(
 
 
 def redacted(text: str) -> str:
-    """Replace credentials in URLs by `***`: user and password, and query parameters whose names mark
-    secrets.
+    """Replace credentials in URLs by `***`: users, passwords, and query parameters named like secrets.
 
     >>> redacted("'s3://key:secret@bucket/a' and https://host/a?sig=abc&v=1, not s3://bucket/a@b")
     "'s3://***@bucket/a' and https://host/a?sig=***&v=1, not s3://bucket/a@b"
@@ -36,8 +35,7 @@ def redacted(text: str) -> str:
 
 
 def redacted_values(value: Any) -> Any:
-    """Return a JSON value without secrets: credentials in URLs, and all values whose names mark
-    secrets.
+    """Return a JSON value without secrets: credentials in URLs, and values named like secrets.
 
     >>> redacted_values({"directory": "s3://k:s@b/a", "parameters": {"db_password": "x", "n": 3}})
     {'directory': 's3://***@b/a', 'parameters': {'db_password': '***', 'n': 3}}

@@ -36,8 +36,7 @@ def named_error(error: BaseException) -> str:
 
 
 def is_error(error: BaseException, kind: type[E] | tuple[type[E], ...]) -> TypeGuard[E]:
-    """Return whether an exception is of a class. Unlike `isinstance`, this reads no attribute of the
-    exception."""
+    """Return whether an exception is of a class. Unlike `isinstance`, read none of its attributes."""
     return issubclass(type(error), kind)
 
 

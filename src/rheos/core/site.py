@@ -49,8 +49,7 @@ def in_notebook(site: Site) -> Site:
 
 
 def names_in_sight() -> dict[str, Any]:
-    """Return the local names of the user's frames, inner ones first. String annotations may refer to
-    them."""
+    """Return the local names of the user's frames, inner ones first, for string annotations."""
     found: dict[str, Any] = {}
     for frame in user_frames():
         for name, value in frame.f_locals.items():

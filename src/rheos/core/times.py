@@ -124,14 +124,12 @@ def is_time(type_: pa.DataType) -> bool:
 
 
 def epoch_ms(times: pa.Array) -> Times:
-    """Return times (see `is_time`) in ms since the epoch, rounded down. A null becomes an arbitrary
-    number."""
+    """Return times (see `is_time`) in ms since the epoch, rounded down. Nulls become any number."""
     return _of_type(times, 1_000_000)
 
 
 def epoch_us(times: pa.Array) -> Times:
-    """Return times (see `is_time`) in us since the epoch, rounded down. A null becomes an arbitrary
-    number."""
+    """Return times (see `is_time`) in us since the epoch, rounded down. Nulls become any number."""
     return _of_type(times, 1_000)
 
 
@@ -149,8 +147,7 @@ def _of_type(times: pa.Array, unit_ns: int) -> Times:
     values: Times = times.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
     if given_ns > unit_ns:
         factor = given_ns // unit_ns
-        # A product beyond int64 would wrap around to another time. The limit is later than all event
-        # times.
+        # A product beyond int64 would wrap to another time. The limit exceeds all event times.
         most = np.iinfo(np.int64).max // factor
         return np.clip(values, -most, most) * factor
     if given_ns < unit_ns:

@@ -46,7 +46,7 @@ class Cell(ABC):
         return None
 
     def freeze(self, at: At) -> dict[str, Frozen]:
-        """Return the state of these slots, by the names of its parts. Later updates do not change
+        """Return the state of these slots, by the names of its parts. Later updates do not affect
         it."""
         return {name: part.freeze(at) for name, part in self.parts.items()}
 
@@ -86,7 +86,7 @@ class SeenKeys(SlotArray):
         super().__init__(np.bool_, False)
 
     def run(self, rows: Segments, column: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Return, per sorted row, whether its key has had no value so far; None if every key has had
+        """Return, per sorted row, whether its key has had no value yet; None if all keys have had
         one."""
         if column.null_count == 0:
             self.values[rows.slots] = True

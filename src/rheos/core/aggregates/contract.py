@@ -118,8 +118,7 @@ class IntegerSum:
 
 @dataclass(frozen=True)
 class ExactSum:
-    """The exact sum of a column of floats or integers, rounded once to float64, and the number of
-    values."""
+    """The exact sum of a column of floats or integers, rounded once, and the number of values."""
 
     column: str
 

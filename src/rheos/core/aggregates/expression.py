@@ -21,8 +21,7 @@ from rheos.core.protocol.elements import TS
 
 @dataclass(frozen=True)
 class Expression(Agg):
-    """An aggregate by a Polars expression. Its state has, for every row, the columns that the
-    expression reads."""
+    """An aggregate by a Polars expression. Its state has the columns that the expression reads."""
 
     kind: ClassVar[str] = "expression"
 

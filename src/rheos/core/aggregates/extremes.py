@@ -113,8 +113,7 @@ def max(column: str) -> Agg:
 
 
 def _number_storage(kind: pa.DataType) -> pa.DataType | None:
-    """Return the number type that can store values of a type in their order; None if no such type
-    exists."""
+    """Return the number type that can store values of a type in their order; None without one."""
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):

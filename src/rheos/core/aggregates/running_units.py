@@ -29,8 +29,7 @@ class RunningUnits:
         """Whether some sum has exceeded 64 bits."""
 
     def run(self, rows: Segments, values: Units) -> tuple[Units, Mask | None]:
-        """Add sorted values. Return the sums after each of them, and a mask of the sums that do not fit
-        128 bits."""
+        """Add sorted values. Return the sums after each, and a mask of those beyond 128 bits."""
         carry = self.low.values[rows.slots]
         if values.beyond is None and not self._is_wide and _fits(rows, values.low, carry):
             sums = rows.int_sums(values.low, carry)

@@ -85,8 +85,7 @@ class Segments:
         return counts
 
     def int_sums(self, values: Ints, carry: Ints) -> Ints:
-        """Return the running sums of sorted values, starting from each segment's carry; modulo
-        2**64."""
+        """Return the running sums of sorted values, from each segment's carry on; modulo 2**64."""
         sums = np.cumsum(values)
         before = sums[self.starts]
         before -= values[self.starts]
@@ -95,7 +94,7 @@ class Segments:
         return sums
 
     def float_sums(self, values: Floats, carry: Floats) -> Floats:
-        """Return the running sums of sorted values, starting from each segment's carry. Overwrite
+        """Return the running sums of sorted values, from each segment's carry on. Overwrite
         `values`."""
         if _sum_is_exact(values, carry):
             whole, whole_carry = values.astype(np.int64), carry.astype(np.int64)
@@ -137,7 +136,6 @@ class Segments:
 
 
 def _sum_is_exact(values: Floats, carry: Floats) -> bool:
-    """Return whether sums of the values are free of rounding, if the values are integral. False for
-    NaN."""
+    """Return whether sums of integral values need no rounding. False if a value is NaN."""
     bound = float(np.abs(values).max()) * len(values) + float(np.abs(carry).max())
     return bound < _EXACT

@@ -160,8 +160,7 @@ class Units:
         return pa.Array.from_buffers(kind, len(low), [valid, pa.py_buffer(words.tobytes())])
 
     def means(self, counts: Ints, digits: int) -> Units:
-        """Divide by counts, with `digits` additional digits, rounded half up. A count of 0 is treated
-        as 1."""
+        """Divide by counts, with `digits` more digits, rounded half up. A count of 0 counts as 1."""
         counts, scale = np.maximum(counts, 1), 10**digits
         if self.beyond is None and len(self):
             largest = max(int(self.low.max()), -int(self.low.min()))

@@ -121,8 +121,7 @@ def _copied(store: Store, job: JobId, entry: CheckpointCompleted) -> CopiedCheck
             name=job,
             version=VERSION,
             taken_ms=entry.completed_ms,
-            # Staged output and target columns belong to the job: no other program commits or compares
-            # them.
+            # Staged output and target columns belong to the job: nothing else commits or compares them.
             entry=msgspec.structs.replace(
                 entry, committables=[], targets={}, origin=None, savepoint=""
             ),

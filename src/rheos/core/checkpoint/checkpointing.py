@@ -1,5 +1,4 @@
-"""The checkpoints of a job over its attempts: when one is opened, what its entry contains, who is
-notified.
+"""The checkpoints of a job over its attempts: when they are opened, their entries, who is notified.
 
 Pure: the coordinator reports events and receives actions. This module combines open checkpoints
 (`open_checkpoints`), requests (`savepoint_requests`) and retained checkpoints (`retention`).
@@ -194,8 +193,7 @@ class Checkpointing:
         if self.final is not None or self.savepoints.holds:
             return None
         if self._all_drained():
-            # No checkpoint can follow the final one, so it waits until it can carry the pending
-            # request.
+            # No checkpoint can follow the final one, so it waits to carry the pending request.
             busy = self._open.any_open() or self.savepoints.one_behind
             return None if busy else self._open.retry_ms()
         if self.savepoints.stage in (Stage.DRAINING, Stage.OPEN):
@@ -210,8 +208,7 @@ class Checkpointing:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def proceed(self, now_ms: int) -> list[Action]:
-        """Open the next checkpoint if it is due. Only called while no entry is being written to the
-        log."""
+        """Open the next checkpoint if it is due. Not called while an entry is being written."""
         opening_ms = self._opening_ms()
         if opening_ms is None or now_ms < opening_ms:
             return []
@@ -348,16 +345,14 @@ class Checkpointing:
         )
 
     def is_as_wide(self, parallelism: int) -> bool:
-        """Return whether the attempt already runs with the requested parallelism, and no other is
-        wanted."""
+        """Return whether the attempt has the requested parallelism, and no other is wanted."""
         wanted = wanted_parallelism(self._shape, self.rescaled)
         return self.parallelism == wanted == parallelism
 
     def entered(
         self, number: int, entry: CheckpointCompleted, now_ms: int, running: bool
     ) -> list[Action]:
-        """Process a checkpoint that is now in the log: it exists, whatever happens to its attempt
-        (CP3)."""
+        """Process a checkpoint that is now in the log: it exists, even if its attempt fails (CP3)."""
         open, subsumed = self._open.entered(entry.checkpoint, now_ms)
         expired = _expire(self._retention.completed(number, entry))
         self.rescaled = entry.rescaled
@@ -378,8 +373,8 @@ class Checkpointing:
         return [*notices, *carried, *expired]
 
     def committed(self, event: Committed) -> list[Action]:
-        """Record a subtask's commit. Return the action that writes the manifest of a savepoint that
-        waited for it."""
+        """Record a subtask's commit. Return the action that writes a savepoint's manifest, if it is
+        due."""
         before = self._committed.get(event.subtask, event.checkpoint)
         self._committed[event.subtask] = max(before, event.checkpoint)
         return self.savepoints.committed(self._committed_everywhere())
@@ -413,8 +408,7 @@ class Checkpointing:
         return Awaited(request, stage, tuple(subtasks))
 
     def is_done(self) -> bool:
-        """Return whether the final checkpoint is committed everywhere, and its savepoint is settled
-        (CP9)."""
+        """Return whether the final checkpoint is committed everywhere, its savepoint settled (CP9)."""
         return (
             self.final is not None
             and self._committed_everywhere() >= self.final

@@ -153,8 +153,7 @@ def refusals(
     new_aggregates: NewAggregates | None = None,
     sites: Mapping[OperatorId, Site] = MappingProxyType({}),
 ) -> CheckpointError | None:
-    """Return the error for the first operator that prevents a start from the state; None if the job may
-    start.
+    """Return the error for the first operator that prevents a start; None if the job may start.
 
     Args:
         findings: Result of `compare`.
@@ -190,8 +189,7 @@ def refusals(
 
 
 def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
-    """Return the finding, as unreadable if the user's choice for new aggregates is impossible for
-    it."""
+    """Return the finding, as unreadable if the user's choice for new aggregates cannot be met."""
     if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
         fix = "with --new-aggregates null it is null for open windows"
         text = f"{_NEW_IN_ROWS}; it would also need rows from before the upgrade"
@@ -414,8 +412,7 @@ def _is_of_aggregates(shape: StateShape) -> bool:
 
 
 def _window_content(old: TypeShape, new: TypeShape) -> list[Change]:
-    """Compare the rows of a function, or the state of built-in aggregates, which may gain
-    aggregates."""
+    """Compare the rows of a function, or the state of built-in aggregates, which may be new."""
     texts = {AGGREGATES: _NEW_IN_TOTALS, ROWS_OF_AGGREGATES: _NEW_IN_ROWS}
     if new.label not in texts:
         return _columns(old, new)

@@ -10,8 +10,8 @@ from rheos.core.checkpoint.log_marks import LOG_BLOCK
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts without limit, with a longer delay after each failure. After a time without failures the
-    delay is reset."""
+    """Restarts without limit, waiting longer after each failure. Time without failures resets the
+    delay."""
 
     initial_ms: int = 100
     factor: float = 2.0
@@ -59,8 +59,7 @@ class CheckpointConfig:
     max_concurrent: int = 1
     """Maximum number of open checkpoints at a time; one if `min_pause_ms` is set."""
     log_block: int = LOG_BLOCK
-    """Entries per block of the job's log (CP42). Not a user setting: all drivers of a job must use the
-    same value."""
+    """Entries per block of the job's log (CP42). Not a user setting: all drivers need the same."""
     slots_within_ms: int = 10_000
     """Time that a job waits for missing slots before it runs with fewer, if it may."""
     restart: RestartStrategy = field(default_factory=ExponentialDelay)

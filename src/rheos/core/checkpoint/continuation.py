@@ -36,14 +36,12 @@ class Continuation:
 
     @property
     def own(self) -> CheckpointCompleted | None:
-        """Return the checkpoint of the job's own log that it starts from; None for a savepoint or a
-        fresh start."""
+        """Return the checkpoint of the job's own log to start from; None for any other start."""
         return self.restore.entry if self.restore and self.restore.origin is None else None
 
 
 def needed_savepoint(view: LogView, from_savepoint: str | None) -> str | None:
-    """Return the folder of the savepoint whose manifest is needed for the decision; None if the log is
-    enough."""
+    """Return the folder of the savepoint whose manifest is needed; None if the log is enough."""
     origin = view.origin
     if from_savepoint is not None and (origin is None or origin.directory != from_savepoint):
         return from_savepoint
@@ -61,8 +59,7 @@ def decide(
     from_savepoint: str | None = None,
     upgrade: Upgrade = NOTHING_ALLOWED,
 ) -> Continuation | None:
-    """Return the attempt to claim; None if the job has finished. `savepoint` is the one from
-    `needed_savepoint`.
+    """Return the attempt to claim; None if the job has finished. `savepoint` is the needed one.
 
     A job is started from a savepoint only once: if its log already names that savepoint as its origin,
     it continues from its newest checkpoint since then (CP17). Raise CheckpointError if the state does

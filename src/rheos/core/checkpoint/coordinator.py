@@ -186,8 +186,7 @@ class Coordinator:
 
     @property
     def not_listed(self) -> RheosError | None:
-        """Return why no splits can be found at the moment; None if they can, or the reason is
-        unknown."""
+        """Return why no splits can be found now; None if they can, or the reason is unknown."""
         return self._discovery.error
 
     def decisions(self) -> tuple[CoordinatorDecision, ...]:
@@ -249,8 +248,7 @@ class Coordinator:
                 | CaughtUp()
                 | SplitsTaken()
             ):
-                # CP5: messages of a zombie are ignored. The sweep of the next attempt deletes its
-                # files.
+                # CP5: a zombie's messages are ignored. The next attempt's sweep deletes its files.
                 own = event.attempt == self.attempt and 0 <= event.subtask < self.parallelism
                 return self._reported(event, now_ms) if own else []
             case Tick():
@@ -342,8 +340,7 @@ class Coordinator:
         return [*again, *self._aborted(*self._checkpoints.overdue(now_ms), now_ms)]
 
     def _publish_failed(self, event: PublishFailed, now_ms: int) -> list[Action]:
-        """Handle a failed publication. If it is not retried, it fails the attempt, like a failed commit
-        in a task."""
+        """Handle a failed publication. Without a retry it fails the attempt, like a failed commit."""
         error = self._checkpoints.publishing.failed(
             event.operator, event.checkpoint, event.error, now_ms
         )
@@ -353,8 +350,7 @@ class Coordinator:
         return notices if error is None else [*notices, *self._life.failed(error, now_ms)]
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
-        """Enter complete checkpoints, or open one that is due. Only one entry is written at a time
-        (CP1)."""
+        """Enter complete checkpoints, or open one that is due. One entry is written at a time (CP1)."""
         if self._available_now.all_read:
             self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)

@@ -36,8 +36,7 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     since_ms: int
     """Start of the driver by its host's wall clock, ms since the epoch."""
     renewals: int = 0
-    """Number of renewals so far. It is a count instead of a time, because the clocks of two hosts
-    differ."""
+    """Number of renewals so far. Not a time, because the clocks of two hosts differ."""
     renewed_ms: int = 0
     """Wall-clock time of the newest renewal on its host, ms since the epoch. Only for display. 0 in a
     note of 0.1.0."""
@@ -48,8 +47,7 @@ class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
     released: bool = False
     """Whether the driver no longer runs the job."""
     outcome: Outcome | None = None
-    """Outcome of the job. If it is None and the note is released, the driver failed, and the job has
-    not ended."""
+    """Outcome of the job. None in a released note: the driver failed, and the job has not ended."""
 
 
 def encode_note(note: DriverNote) -> bytes:
@@ -93,8 +91,7 @@ def note_path(job: JobId) -> str:
 def decide(
     first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
 ) -> NoteVerdict:
-    """Decide whether the job may be taken, given the notes found first and after watching for
-    `watched_ms`.
+    """Decide whether the job may be taken, by the notes found first and after `watched_ms`.
 
     `driver` is the process of `latest`. If its state is unknown, the driver counts as alive if it
     renews its note, or if another driver has written one in the meantime.

@@ -38,8 +38,7 @@ class WatchedSource:
     every_ms: int
     """Time in ms between the announcement of a listing's splits and the next listing."""
     listed: frozenset[str] = frozenset()
-    """Ids of the splits that subtasks receive when an attempt begins, in addition to those in their
-    state."""
+    """Ids of the splits that subtasks receive at the start, in addition to those in their state."""
     name: str = ""
     """Name of the source, for people."""
     forgets: bool = False
@@ -68,8 +67,7 @@ class JobShape:
     watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
     """Sources whose splits may be discovered while the job runs."""
     until_now: frozenset[OperatorId] = frozenset()
-    """All sources, if the job stops once it has read what they had when the run began; otherwise
-    empty."""
+    """All sources, if the job stops after what they had when the run began; otherwise empty."""
     sites: Mapping[OperatorId, Site] = field(default_factory=dict)
     """Lines of the program that define the operators, for errors."""
 
@@ -103,13 +101,11 @@ class After(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """A request for a savepoint. Answered once, by SavepointEnded. Further requests wait until it is
-    answered."""
+    """A request for a savepoint, answered once by SavepointEnded. Further requests wait for that."""
 
     request: int
     directory: str | None
-    """Folder of the savepoint, still empty. None: only a checkpoint of the job itself is needed,
-    without a copy."""
+    """Folder of the savepoint, still empty. None: a checkpoint of the job itself is enough."""
     after: After
     parallelism: int = 0
     """New parallelism, if the job is rescaled."""
@@ -242,8 +238,7 @@ class AttemptLost:
 
 @dataclass(frozen=True, slots=True)
 class AttemptEnded:
-    """No part of the attempt is running any more. Reported exactly once for every attempt that was
-    started."""
+    """The end of an attempt: nothing of it runs. Reported once for every started attempt."""
 
     attempt: Attempt
 
@@ -289,8 +284,7 @@ class Outcome(Enum):
     FINISHED = "finished"
     CANCELLED = "cancelled"
     STOPPED = "stopped"
-    """Stopped with a savepoint, or with a checkpoint after all input that existed when the run
-    began."""
+    """Stopped with a savepoint, or after all input that existed when the run began."""
     FAILED = "failed"
 
 
@@ -434,8 +428,7 @@ class EndJob:
     outcome: Outcome
     error: RheosError | None = None
     finished_before: Totals | None = None
-    """Counts of the job, if the log showed at the start that it had already finished. Nothing was run
-    in that case."""
+    """Counts of the job, if it had already finished according to the log. Nothing was run then."""
 
 
 Action: TypeAlias = (

@@ -1,5 +1,4 @@
-"""The life cycle of a job: how its attempts are claimed, started, failed, succeeded by others, and
-ended.
+"""The life cycle of a job: how its attempts are claimed, started, failed, followed and ended.
 
 Owns the state of the job, as the diagram in `coordinator` shows it. `next_attempt` decides what an
 attempt starts from, and `restart` decides whether another one follows a failure.
@@ -176,8 +175,8 @@ class JobLifecycle:
         return Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None)
 
     def recovery_failed(self, event: RecoveryFailed, now_ms: int) -> list[Action]:
-        """Retry the recovery commit as long as a target is unavailable; for any other error, apply the
-        restart strategy."""
+        """Retry the recovery commit while a target is unavailable; otherwise apply the restart
+        strategy."""
         assert self.state is LifecycleState.RECOVERING
         if not isinstance(event.error, UnavailableError):
             return self.fails_to_start(event.error, now_ms)
@@ -237,8 +236,7 @@ class JobLifecycle:
                 return self.read_log()
 
     def due_ms(self) -> int | None:
-        """Return the time, on the monotonic clock, when `resume` has something to do; None if there is
-        no such time."""
+        """Return when `resume` has something to do, on the monotonic clock; None if never."""
         match self.state:
             case LifecycleState.WAITING:
                 return self.resume_ms
@@ -250,8 +248,7 @@ class JobLifecycle:
                 return None
 
     def go_on(self) -> list[Action]:
-        """Continue after a commit was reported or a savepoint was settled, if something follows from
-        it."""
+        """Continue after a commit or a settled savepoint, if something follows from it."""
         savepoints = self._checkpoints.savepoints
         if self.state is LifecycleState.RUNNING and savepoints.stage is Stage.TAKEN:
             return self._rescale() if savepoints.rescales else self.leave(Outcome.STOPPED)
@@ -263,8 +260,7 @@ class JobLifecycle:
         return []
 
     def _rescale(self) -> list[Action]:
-        """Stop the attempt to rescale: all it has done is committed, and the next attempt continues
-        there (CP40)."""
+        """Stop the attempt to rescale. All its work is committed, so the next one continues (CP40)."""
         self._checkpoints.savepoints.rescale()
         self._checkpoints.publishing.abandon()
         self.state = LifecycleState.RESCALING

@@ -63,8 +63,7 @@ _NEWEST_DROPPED = "its checkpoint is the newest, but it was dropped (CP10)"
 _ENTRY_NAME = re.compile(r"(\d{10})\.json")
 
 _READ_TRIES = 3
-"""Maximum number of tries of a reader, if compaction deletes entries between its listing and its
-reads."""
+"""Maximum number of tries of a read during which compaction deletes listed entries."""
 
 
 class JobLog:
@@ -84,11 +83,9 @@ class JobLog:
         self._compacted_at: int | None = None
         """Number of the newest entry when compaction last ran."""
         self.entries = 0
-        """Number of files of the log, counted at the last read and updated by later writes and
-        deletions."""
+        """Number of files of the log at the last read, plus later writes and minus deletions."""
         self._staying: dict[int, str | None] = {}
-        """Entries below the floor that must stay because of what they name, with the folder of their
-        origin."""
+        """Entries below the floor that stay because of what they name, with their origin's folder."""
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"
@@ -222,8 +219,8 @@ class JobLog:
 
     @staticmethod
     def _since_of(stored: Stored, number: int) -> int:
-        """Return the first number of format 3 or later, according to an entry; the next number if the
-        entry is older."""
+        """Return the first number of format 3 or later, by an entry; the next number for an older
+        entry."""
         if stored.format < COMPACTED or stored.place is None:
             return number + 1
         return stored.place.since

@@ -45,8 +45,7 @@ class Rescaled(msgspec.Struct, frozen=True):
 
     parallelism: int
     instead_of: int
-    """Parallelism with which the program was started. A start with another one overrides this
-    change."""
+    """Parallelism at the start of the program. A start with another one overrides this change."""
 
 
 class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -69,11 +68,9 @@ class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=T
     reserved_to: CheckpointId
     """Upper bound of the checkpoint ids that were used before the next entry was written (CP4)."""
     origin: Origin | None = None
-    """Savepoint from which the job's state originates. Checkpoints from before it no longer count
-    (CP17)."""
+    """Savepoint that the job's state originates from. Earlier checkpoints no longer count (CP17)."""
     rescaled: Rescaled | None = None
-    """Change of the parallelism, copied from entry to entry, so that every later driver knows it
-    (CP40)."""
+    """Change of the parallelism, copied from entry to entry for every later driver (CP40)."""
     counts: JobCounts = JobCounts()
     """Counts of the job when this entry was written; copied from entry to entry."""
 
@@ -112,8 +109,7 @@ class CheckpointCompleted(Entry, frozen=True):
     completed_ms: int = 0
     """Wall-clock time, ms since the epoch."""
     savepoint: str = ""
-    """Directory of the savepoint that was requested with it. The savepoint exists once its manifest
-    does."""
+    """Directory of the savepoint requested with it. The savepoint exists once its manifest does."""
     kept: list[int] | None = None
     """Numbers of the entries whose checkpoints are retained in addition to this one, oldest first. None
     in formats before 3: readers find them entry by entry."""
@@ -183,8 +179,7 @@ class Stored(NamedTuple):
 
 
 class _Body(msgspec.Struct, frozen=True, kw_only=True):
-    """The part of an entry that the checksum covers, from format 2 on. In format 1 it covers the entry
-    alone."""
+    """The checksummed part of an entry, from format 2 on. Format 1 only checks the entry."""
 
     place: Place
     entry: LogEntry

@@ -60,8 +60,7 @@ def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
 
 
 def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> str | None:
-    """Return why `kept`, oldest first, cannot be the checkpoints that the entry lists as retained; None
-    if it can."""
+    """Return why `kept`, oldest first, cannot be what the entry lists as retained; None if it can."""
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
     if isinstance(entry, CheckpointCompleted):
         checkpoints.append(entry.checkpoint)

@@ -15,8 +15,7 @@ class LogWriter:
 
     def __init__(self) -> None:
         self.next_number: int | None = None
-        """Next number, according to this driver's last read or write; None before it first read the
-        log."""
+        """Next number, by this driver's last read or write; None before it first read the log."""
         self._entry: LogEntry | None = None
 
     @property

@@ -25,8 +25,7 @@ def safe_name(text: str) -> str:
 
 
 def is_component(name: str) -> bool:
-    """Return whether this is one path component as `safe_name` makes them: no separator, no leading
-    dot.
+    """Return whether this is a component that `safe_name` makes: no separator or leading dot.
 
     >>> is_component("0-counts-0.arrow"), is_component(".."), is_component("a/b"), is_component("")
     (True, False, False, False)
@@ -35,8 +34,7 @@ def is_component(name: str) -> bool:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Return whether the path is a file below the folder and consists only of names made by
-    `safe_name`.
+    """Return whether the path is a file below the folder, with names from `safe_name` only.
 
     >>> is_below("job/state/1/x.arrow", "job/state"), is_below("job/state/../x", "job/state")
     (True, False)

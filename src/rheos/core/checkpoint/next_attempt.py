@@ -35,8 +35,7 @@ class Done:
     """A step: do nothing, as the job has finished according to the log."""
 
     totals: Totals | None
-    """Counts of the job, if it had finished before this driver; None if it finished under this
-    driver."""
+    """Counts of the job, if it had finished before this driver; None if under this driver."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +107,7 @@ class NextAttempt:
         if known is None and view.newest is not None and view.newest.owner != self._owner:
             self.earlier = view.newest.counts
         if known is not None and view.next_number != known:
-            # The log has more entries than this driver knows. If they are its own, a write that failed
-            # did succeed.
+            # More entries than this driver knows: if they are its own, a failed write did succeed.
             if view.newest is None or view.next_number < known:
                 raise CheckpointError(f"entries of the log of job {self._job!r} have disappeared")
             if view.newest.owner != self._owner:
@@ -151,8 +149,7 @@ class NextAttempt:
         return Ready(continuation, choice.parallelism, outlived, rescaled)
 
     def _rescaled(self, continuation: Continuation) -> Rescaled | None:
-        """Return the rescaling in the log, unless the job was started with another parallelism since
-        (CP40)."""
+        """Return the rescaling in the log, unless a later start chose another parallelism (CP40)."""
         newest = self._read.view.newest
         if newest is None or newest.rescaled is None or newest.origin != continuation.origin:
             return None

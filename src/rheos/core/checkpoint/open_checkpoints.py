@@ -82,8 +82,7 @@ class OpenCheckpoints:
         return bool(self._open)
 
     def due_ms(self) -> int | None:
-        """Return the time when the next checkpoint is due by the interval; None while none can be
-        opened."""
+        """Return when the next checkpoint is due by the interval; None while none can be opened."""
         if self._due_ms is None or len(self._open) >= self._most:
             return None
         return max(self._due_ms, self._pause_until_ms)
@@ -112,8 +111,7 @@ class OpenCheckpoints:
         return opened
 
     def acknowledge(self, event: Acknowledge, now_ms: int) -> None:
-        """Record an acknowledgement, once per subtask. Ignore it if the checkpoint is not open
-        (CP5)."""
+        """Record an acknowledgement, once per subtask and only for open checkpoints (CP5)."""
         open = self._open.get(event.checkpoint)
         if open is None or event.subtask in open.acknowledged:
             return
@@ -127,8 +125,7 @@ class OpenCheckpoints:
         return open if open is not None and subtask not in open.acknowledged else None
 
     def newest_complete(self) -> OpenCheckpoint | None:
-        """Return the newest complete checkpoint, the one to enter in the log; it subsumes those before
-        it."""
+        """Return the newest complete checkpoint, which is to be entered; it subsumes earlier ones."""
         complete = [open for open in self._open.values() if open.complete_ms is not None]
         return complete[-1] if complete else None
 
@@ -158,8 +155,7 @@ class OpenCheckpoints:
     def entered(
         self, checkpoint: CheckpointId, now_ms: int
     ) -> tuple[OpenCheckpoint, list[OpenCheckpoint]]:
-        """Remove a checkpoint that is in the log. Return it, and the older ones that it subsumes
-        (CP14)."""
+        """Remove a checkpoint that is in the log. Return it, and those that it subsumes (CP14)."""
         entered = self._open.pop(checkpoint)
         subsumed = [open for open in self._open.values() if open.id < checkpoint]
         for open in subsumed:
@@ -169,8 +165,8 @@ class OpenCheckpoints:
         return entered, subsumed
 
     def abandon(self, entering: CheckpointId | None) -> list[OpenCheckpoint]:
-        """Remove and return all open checkpoints of a failed attempt, except the one whose entry is
-        being written."""
+        """Remove and return a failed attempt's open checkpoints, except one whose entry is being
+        written."""
         abandoned = [open for open in self._open.values() if open.id != entering]
         for open in abandoned:
             del self._open[open.id]

@@ -37,8 +37,7 @@ Choice: TypeAlias = Placed | Wait | Short
 
 
 class Placement:
-    """Decides the parallelism of a job's attempts. Each takes all wanted slots if they are
-    available."""
+    """Decides the parallelism of a job's attempts: all wanted slots if they are available."""
 
     def __init__(self, wanted: int, least: int | None, within_ms: int) -> None:
         self._given_least = least

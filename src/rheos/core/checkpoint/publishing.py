@@ -36,8 +36,7 @@ class Publishing:
 
     @property
     def under_way(self) -> bool:
-        """Return whether a publication is running. Until it is answered, recovery must not publish
-        (CP29)."""
+        """Return whether a publication is running. Recovery must not publish meanwhile (CP29)."""
         return any(sink.under_way is not None for sink in self._sinks.values())
 
     def retry_ms(self) -> int | None:
@@ -52,8 +51,7 @@ class Publishing:
         }
 
     def entered(self, entry: CheckpointCompleted) -> list[Action]:
-        """Publish what a checkpoint, which is now in the log, lists for the driver. Also announce the
-        checkpoint."""
+        """Announce a checkpoint that is in the log, and publish what it lists for the driver."""
         actions: list[Action] = [
             SendToAll(CheckpointComplete(attempt=entry.attempt, checkpoint=entry.checkpoint))
         ]
@@ -68,8 +66,7 @@ class Publishing:
     def failed(
         self, operator: OperatorId, checkpoint: CheckpointId, error: RheosError, now_ms: int
     ) -> RheosError | None:
-        """Record a failed publication. Return the error if it is not retried; then it fails the
-        attempt."""
+        """Record a failed publication. Return the error if it fails the attempt, without a retry."""
         return self._sinks[operator].failed(checkpoint, error, now_ms)
 
     def tick(self, now_ms: int) -> list[Action]:

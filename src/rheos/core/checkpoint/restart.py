@@ -47,8 +47,7 @@ class History:
 
     failures: int = 0
     times_ms: tuple[int, ...] = ()
-    """Times of the failures within the interval of a failure rate; for other strategies, only the
-    last."""
+    """Times of the failures within a failure rate's interval; for other strategies, the last one."""
     delay_ms: int = 0
     """Last delay in ms."""
 

@@ -69,8 +69,7 @@ def restored_state(
 class _TableState(RestoredState):
     def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
         self._some = some
-        """Part of the state from any subtask. It defines the columns if this subtask has no part of its
-        own."""
+        """Part of any subtask's state. It defines the columns if this subtask has no part."""
         self.kind = some.kind
         self._taken = taken
         self._store = store

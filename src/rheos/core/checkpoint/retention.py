@@ -46,8 +46,7 @@ def stale(
 
 
 def _checkpoint_of(path: str) -> int | None:
-    """Return the checkpoint for which a state file was written; None if the path does not contain
-    one."""
+    """Return the checkpoint for which a state file was written; None if the path has none."""
     name = path.split("/")[3]
     return int(name) if name.isdecimal() else None
 
@@ -59,8 +58,7 @@ class Expired:
 
 
 class Retention:
-    """Retains the newest `retain` checkpoints, and those files of other checkpoints that may still be
-    needed.
+    """Retains the newest `retain` checkpoints, and files of others that may still be needed.
 
     A file is deleted when no retained checkpoint refers to it, and no checkpoint newer than the newest
     complete one has referred to it. Future checkpoints refer only to the files of the newest complete
@@ -92,8 +90,7 @@ class Retention:
 
     @property
     def numbers_beside_next(self) -> list[int]:
-        """Return the numbers of the entries that will be retained in addition to the next completed
-        checkpoint."""
+        """Return the numbers of the entries to retain in addition to the next checkpoint."""
         return self.numbers[max(0, len(self._kept) + 1 - self._retain) :]
 
     @property
@@ -102,8 +99,7 @@ class Retention:
         return frozenset(path for kept in self._kept for path in referred(kept.entry.handles))
 
     def noted(self, checkpoint: CheckpointId, handles: Iterable[StateHandle]) -> None:
-        """Record the files that a subtask has acknowledged, for a checkpoint that may or may not
-        complete."""
+        """Record files that a subtask has acknowledged. Their checkpoint may or may not complete."""
         for path in referred(handles):
             self._known[path] = max(checkpoint, self._known.get(path, checkpoint))
 

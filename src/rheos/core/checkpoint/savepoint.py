@@ -63,8 +63,7 @@ _body_decoder: msgspec.json.Decoder[Savepoint] = msgspec.json.Decoder(Savepoint)
 
 
 def default_directory(job: JobId) -> str:
-    """Return the default folder of a job's savepoints: in its checkpoint directory, where retention
-    does not delete them."""
+    """Return the default folder of savepoints: in the checkpoint directory, outside of retention."""
     return f"{safe_name(job)}/savepoints"
 
 
@@ -146,8 +145,7 @@ def _decode(data: bytes, directory: str) -> Savepoint:
 
 
 def verify_savepoint(store: Store, savepoint: Savepoint, directory: str) -> None:
-    """Read every file of the savepoint, one at a time. Raise CheckpointError with the names of missing
-    or damaged files."""
+    """Read every file of the savepoint. Raise CheckpointError with the missing or damaged files."""
     wrong = []
     for handle in savepoint.entry.handles:
         problem = _problem(store, handle)
@@ -176,8 +174,7 @@ def _problem(store: Store, handle: StateHandle) -> str | None:
 
 
 def discard_savepoint(store: Store) -> None:
-    """Delete a savepoint's files in its folder, including unfinished ones; the manifest goes first.
-    Raise OSError."""
+    """Delete a savepoint's files, also unfinished ones; the manifest goes first. Raise OSError."""
     store.delete(MANIFEST)
     for path in [*store.list(STATE), *store.unfinished(STATE)]:
         store.delete(path)

@@ -73,7 +73,7 @@ class SavepointRequests:
 
     @property
     def one_behind(self) -> bool:
-        """Return whether a request waits while the current one, which has its checkpoint, is being
+        """Return whether a request waits until the current one, which has its checkpoint, is
         settled."""
         return bool(self._queue) and self.stage in (Stage.COMMITTING, Stage.WRITING)
 
@@ -94,8 +94,8 @@ class SavepointRequests:
 
     @property
     def holds(self) -> bool:
-        """Return whether no checkpoint may be opened, because the attempt ends with the savepoint
-        (CP16, CP40)."""
+        """Return whether the attempt ends with the savepoint, so that no checkpoint opens (CP16,
+        CP40)."""
         return (
             self._current is not None
             and self._current.request.after in (After.STOP, After.RESCALE)
@@ -135,8 +135,7 @@ class SavepointRequests:
         self._current = _Current(self._queue.popleft(), Stage.DRAINING)
 
     def open(self) -> SavepointRequested | None:
-        """Attach a request to the checkpoint that is about to be opened, and return it; None if no
-        request is waiting."""
+        """Attach a waiting request to the checkpoint that is being opened, and return it."""
         if self._current is None and self._queue:
             self._current = _Current(self._queue.popleft(), Stage.OPEN)
         elif self._current is None or self._current.stage is not Stage.DRAINING:
@@ -229,8 +228,7 @@ class SavepointRequests:
             self._queue.remove(_WITHOUT_COPY)
 
     def attempt_failed(self, entering: CheckpointId | None, error: RheosError) -> list[Action]:
-        """Fail the current request with its attempt, unless its checkpoint is in the log or about to
-        be."""
+        """Fail the current request with its attempt, unless its checkpoint is entered in the log."""
         self._forget_the_stop()
         match self.stage:
             case Stage.DRAINING:

@@ -43,14 +43,12 @@ class PendingSavepoint:
         return self._completion.result().error
 
     def handles(self) -> list[StateHandle]:
-        """Return the handles of a successful write: every piece, in the order in which a state's pieces
-        apply."""
+        """Return the handles of a successful write, in the order in which a state's pieces apply."""
         return self._completion.result().handles
 
 
 class SavepointWriter:
-    """Writes savepoints of a subtask, one object per savepoint. `open_store` opens its folder, and may
-    take long."""
+    """Writes one savepoint of a subtask. `open_store` opens its folder, and may take long."""
 
     def __init__(
         self, open_store: Callable[[], Store], subtask: int, io: IoExecutor, encode: Encode

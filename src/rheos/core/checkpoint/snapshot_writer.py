@@ -100,8 +100,7 @@ class PendingSnapshot:
         return all(link.completion.done() for link in self._links)
 
     def failures(self) -> list[PartFailure]:
-        """Return the failures of the finished writes. If there are any, the checkpoint must be
-        declined."""
+        """Return the failures of the finished writes. If there are any, decline the checkpoint."""
         failed = []
         for link in self._links:
             error = link.failed()
@@ -115,8 +114,7 @@ class PendingSnapshot:
         return failed
 
     def handles(self) -> list[StateHandle]:
-        """Return the handles of successful writes, those of each state in the order in which they
-        apply."""
+        """Return the handles of successful writes, each state's in the order of application."""
         return [handle for link in self._links for handle in link.completion.result()]
 
     def written_bytes(self) -> int:
@@ -125,8 +123,7 @@ class PendingSnapshot:
 
 
 class SnapshotWriter:
-    """Writes the snapshots of one subtask in one attempt. At first it has no chains, even after a
-    restore."""
+    """Writes the snapshots of one subtask in one attempt. It begins without chains."""
 
     def __init__(
         self,
@@ -149,8 +146,7 @@ class SnapshotWriter:
         self._files: dict[tuple[OperatorId, str, str], _Link] = {}
 
     def adopt(self, handles: Iterable[StateHandle]) -> None:
-        """Reuse the FILEs of the checkpoint that the attempt starts from, because they are already
-        written.
+        """Reuse the FILEs of the checkpoint that the attempt starts from: they are written.
 
         Names are unique over the life of a job, so the files of all subtasks may be passed (CP20).
         """
@@ -163,8 +159,7 @@ class SnapshotWriter:
     def begin(
         self, checkpoint: CheckpointId, snapshots: Sequence[tuple[OperatorId, Snapshot]]
     ) -> PendingSnapshot:
-        """Submit the writes. Each snapshot names the whole state: states that it omits no longer
-        exist."""
+        """Submit the writes. Each snapshot is the whole state: omitted states no longer exist."""
         chains: dict[tuple[OperatorId, str], list[_Link]] = {}
         files: dict[tuple[OperatorId, str, str], _Link] = {}
         new: list[_Link] = []
@@ -286,8 +281,7 @@ class SnapshotWriter:
     def _written(
         self, checkpoint: CheckpointId, operator: OperatorId, file: SnapshotFile
     ) -> StateHandle | Exception:
-        """Write a file, and return its handle or its error, so that one failure does not prevent other
-        writes."""
+        """Write a file. Return its handle or its error, so that other writes continue."""
         try:
             return self._put(
                 operator,

@@ -53,8 +53,7 @@ class _Discovery:
     failures: int = 0
     """Number of consecutive failures."""
     error: RheosError | None = None
-    """Error of the last listing, if it failed or found nothing at all, or of the running one, if it is
-    slow."""
+    """Error of the last listing, if it failed or found nothing, or of the running one, if slow."""
 
     # The fields below belong to the attempt.
     announced: set[str] = field(default_factory=set)
@@ -66,8 +65,7 @@ class _Discovery:
     gone: deque[str] = field(default_factory=deque)
     """Ids of splits still to be announced as gone, for a source that forgets."""
     missing: set[str] = field(default_factory=set)
-    """Ids of announced splits that the last listing lacked. They are gone if the next one lacks them,
-    too."""
+    """Ids of announced splits that the last listing lacked. They are gone if the next does, too."""
     listings: int = 0
     whole_is_known: bool = False
     """Whether subtasks were notified that all existing splits have been announced."""
@@ -119,8 +117,7 @@ class SplitDiscovery:
         return min(dues, default=None)
 
     def tick(self, now_ms: int) -> list[Action]:
-        """Start listings that are due. Repeat a message that some subtask has not taken within the
-        interval."""
+        """Start listings that are due. Repeat messages that were not taken within the interval."""
         actions: list[Action] = []
         for id, each in self._discoveries.items():
             if each.listing and now_ms - each.asked_ms >= SLOW_MS:
@@ -136,8 +133,7 @@ class SplitDiscovery:
         return actions
 
     def listed(self, event: SplitsListed, now_ms: int, running: bool) -> list[Action]:
-        """Handle the result of a listing. If no attempt is running, the listing is repeated in the next
-        one."""
+        """Handle the result of a listing. Without a running attempt, the next one repeats it."""
         each = self._discoveries[event.operator]
         each.listing = False
         none = not event.splits and not each.announced
@@ -181,8 +177,7 @@ class SplitDiscovery:
         return self._announce(event.operator, each, now_ms)
 
     def _announce(self, id: OperatorId, each: _Discovery, now_ms: int) -> list[Action]:
-        """Announce the next new or gone splits. Otherwise schedule the next listing after the
-        interval."""
+        """Announce the next new or gone splits. Otherwise schedule the next listing."""
         each.due_ms = now_ms + each.source.every_ms
         # Splits that subtasks know from earlier attempts are certainly missing after two listings.
         whole_is_due = each.source.forgets and each.listings > 1 and not each.whole_is_known

@@ -157,8 +157,7 @@ def _unions(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _parts(shape: TypeShape) -> list[TypeShape]:
-    """Split a literal of both strings and numbers, which is encoded in two forms, into one type per
-    form."""
+    """Split a literal of strings and numbers, which has two encodings, into one type for each."""
     forms = _form(shape)
     if len(forms) == 1:
         return [shape]
@@ -243,8 +242,7 @@ def column_changes(
     wider: Callable[[str, str], bool],
     path: str = "",
 ) -> list[Change]:
-    """Return the differences of rows, column by column. `wider` returns whether one column type can be
-    read as another."""
+    """Return the differences of rows by column. `wider` tells if one type can be read as another."""
     before, after = ({field.name: field for field in shape.fields} for shape in (old, new))
     found = []
     for name, field in before.items():

@@ -34,8 +34,7 @@ NOTHING_ALLOWED = Upgrade()
 def under_new_ids(
     entry: CheckpointCompleted, renamed: Mapping[OperatorId, OperatorId], what: str
 ) -> CheckpointCompleted:
-    """Return the checkpoint with renamed operators. Operators that already have their new id are
-    unchanged.
+    """Return the checkpoint with renamed operators. Those that have their new id stay as they are.
 
     Args:
         entry: A checkpoint or savepoint.

@@ -55,8 +55,7 @@ def mul(a, b, failed, number):  # type: ignore[no-untyped-def]
         return a * b
     if a == -1 or b == -1:
         return neg(a, failed, number) if b == -1 else neg(b, failed, number)
-    # Quotients rounded down: for b > 0 the smallest a, and for b < 0 the largest a, that does not
-    # overflow.
+    # Quotients rounded down: the smallest a for b > 0, and the largest for b < 0, without overflow.
     if b > 0:
         too_large = a > _MOST // b or a < -(_MOST // b) - (1 if (_MOST % b) + 1 == b else 0)
     else:

@@ -46,8 +46,7 @@ class Around:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A dict of constants: the parts of its keys, sorted, and one place for each combination of
-    them."""
+    """A dict of constants: the parts of its keys, sorted, and a place for each combination of them."""
 
     kinds: tuple[Kind, ...]
     """Kinds of the parts of a key."""

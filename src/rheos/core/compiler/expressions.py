@@ -118,8 +118,7 @@ class Expressions:
         return self.constant(given, node.lineno)
 
     def object(self, node: ast.expr) -> Any:
-        """Return the object that a name, or an attribute of a module or class, refers to; otherwise
-        MISSING."""
+        """Return the object that a name, or an attribute of a module or class, means; or MISSING."""
         match node:
             case ast.Name(id=name):
                 return MISSING if self.scope.has(name) else self.around.find(name)
@@ -257,8 +256,7 @@ class Expressions:
     def _further(
         self, found: str, op: ast.boolop, values: list[ast.expr], then: Callable[[ast.expr], None]
     ) -> None:
-        """Write the further operands of `and` or `or`, each evaluated only if the earlier ones do not
-        decide."""
+        """Write the further operands of `and` or `or`, evaluated only if earlier ones do not decide."""
         if values:
             head = f"if {found}:" if isinstance(op, ast.And) else f"if not {found}:"
             with self.scope.perhaps(), self.out.block(head):
@@ -273,8 +271,7 @@ class Expressions:
             return self.value(node)
 
     def _one_of(self, nodes: list[ast.expr], node: ast.expr) -> tuple[Kind, str, str]:
-        """Return the common kind of the alternatives, and new variables for the value and whether it is
-        None."""
+        """Return the common kind of the alternatives, and new variables for value and null."""
         tried = [self._tried(each) for each in nodes]
         kinds = {value.kind for value in tried} - {"none"}
         if len(kinds) > 1 or "other" in kinds:

@@ -22,8 +22,7 @@ from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _PASSES = 20
-"""Maximum number of passes that infer the types of variables. Each pass but the last adds a type; a few
-suffice."""
+"""Maximum number of passes that infer the types of variables. Usually a few suffice."""
 
 FIXED = ("start", "stop", "watermark", "now", "until", "failed", "result", "slots", "stamps", "reached")
 """Parameters of every loop, in order."""
@@ -35,8 +34,7 @@ TIMERS = ("timer_kinds", "timer_times", "timer_slots")
 class Loop:
     """The source code of a loop, and its arguments after the fixed parameters.
 
-    The arguments are `parameters`, the columns of `outputs`, and the columns of timers. The loop fills
-    the columns.
+    They are `parameters`, the columns of `outputs`, and those of timers. The loop fills the columns.
     """
 
     role: Role

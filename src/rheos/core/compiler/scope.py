@@ -185,8 +185,7 @@ class MethodScope:
         return isinstance(node, ast.Name) and node.id == self._context
 
     def attribute(self, out: Writer, node: ast.Attribute) -> Value | None:
-        """Return the value of an attribute of the record, a state or the context; None for other
-        nodes."""
+        """Return the value of an attribute of record, state or context; None for other nodes."""
         field = self.field(node)
         if field is not None:
             return self.read_field(out, field)

@@ -1,5 +1,4 @@
-"""Source code of a compiled function while it is written: lines, names, parameters, and possible
-failures."""
+"""Source code of a compiled function while it is written: lines, names, parameters, failures."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ class OutputColumns:
     taken: dict[str, str]
     """Columns of the record that are passed on unchanged, by output column."""
     grows: bool
-    """Whether a call may emit there more than once, so that the columns must grow while they are
-    filled."""
+    """Whether a call may emit there several times, so that columns must grow while being filled."""
 
 
 class Writer:

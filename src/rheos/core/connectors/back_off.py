@@ -7,8 +7,7 @@ _LONGEST_WAIT_US = 1_000_000
 
 
 class BackOff:
-    """The back-off of one caller. By default it waits 50 ms first, then twice as long each time, up to
-    1 s."""
+    """The back-off of one caller. By default it waits 50 ms first, then twice as long, up to 1 s."""
 
     def __init__(
         self,
@@ -40,8 +39,7 @@ class BackOff:
         return wait_us
 
     def failing_for_us(self, now_us: int) -> int:
-        """Return the time since the first failure after the last success; 0 if no call has failed
-        since."""
+        """Return the time since the first failure after the last success; 0 without a failure."""
         return 0 if self._since_us is None else now_us - self._since_us
 
     def restore(self) -> None:

@@ -43,8 +43,7 @@ class Discovers(Protocol):
     """
 
     discovery_ms: int | None
-    """Time between two searches for new splits. None: this source does not search, though its class
-    may."""
+    """Time between two searches for new splits. None: no searches, though the class may have them."""
 
 
 def discovery_ms(source: Source) -> int | None:
@@ -212,8 +211,7 @@ class ReleasesStaging(Protocol):
     def released(self) -> None:
         """Release what `staged` started, such as a streaming query.
 
-        The driver calls it when the job has ended, or could not start. The call may wait, and may be
-        repeated.
+        Called when the job has ended, or could not start. The call may wait, and may be repeated.
         """
 
 
@@ -241,8 +239,7 @@ class HasSession(Protocol):
     """A source that is bound to a SparkSession, such as that of a DataFrame."""
 
     def session(self) -> Any | None:
-        """Return the SparkSession; None if this source does not need one, although others of its class
-        may."""
+        """Return the SparkSession; None if this source does not need one, though its class may."""
 
 
 def session_of(source: Source) -> Any | None:
@@ -304,8 +301,7 @@ class ReadsAlone(Protocol):
     """A source that no other program may read while a job reads it. `rheos fork` does not read it."""
 
     def only_reader(self) -> str | None:
-        """Return the reason, such as that each row is sent to one reader only; None if others may
-        read."""
+        """Return the reason, such as that only one reader gets each row; None if others may read."""
 
 
 def reads_alone(source: Source) -> str | None:
@@ -423,8 +419,7 @@ class ReportsLag(Protocol):
     """A reader that knows how many records it still has to return."""
 
     def lag_rows(self) -> int | None:
-        """Return the number of records that exist and that `poll` has not returned, without sending a
-        request.
+        """Return the number of records that `poll` has not returned yet, without sending a request.
 
         The number is only a metric; no result depends on it. None: it is unknown. Called about once a
         second, before `close`.

@@ -141,8 +141,7 @@ class SplitReader(ABC):
 
 
 class Source(ABC):
-    """A frozen, picklable description of the origin of rows, which lists the splits and reads each of
-    them.
+    """A frozen, picklable description of the origin of rows. It lists splits, and opens each.
 
     `capabilities.py` lists optional members of a source, such as the discovery of splits at run time.
     """
@@ -201,8 +200,7 @@ class SinkContext:
     name: str = ""
     """Name of the operator, for people."""
     count: Callable[[str, int], None] = lambda name, by: None
-    """Adds to a named counter of the operator, such as `retries`. Only for calls in the writer's
-    process."""
+    """Adds to a named counter of the operator, such as `retries`. Only in the writer's process."""
 
 
 class SinkWriter(ABC):

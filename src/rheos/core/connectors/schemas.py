@@ -14,8 +14,8 @@ from rheos.core.protocol.types import schema_of
 
 
 def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
-    """Return the Arrow schema of `schema`, and its dataclass if it is one; an Arrow schema is returned
-    as it is."""
+    """Return the Arrow schema for `schema`, which may be one already, and its dataclass if it is
+    one."""
     if isinstance(schema, pa.Schema):
         return schema, None
     if isinstance(schema, type):

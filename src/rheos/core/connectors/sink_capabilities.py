@@ -50,7 +50,7 @@ class StagesOutput(Protocol):
     """A sink whose target cannot store prepared rows that are not yet committed."""
 
     def staged(self, folder: str) -> Sink:
-        """Return the sink that stores such rows below a folder. Called once on the driver, after
+        """Return the sink that stores such rows in a folder. Called once on the driver, after
         `prepared`.
 
         Args:

@@ -42,8 +42,7 @@ class BadPayload(NamedTuple):
     """Position among the payloads that were decoded together."""
     payload: bytes | None
     error: str
-    """Error text that can follow the record's place: "column 'user' must be a number, and is a
-    string"."""
+    """Error that can follow the record's place: "column 'user' must be a number, and is a string"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +57,7 @@ class Decoded:
     """Payloads that could not be decoded, in the order of the payloads."""
 
     def of_rows(self, column: pa.Array) -> pa.Array:
-        """Convert a column with a value for each payload (keys, offsets) to one with a value for each
-        row."""
+        """Convert a column with a value per payload (keys, offsets) to one with a value per row."""
         return column if self.origin is None else column.take(pa.array(self.origin))
 
 
@@ -97,8 +95,7 @@ class Decoder(ABC):
         return self._decode_joined(payloads)
 
     def _decode_joined(self, payloads: Joined) -> Decoded:
-        """Decode joined payloads, none of them too long. Implementations that join payloads override
-        this."""
+        """Decode joined payloads, none too long. Implementations that join payloads override this."""
         return self._decode(payloads.column())
 
     @abstractmethod
@@ -215,7 +212,7 @@ class Format(ABC):
 
     @property
     def finds_by_name(self) -> bool:
-        """Return whether the format finds columns by name in files, so that it can decode any of them
+        """Return whether the format finds columns by name in files, so it can decode any of them
         alone."""
         return False
 
@@ -242,8 +239,7 @@ class Format(ABC):
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
         """Return a decoder to rows of the checked schema. Access nothing outside the process.
 
-        `header` is the first line of the file, if it has one. Raise InputError if the header lacks a
-        column.
+        `header` is the file's first line, if it has one. Raise InputError if a column is missing.
         """
 
     @abstractmethod

@@ -55,8 +55,7 @@ def joined(payloads: pa.Array) -> Joined:
 
 
 def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """Split data into payloads at the separators, whose positions are `ends`. The last byte must be a
-    separator."""
+    """Split data into payloads at the separators at positions `ends`. The last byte is one."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
     kept = np.delete(np.frombuffer(data, np.uint8), ends)
     return pa.Array.from_buffers(

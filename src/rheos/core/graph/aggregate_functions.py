@@ -78,8 +78,7 @@ class AggregateFunction(Generic[A]):
 
 
 class ReducingFunction(AggregateFunction[Any]):
-    """Combines records pairwise: the accumulator is the combined record, None before the first
-    record."""
+    """Combines records pairwise: the accumulator is the combined record, None before the first."""
 
     def __init__(self, fn: Callable[[Any, Any], Any]) -> None:
         self._fn = fn

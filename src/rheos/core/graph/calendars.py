@@ -29,15 +29,13 @@ _LONGEST_MONTH_DAYS = 31
 
 
 def is_calendar(zone: str | None, *lengths: Duration) -> bool:
-    """Return whether windows of these lengths follow a calendar: they have a zone, or lengths in
-    months."""
+    """Return whether windows of these lengths follow a calendar: by a zone, or lengths in months."""
     return zone is not None or any(map(has_months, lengths))
 
 
 @dataclass(frozen=True, slots=True)
 class CalendarCut:
-    """The calendar that determines the bounds of windows. A window ends at every step of the local
-    clock."""
+    """The calendar that determines window bounds. A window ends at every step of the local clock."""
 
     every: CalendarLength
     """Length of a step."""
@@ -94,8 +92,7 @@ class CalendarCut:
         return -(-size_ms // self.every.ms)
 
     def check(self, window: object) -> None:
-        """Raise ProgramError if such windows are impossible. `window` is the user's description, for
-        the error."""
+        """Raise ProgramError if such windows are impossible. `window` is the user's description."""
         _check_zone(self.zone)
         for length in (self.every, self.size):
             _check_length(length, window)
@@ -125,8 +122,7 @@ class CalendarCut:
 
 
 def anchor_ms(length: CalendarLength) -> int:
-    """Return the local time from which windows are counted: a Monday for weeks, 1970 for other
-    lengths."""
+    """Return the local time from which windows are counted: a Monday for weeks, otherwise 1970."""
     return MONDAY_MS if length.ms and length.ms % WEEK_MS == 0 else 0
 
 

@@ -104,8 +104,7 @@ def compiled_class(cls: Any, fallback: Fallback) -> Any:
 
 
 def compiled_mark(function: object) -> Compiled | None:
-    """Return the mark of a function that is to be compiled, otherwise None. A class does not inherit
-    the mark."""
+    """Return the mark of a function that is to be compiled, or None. A class does not inherit it."""
     mark: Compiled | None = vars(type(function)).get(_MARK)
     return mark
 

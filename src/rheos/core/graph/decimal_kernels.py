@@ -35,8 +35,7 @@ class DecimalArithmetic:
     """A sum, a difference, a product, a quotient or a remainder."""
 
     op: str
-    """Polars' name of the operator: "Plus" ..., or "FloorDivide" for a quotient without its
-    fraction."""
+    """Polars' name of the operator: "Plus" ..., or "FloorDivide" for a quotient without fraction."""
     kind: pl.Decimal
     strict: bool
 

@@ -22,8 +22,7 @@ import polars as pl
 MOST_DIGITS: Final = 38
 """Number of digits of the widest decimal."""
 LEAST_SCALE: Final = 6
-"""Number of digits after the point that a computed decimal keeps, if it would have more than 38 in
-all."""
+"""Digits after the point that a computed decimal keeps, if it would have more than 38 in all."""
 
 _INTEGER_DIGITS: Final[dict[type[pl.DataType], int]] = {
     pl.Int8: 3,
@@ -73,8 +72,7 @@ def of_sum(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
 
 
 def is_wider(kind: pl.Decimal, one: pl.Decimal, other: pl.Decimal) -> bool:
-    """Return whether a type has at least one digit more before the point than both, and no digit less
-    after it."""
+    """Return whether a type has more digits before the point than both, and no fewer after it."""
     whole = max(whole_digits(one), whole_digits(other))
     return kind.scale >= max(one.scale, other.scale) and whole_digits(kind) > whole
 

@@ -86,8 +86,7 @@ def delta(of: Callable[[Any], float], threshold: float, *, after: bool = False) 
 
 
 class _KeepingEvictor(Evictor):
-    """Keeps only the records that it selects. It drops the others before or after the result is
-    computed."""
+    """Keeps the records that it selects. It drops the others before or after the result is computed."""
 
     def __init__(self, after: bool) -> None:
         self.after = after

@@ -65,8 +65,7 @@ _OF_SEVERAL: Final = (
 def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
     """Return the expressions with exact decimals. `frame` has the columns, and needs no rows.
 
-    If an expression selects several columns and computes with decimals, it becomes one expression per
-    column.
+    An expression that selects several columns, and computes with decimals, becomes one per column.
     """
     given = list(exprs)
     try:
@@ -204,8 +203,7 @@ class _Part:
 
     @cached_property
     def decimal(self) -> pl.Decimal | None:
-        """Return the decimal type that can hold the values; None unless they are decimals or
-        integers."""
+        """Return the decimal type for the values; None unless they are decimals or integers."""
         match self.tree:
             case {"Literal": {"Dyn": {"Int": value}} | {"Scalar": value}} if (
                 whole := _integer(value)

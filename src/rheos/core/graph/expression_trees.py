@@ -68,7 +68,7 @@ def tree_of(expr: pl.Expr) -> Tree | None:
 
 
 def expression_of(tree: Tree) -> pl.Expr:
-    """Return the expression, with the same types. A literal that is infinite or NaN becomes 0. Raise
+    """Return the expression, with the same types. An infinite or NaN literal becomes 0. Raise
     FAILURES."""
     numbers: list[str] = []
 
@@ -81,8 +81,7 @@ def expression_of(tree: Tree) -> pl.Expr:
 
 
 def is_whole(tree: Tree) -> bool:
-    """Return whether `expression_of` restores the expression exactly: JSON can represent all of its
-    literals."""
+    """Return whether `expression_of` restores the expression: JSON can represent its literals."""
     return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
 
 
@@ -146,8 +145,7 @@ def is_constant(tree: Tree) -> bool:
 def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.LazyFrame]]:
     """Yield every part of the tree, with a frame that has the columns that the part reads.
 
-    Elements of a list are the column "" of a separate frame. Fields of a struct are read from the
-    struct.
+    Elements of a list are the column "" of a separate frame. Fields are read from their struct.
     """
     yield tree, frame
     match tree:
@@ -171,8 +169,7 @@ def typed_parts(tree: Tree, frame: pl.LazyFrame) -> Iterator[tuple[Tree, pl.Lazy
 
 
 def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
-    """Return the types of the outputs: several if the tree selects columns, none if they are
-    unknown."""
+    """Return the types of the outputs: several for selected columns, none if they are unknown."""
     try:
         return frame.select(expression_of(tree)).collect_schema().dtypes()
     except FAILURES:

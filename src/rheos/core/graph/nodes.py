@@ -63,8 +63,7 @@ class Input:
     dealt: Dealt | None = None
     """Distribution that the program specifies; None if the planner decides."""
     feedback: bool = False
-    """Whether its rows return through a loop whose head is this node. Then the producer is
-    downstream."""
+    """Whether its rows return through a loop whose head is this node, from a producer downstream."""
 
 
 class Spec(ABC):
@@ -88,18 +87,16 @@ class Spec(ABC):
     """Whether its rows are still in the order of the splits of its source, so that they may get another
     event time."""
     side_outputs_hint: ClassVar[str | None] = None
-    """Hint for an error: the way to get a side output from it. None: it has no side output by
-    default."""
+    """Hint for an error: the way to get a side output from it. None: by default it has none."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Return the prefix of the operator's id. It never changes, because restored state is found by
-        the id."""
+        """Return the prefix of the operator's id, which never changes: it finds restored state."""
 
     @property
     def takes_changes(self) -> bool:
-        """Return whether its inputs may be changelogs (`graph.changes`). If not, they must be plain
+        """Return whether its inputs may be changelogs (`graph.changes`). If not, they are plain
         rows."""
         return False
 
@@ -166,8 +163,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A whole program. `nodes` is in the order of creation, which is topological except for
-    feedback."""
+    """A whole program. `nodes` is in the order of creation: topological except for feedback."""
 
     nodes: tuple[Node, ...]
 

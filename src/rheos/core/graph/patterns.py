@@ -25,8 +25,7 @@ class Contiguity(Enum):
     FOLLOWED_BY = "followed by"
     """Rows that do not match the next step."""
     FOLLOWED_BY_ANY = "followed by any"
-    """Any rows, even those that match the next step. Each row that matches it starts an alternative
-    match."""
+    """Any rows, even those that match the next step. Each such row starts an alternative match."""
 
 
 @dataclass(frozen=True, eq=False)

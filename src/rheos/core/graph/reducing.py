@@ -47,8 +47,7 @@ def reducing(expr: pl.Expr) -> Agg:
 
 
 def with_exact_decimals(agg: Agg, schema: pa.Schema) -> Agg:
-    """Return an expression over rows of `schema` with exact decimals; return other aggregates
-    unchanged."""
+    """Return an expression over rows of `schema` with exact decimals; other aggregates unchanged."""
     if not isinstance(agg, Expression):
         return agg
     made = exact_one(agg.expr, empty_frame(schema).lazy())

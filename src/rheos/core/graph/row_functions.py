@@ -28,8 +28,7 @@ class RowFunction:
 
 
 _NAME: Final = f"{RowFunction.__module__}".encode()
-"""Bytes that the serialised form of every row function contains: Polars pickles it with the name of its
-module."""
+"""Bytes in the serialised form of every row function: Polars pickles it with its module's name."""
 
 
 def of_columns(

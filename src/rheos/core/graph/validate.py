@@ -200,8 +200,7 @@ def check_event_time(type: StreamType, what: str) -> None:
 
 
 def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
-    """Check that the rows are still in the order of a source's splits, so that they may get another
-    event time."""
+    """Check that rows are in the order of a source's splits, so they may get another event time."""
     while True:
         at = node(port.node)
         if port.broadcast or port.dealt not in (None, RowDistribution.FORWARD):

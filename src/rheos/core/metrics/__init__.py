@@ -1,2 +1,2 @@
-"""The metrics of a job: their declarations, how readings are merged, and the job's health and
+"""The metrics of a job: their declarations, the merging of readings, and the job's health and
 events."""

@@ -82,8 +82,7 @@ class Metric:
     across: Merge
     """Rule that merges readings of several subtasks."""
     over: Merge
-    """Rule that merges gauges over time. For counters and histograms, their growth is merged
-    instead."""
+    """Rule that merges gauges over time. Of counters and histograms, the growth is merged instead."""
 
 
 METRICS: dict[str, Metric] = {}
@@ -600,8 +599,7 @@ LATENCY = _histogram(
     "latency",
 )
 
-# --- counted by operators and by the program
-# -------------------------------------------------------------
+# --- counted by operators and by the program ------------------------------------------------------
 
 COUNTER = _counter(
     "counter",

@@ -59,8 +59,7 @@ def decode_events(path: str, data: bytes, job: str) -> list[JobEvent]:
 
 
 def read_events(store: Store, folder: str, job: str) -> list[JobEvent]:
-    """Return the newest events of all drivers, up to `MAX_EVENTS`, oldest first. Skip files that cannot
-    be read.
+    """Return the newest events of all drivers, at most `MAX_EVENTS`, oldest first. Skip damaged files.
 
     Raises:
         OSError: the folder cannot be listed.

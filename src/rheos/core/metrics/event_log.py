@@ -111,8 +111,7 @@ class ShownEvent(msgspec.Struct, frozen=True, kw_only=True):
     at: str
     """Time of the event, ISO 8601 in UTC."""
     until: str | None
-    """Time of the outcome, or of the last repetition; null for an ongoing event and for one without a
-    duration."""
+    """Time of the outcome, or of the last repetition; null if ongoing or without a duration."""
     duration_ms: int | None
     """Time from beginning to end, or until now for an ongoing event."""
     ongoing: bool
@@ -174,8 +173,7 @@ class EventLog:
     """The events of one job, of this driver and of earlier ones. Bounded by `MAX_EVENTS`."""
 
     def __init__(self, driver: str, prefix: str) -> None:
-        """Create the log. `prefix` begins the ids of this driver's events; it is unique among the
-        drivers of the job."""
+        """Create the log. `prefix` is unique to this driver, and begins its events' ids."""
         self._driver = driver
         self._prefix = prefix
         self._events: list[JobEvent] = []
@@ -293,8 +291,7 @@ class EventLog:
         self.version += 1
 
     def amend(self, id: str, what: str, detail: str, operator: str | None) -> None:
-        """Replace the description of an event after its real cause became known. If the event was
-        dropped, do nothing."""
+        """Replace an event's description when its real cause is known. Ignore a dropped event."""
         place = self._place(id)
         if place is None:
             return

@@ -1,8 +1,6 @@
-"""The health of a job: one state, and the findings that lead to it. `rheos.runtimes.health` computes
-it.
+"""The health of a job: one state, and the findings for it. `rheos.runtimes.health` computes it.
 
-Each finding has a problem, its start and a remedy. The most severe finding determines the state of the
-job.
+Each finding has a problem, its start and a remedy. The most severe one determines the state.
 """
 
 from __future__ import annotations
@@ -22,8 +20,7 @@ class HealthState(Enum):
     DEGRADED = "degraded"
     """The job publishes output, but slower, later or with less safety than it should."""
     STUCK = "stuck"
-    """Some output does not advance: a server does not answer, or a watermark or a checkpoint is held
-    up."""
+    """Some output does not advance: a server is down, or a watermark or checkpoint is held up."""
     FAILING = "failing"
     """The job does not run: it has failed, or it restarts again and again."""
 
@@ -56,8 +53,7 @@ class FindingKind(Enum):
 
 
 class Severity(Enum):
-    """Severity of a finding, from light to severe. It determines the state of a job without a more
-    severe finding."""
+    """Severity of a finding, from light to severe. The most severe one determines the job's state."""
 
     NOTE = "note"
     """Worth knowing; the job remains healthy."""

@@ -22,8 +22,7 @@ from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.readings import Reading
 
 MAX_SERIES = 1000
-"""Maximum number of series in a moment. The metrics declared last are dropped first: the programs' own
-counters."""
+"""Maximum number of series in a moment. The last declared, programs' counters, are dropped first."""
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 _SEPARATOR = "\t"
 
@@ -69,8 +68,7 @@ class MetricsMoment(NamedTuple):
 
 
 def series_of(reading: Reading, quantile: str = "") -> str:
-    """Return the name of a series: the metric, the labels, and for a histogram the quantile, separated
-    by tabs."""
+    """Return the name of a series: metric, labels, and a histogram's quantile, separated by tabs."""
     labels = [label.replace(_SEPARATOR, " ") for label in reading.at]
     return _SEPARATOR.join([reading.metric, *labels, *([quantile] if quantile else [])])
 
@@ -151,8 +149,7 @@ def _over(series: str) -> Merge:
 
 
 class MetricsHistory:
-    """The ring buffers of fine and coarse moments. Moments are passed to `add` in order; the clock may
-    jump."""
+    """The ring buffers of both kinds of moments. `add` receives them in order; the clock may jump."""
 
     def __init__(self, config: HistoryConfig) -> None:
         self._config = config

@@ -111,8 +111,7 @@ def read_segments(store: Store, folder: str, job: str, grain: Grain, most: int) 
 
 
 def stale_segments(paths: Iterable[str], config: HistoryConfig, now_ms: int) -> list[str]:
-    """Return the files that will not be read: those that are too old according to their names, or too
-    many."""
+    """Return the files that will not be read: too old according to their names, or too many."""
     stale = []
     listed = sorted(paths)
     for grain, keep_ms in (

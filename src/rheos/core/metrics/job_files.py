@@ -18,8 +18,7 @@ F = TypeVar("F", bound=_OfJob)
 
 
 def sealed_file(what: str, key: str, newest: int) -> Sealed:
-    """Return the envelope of such a file. `what` names the file with its path; `newest` is its newest
-    format."""
+    """Return the envelope of a file. `what` names it with its path; `newest` is its newest format."""
     return Sealed(
         what=what,
         key=key,

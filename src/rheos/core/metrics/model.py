@@ -138,8 +138,7 @@ def merged(how: Merge, values: Sequence[float]) -> float:
 
 
 def event_time_skew(readings: Iterable[Reading]) -> list[Reading]:
-    """Return for each source the event-time distance between its fastest and slowest split, over all
-    subtasks."""
+    """Return the distance between each source's fastest and slowest split, over all subtasks."""
     marks: dict[str, list[float]] = {}
     for reading in readings:
         if reading.metric == f.SPLIT_WATERMARK.name and not isinstance(reading.value, Accumulated):

@@ -13,8 +13,7 @@ from rheos.core.protocol.control import Progress
 from rheos.core.protocol.readings import Reading
 
 MAX_READINGS = 100_000
-"""Maximum number of readings of all kinds in a report. Each named metric of each operator of the
-program is one."""
+"""Maximum number of readings in a report. Each named metric of each operator is one."""
 MAX_NAME = 1024
 """Maximum length of a label."""
 MAX_BUCKETS = 4096

@@ -28,8 +28,7 @@ class Exchange(Enum):
     """From subtask i to subtask i, without copying the batch."""
 
     REBALANCE = "rebalance"
-    """Batches go to all subtasks of the receiver in turn; for senders and receivers of different
-    width."""
+    """Batches go to all subtasks of the receiver in turn; for different widths of both sides."""
 
     HASH = "hash"
     """Each row goes to the subtask that owns its key group."""
@@ -103,8 +102,7 @@ class PlannedOperator:
 
     @property
     def is_asynchronous(self) -> bool:
-        """Return whether it processes several batches of a channel at once. Such an operator is a
-        head."""
+        """Return whether it processes several batches of a channel at once. Then it is a head."""
         return self.spec.begins_chain
 
 
@@ -112,8 +110,7 @@ class PlannedOperator:
 class Chain:
     id: ChainId
     operators: tuple[PlannedOperator, ...]
-    """Operators of the chain, the head first. A `ToOperator` index always refers to a later
-    operator."""
+    """Operators of the chain, the head first. A `ToOperator` index refers to a later operator."""
     inputs: tuple[int, ...]
     """Ids of the edges into the head; empty for a source."""
     widest: int | None = None

@@ -92,8 +92,7 @@ def make_plan(
 
 
 def operator_ids(graph: Graph) -> dict[int, OperatorId]:
-    """Return the id of each node: its uid, or "<kind>-<n>", counted per kind in the order of the
-    program."""
+    """Return the id of each node: its uid, or "<kind>-<n>", counted per kind in program order."""
     taken = {node.uid for node in graph.nodes if node.uid is not None}
     counts: Counter[str] = Counter()
     ids: dict[int, OperatorId] = {}

@@ -213,8 +213,7 @@ def _is_exchange(input: Input) -> bool:
 
 
 def _with_schema(type: StreamType, schema: pa.Schema) -> StreamType:
-    """Return the type with other columns. It has no record class if columns of the record are
-    missing."""
+    """Return the type with other columns, without a record class if columns of it are missing."""
     if schema.names == type.schema.names:
         return type
     return replace(type, schema=schema, record=None)

@@ -92,8 +92,7 @@ def declares_decimals(annotation: Any) -> bool:
 
 
 def hints_of(annotated: Any, names: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the resolved annotations of a class or a function, without metadata that Rheos does not
-    read.
+    """Return the resolved annotations of a class or function, without foreign metadata.
 
     Of the metadata in `Annotated`, only declarations of decimal types are kept.
 

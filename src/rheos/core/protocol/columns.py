@@ -271,8 +271,7 @@ _ANY: frozenset[type] = frozenset()
 
 @lru_cache(maxsize=256)
 def _classes_of(kind: pa.DataType) -> frozenset[type]:
-    """Return the classes whose values Arrow converts exactly. Values of other classes are examined one
-    by one."""
+    """Return the classes whose values Arrow converts exactly. Other values are examined singly."""
     t = pa.types
     if t.is_boolean(kind):
         return frozenset([bool])
@@ -302,8 +301,7 @@ def _classes_of(kind: pa.DataType) -> frozenset[type]:
 
 
 def _adapted(values: Sequence[Any], field: pa.Field, allowed: frozenset[type]) -> list[Any]:
-    """Return the values as instances of Python's own classes (see `plain_values`). Raise
-    TypeMismatch."""
+    """Return the values in Python's own classes (see `plain_values`). Raise TypeMismatch."""
     own = _in_nanoseconds if getattr(field.type, "unit", None) == "ns" else plain_value
     found = []
     for index, value in enumerate(values):
@@ -331,8 +329,7 @@ def _is_of(plain: Any, allowed: frozenset[type]) -> bool:
 
 
 def _in_nanoseconds(value: Any) -> Any:
-    """Convert like `plain_value`, but keep values with nanoseconds as pandas objects, which Arrow reads
-    exactly."""
+    """Convert like `plain_value`, but keep nanoseconds as pandas objects, which Arrow reads exactly."""
     if isinstance(value, np.datetime64 | np.timedelta64):
         import pandas as pd  # Importing pandas takes long, and few columns need it.
 

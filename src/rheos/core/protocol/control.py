@@ -34,8 +34,7 @@ class TriggerCheckpoint(Message, frozen=True):
 
 
 class CheckpointComplete(Message, frozen=True):
-    """The checkpoint is in the log: sinks commit it and all earlier ones, except those that the driver
-    publishes."""
+    """The checkpoint is in the log. Sinks commit up to it, except what the driver publishes."""
 
     checkpoint: CheckpointId
 
@@ -52,8 +51,7 @@ class CheckpointAborted(Message, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Sources stop reading as if their input had ended. Windows fire, and the job ends with the final
-    checkpoint."""
+    """Sources stop as if their input had ended. Windows fire; the final checkpoint ends the job."""
 
 
 class OpenPhase(Message, frozen=True):
@@ -181,8 +179,7 @@ class Acknowledge(Message, frozen=True):
     committables: list[CommittableHandle]
     """All staged output that is not yet committed, of this checkpoint and of earlier ones."""
     totals: Totals = Totals()
-    """Counts at the barrier. The log keeps them, so that rows replayed after a failure are not counted
-    twice."""
+    """Counts at the barrier, kept in the log so that replayed rows are not counted twice."""
     savepoint_handles: list[StateHandle] = []
     """For a savepoint: handles of the whole state, with paths in the savepoint's directory."""
     savepoint_error: str = ""
@@ -214,8 +211,7 @@ class PhaseRead(Message, frozen=True):
 
 
 class CaughtUp(Message, frozen=True):
-    """In a run over the available input, the subtask has emitted all rows that it must read of the
-    source."""
+    """In a run over the available input, the subtask has emitted all its rows of the source."""
 
     subtask: int
     operator: OperatorId
@@ -254,8 +250,7 @@ class Logged(Message, frozen=True):
 
 
 class Drained(Message, frozen=True):
-    """All input of the subtask has ended and is processed. The subtask waits for the final
-    checkpoint."""
+    """All input of the subtask is processed. The subtask waits for the final checkpoint."""
 
     subtask: int
 
@@ -283,8 +278,7 @@ class Progress(Message, frozen=True):
     counters: dict[str, int]
     """Further counts, such as `late` or `skipped`, by "operator id/name"."""
     strangers: int = 0
-    """Number of frames and connections of unauthenticated peers that the subtask's data socket has
-    dropped."""
+    """Number of frames and connections of unauthenticated peers dropped by the data socket."""
     accumulated: dict[str, Accumulated] = {}
     """Accumulators of functions, by "operator id/name"."""
     gauges: dict[str, float] = {}

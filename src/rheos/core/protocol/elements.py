@@ -55,8 +55,7 @@ class BarrierKind(Enum):
     """Checkpoint of the job's configured kind: aligned, unaligned, or without blocking."""
 
     SAVEPOINT = "savepoint"
-    """Always aligned; its barriers never overtake rows. Operators return both their whole state and the
-    changes."""
+    """Always aligned; never overtakes rows. Operators return their whole state and the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +90,7 @@ class IterationMark:
     number: int
     """Number of the mark, counting from 1."""
     quiet: bool
-    """Whether no row returned between the previous mark and this one, at any loop head that the mark
-    represents."""
+    """Whether no row returned since the previous mark, at any loop head that the mark represents."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,8 +60,7 @@ class NullKeyError(ValueError):
         self.row = row
 
     def located_in(self, batch: Batch, keys: Sequence[str], keyed_at: Site | None) -> InputError:
-        """Return the error for the user: the column, the record of the batch, and the line of the
-        `key_by`."""
+        """Return the error for the user: column, record of the batch, and line of the `key_by`."""
         key = keys[self.column]
         return InputError(
             f"the key column {key!r} is null",
@@ -75,8 +74,7 @@ class NullKeyError(ValueError):
 
 
 def hash_keys(columns: Sequence[pa.Array]) -> Words:
-    """Return the hash of each row's key. Raise NullKeyError, or TypeError for a type that cannot be a
-    key."""
+    """Return the hash of each row's key. Raise NullKeyError, or TypeError for an invalid type."""
     return _finish(premix(columns))
 
 
@@ -133,8 +131,7 @@ def plain(column: pa.Array, position: int = 0) -> pa.Array:
 
 
 def premix(columns: Sequence[pa.Array]) -> Words:
-    """Return the hashes before their last step, in new memory. That step does not change the 31 highest
-    bits."""
+    """Return the hashes before their last step, which keeps the 31 highest bits, in new memory."""
     mixed = _column(plain(columns[0], 0))
     for position, column in enumerate(columns[1:], 1):
         right = _column(plain(column, position))

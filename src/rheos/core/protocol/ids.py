@@ -9,8 +9,7 @@ JobId = NewType("JobId", str)
 
 
 def job_slug(name: str) -> JobId:
-    """Return the id of a job whose log is kept. It derives from the name, so it is the same at each
-    start."""
+    """Return the id of a job whose log is kept. It derives from the name, so it never changes."""
     return JobId(re.sub(r"\W+", "-", name.lower()).strip("-") or "job")
 
 
@@ -25,8 +24,7 @@ ChainId = NewType("ChainId", int)
 """Position of a chain in the plan's topological order."""
 
 Attempt = NewType("Attempt", int)
-"""Number of an execution of a job, counting from 1. Every frame, file and acknowledgement carries
-it."""
+"""Number of an execution of a job, counting from 1. Frames, files and acknowledgements carry it."""
 
 CheckpointId = NewType("CheckpointId", int)
 """Number of a checkpoint of a job, counting from 1 over all attempts; never used twice."""

@@ -1,5 +1,4 @@
-"""Converts values of NumPy, pandas and subclasses to Python's own, in results of functions and in
-states.
+"""Converts values of NumPy, pandas and subclasses to Python's own, in functions' results and states.
 
 | value | becomes |
 |---|---|
@@ -28,8 +27,7 @@ _FINER = "it has a higher resolution than microseconds"
 
 
 def plain_value(value: Any) -> Any:
-    """Return the value as one of Python's own; unchanged if it is of no class in the table. Raise
-    ValueError."""
+    """Return the value as one of Python's own; unchanged if not in the table. Raise ValueError."""
     while isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic):

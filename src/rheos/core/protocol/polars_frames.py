@@ -35,8 +35,7 @@ def polars_frame(batch: Batch) -> pl.DataFrame:
 
 
 def _in_milliseconds(batch: Batch) -> Batch:
-    """Convert seconds to milliseconds with an error on overflow. Polars would convert them, too, but
-    wrap around."""
+    """Convert seconds to milliseconds with an error on overflow, where Polars would wrap around."""
     refuse_times_outside(batch, MILLISECONDS, "Polars")
     columns = [
         _checked_duration(batch.column(at), field.name)

@@ -52,8 +52,7 @@ class Store(Protocol):
     """Durable files under one root. Paths are relative, with forward slashes."""
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a whole file atomically: readers see all of it or nothing. An existing file is
-        replaced."""
+        """Write a whole file atomically, replacing any other: readers see all of it or nothing."""
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:

@@ -72,8 +72,7 @@ def dates(array: pa.Array) -> list[Any]:
 
 
 def durations(array: pa.Array) -> list[Any]:
-    """Return the durations as timedeltas. A duration with nanoseconds becomes a pandas.Timedelta, a
-    subclass."""
+    """Return the durations as timedeltas. With nanoseconds, one is a pandas.Timedelta, a subclass."""
     if array.type.unit == "ns":
         return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
@@ -94,8 +93,7 @@ _decode_times = msgspec.msgpack.Decoder(list[datetime]).decode
 def _with_nanoseconds(
     array: pa.Array, kind: pa.DataType, read: Callable[[pa.Array], list[Any]]
 ) -> list[Any]:
-    """Read a column in nanoseconds as one in microseconds, and separately the values that do not
-    fit."""
+    """Read a column in nanoseconds as microseconds, and separately the values that do not fit."""
     try:
         return read(array.cast(kind))
     except pa.ArrowInvalid:

@@ -8,8 +8,7 @@ from rheos.core.protocol.accumulated import Accumulated
 
 
 class Reading(msgspec.Struct, frozen=True, array_like=True):
-    """One value of one metric. `core/metrics/declarations.py` has the metrics with their units and
-    meanings."""
+    """One value of one metric. `core/metrics/declarations.py` declares the metrics."""
 
     metric: str
     at: tuple[str, ...]

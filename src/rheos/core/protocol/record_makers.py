@@ -19,8 +19,7 @@ Maker = Callable[..., Any]
 
 @lru_cache(maxsize=256)
 def maker_of(record: type) -> Maker:
-    """Return a function that creates the dataclass from the values of its `__init__` fields, in
-    order."""
+    """Return a function that creates the dataclass from its `__init__` fields' values, in order."""
     fields = [field for field in dataclasses.fields(record) if field.init]
     names = [field.name for field in fields]
     if _only_sets(record, names):

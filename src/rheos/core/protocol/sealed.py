@@ -43,8 +43,7 @@ class Sealed:
     """Hint for a file that a later version has written."""
 
     def seal(self, body: bytes, format: int) -> bytes:
-        """Return the file with the content `body`. Raise CheckpointError if it would be too long to be
-        read back."""
+        """Return a file with the content `body`. Raise CheckpointError if it is too long to be read."""
         data = msgspec.json.encode(
             {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
         )

@@ -82,8 +82,7 @@ class Holds(StrEnum):
     """Content of windows; `value` has the columns. A window needs all of its states."""
 
     UNDECIDED = "rows that are late or not"
-    """Rows that wait for their windows to be known; `value` has their columns. The state may be
-    absent."""
+    """Rows that wait for their windows; `value` has their columns. The state may be absent."""
 
     MATCHES = "partial matches"
     """Partial matches; `value` describes the pattern without its conditions."""

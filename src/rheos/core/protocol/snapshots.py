@@ -77,8 +77,7 @@ class SnapshotPart:
     write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
     unchanged: bool = False
-    """Whether this DELTA has no rows and need not be written, because the earlier parts are
-    complete."""
+    """Whether this DELTA has no rows and need not be written: the earlier parts are complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +142,7 @@ class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class RestoredFiles:
-    """Files of one old subtask's state, for a new subtask that takes over all or some of its key
-    groups."""
+    """Files of an old subtask's state, for a new subtask that takes over some or all key groups."""
 
     groups: range
     """Key groups that the new subtask takes over; the files may contain others, too."""

@@ -19,8 +19,7 @@ class StackProfile(msgspec.Struct, frozen=True, kw_only=True):
     every_ms: int
     samples: int
     stacks: dict[str, int]
-    """Number of samples of each stack: its frames from the outermost to the innermost, joined by
-    `;`."""
+    """Number of samples of each stack: frames from outermost to innermost, joined by `;`."""
 
     def folded(self) -> str:
         """Return one line per stack, in the format of flamegraph.pl and speedscope."""

@@ -77,8 +77,7 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
 
 
 def first_row(column: pa.Array, wrong: Callable[[pa.Array], bool]) -> int:
-    """Return the first row for which `wrong` is true, by binary search. It must be true for the whole
-    column."""
+    """Return the first row for which `wrong` is true, by halving. The whole column must be wrong."""
     begin, end = 0, len(column)
     while end - begin > 1:
         middle = (begin + end) // 2
@@ -129,8 +128,7 @@ def times_in(array: pa.Array) -> Iterator[pa.Array]:
 
 @lru_cache(maxsize=256)
 def _bounds(kind: pa.DataType, years: Years) -> tuple[int, int] | None:
-    """Return the least and the greatest integer of the type within the years; None if all integers
-    are."""
+    """Return the least and the greatest integer of the type within the years; None if all are."""
     limits: np.iinfo[Any]
     first = int(np.datetime64(f"{years.first:05d}-01-01", "D").astype(np.int64))
     end = int(np.datetime64(f"{years.last + 1:05d}-01-01", "D").astype(np.int64))

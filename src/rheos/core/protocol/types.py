@@ -317,8 +317,7 @@ class RecordCollector:
         return len(self._columns[0]) if self._columns else 0
 
     def batch(self, start: int = 0, stop: int | None = None) -> Batch:
-        """Return the records from `start` to `stop` as a batch. Raise TypeMismatch, whose index counts
-        from `start`."""
+        """Return the records from `start` to `stop`. A TypeMismatch's index counts from `start`."""
         columns = self._columns
         if start or (stop is not None and stop < len(self)):
             columns = [column[start:stop] for column in columns]
@@ -397,8 +396,7 @@ class RecordCollector:
 
 
 def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
-    """Return a batch of the visible columns of `schema`. RecordCollector lists the supported kinds of
-    rows.
+    """Return a batch of the visible columns of `schema`. RecordCollector lists what rows may be.
 
     Raise TypeMismatch, which names the row, the field and the expected type.
     """

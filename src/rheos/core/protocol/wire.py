@@ -36,8 +36,7 @@ _CHAIN_BITS = 16
 HEADER_BYTES = _HEADER.size
 CREDIT_BYTES = _CREDIT.size
 MAX_FRAME_BYTES = 1 << 30
-"""Maximum size of a frame. A larger batch is not sent, as the receiver's socket would close the
-connection."""
+"""Maximum size of a frame. For a larger one, the receiver's socket would close the connection."""
 
 
 class FrameKind(IntEnum):

@@ -28,7 +28,7 @@ class TriggeredBarriers:
         """Whether the chain snapshots at the master's trigger instead of at a barrier. True for a
         source, a chain that has ended, and the head of a loop whose input has ended."""
         self.forwarding: Arrival | None = None
-        """Barrier that waits to be forwarded: its snapshot is taken, but the rows before it are not all
+        """Barrier that waits to be forwarded: its snapshot is taken, the rows before it not all
         sent."""
         self._triggered: deque[Arrival] = deque()
 
@@ -68,8 +68,7 @@ class TriggeredBarriers:
         return self._clock.monotonic_us() - arrival.at_us >= self.patience_us
 
     def overdue(self) -> Arrival | None:
-        """Return the barrier that must overtake now. None while another one is being
-        forwarded."""
+        """Return the barrier that must overtake now. None while another is being forwarded."""
         waiting = None if self.forwarding is not None else self._waiting()
         return waiting if waiting is not None and self.is_overdue(waiting) else None
 

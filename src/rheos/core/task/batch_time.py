@@ -47,8 +47,7 @@ class Intake(NamedTuple):
 
 
 class BatchTime:
-    """Chooses the batch size of one slot. `observe` is called at intervals, and returns the size from
-    then on."""
+    """Chooses the batch size of one slot. `observe` is called at intervals, and returns the size."""
 
     def __init__(self, chains: int, most_rows: int, parallelism: int) -> None:
         self.rows = min(_FIRST_ROWS, most_rows)

@@ -65,8 +65,8 @@ class ChainRunner(ABC):
     def __init__(
         self, parts: ChainParts, barriers: TriggeredBarriers, *, elements_per_run: int
     ) -> None:
-        """Create the chain. It takes up to `elements_per_run` elements before the other chains have
-        their turn."""
+        """Create the chain. It takes up to `elements_per_run` elements before others have their
+        turn."""
         self.chain = parts.tree.chain
         self.latency = parts.latency
         self._tree = parts.tree
@@ -213,8 +213,7 @@ class ChainRunner(ABC):
         return Ran.WORKED
 
     def _suspends(self, work: Work) -> bool:
-        """Resume the current work. Return whether it was suspended again, which only happens for lack
-        of credit."""
+        """Resume the current work. Return whether it was suspended again, for lack of credit."""
         try:
             next(work)
         except StopIteration:
@@ -335,8 +334,7 @@ class ChainRunner(ABC):
     # --- unaligned checkpoints (EX12) -------------------------------------------------------------
 
     def _overtake(self, arrival: Arrival) -> None:
-        """Take the snapshot before the rows that wait ahead of the barrier, and store these rows with
-        it."""
+        """Take the snapshot before the rows ahead of the barrier, and store these rows with it."""
         self._finish_work()
         barrier = arrival.barrier
         if barrier.checkpoint <= self._last_checkpoint:
@@ -361,8 +359,7 @@ class ChainRunner(ABC):
         self._outputs.overdraw(False)
 
     def close_functions(self) -> None:
-        """Close the functions of a chain that has ended. Raise the RheosError of a function that
-        fails."""
+        """Close the functions of an ended chain. Raise the RheosError of a function that fails."""
         self._tree.close_functions()
 
     def close(self) -> None:

@@ -37,8 +37,7 @@ class ChainSnapshot:
     forwarded: bool = False
     """Whether the barrier has been forwarded."""
     overtaken: Sequence[InFlight] = ()
-    """Rows in the chain's outputs that the barrier has overtaken, and restored rows that had not been
-    processed."""
+    """Rows in the outputs that the barrier has overtaken, and unprocessed restored rows."""
     recording: Recording | None = None
     """Recording of the rows at the chain's input that the barrier has overtaken."""
     ports: Sequence[InFlight] = ()
@@ -56,8 +55,7 @@ class ChainSnapshot:
         )
 
     def in_flight(self) -> list[InFlight]:
-        """Return all rows that the barrier has overtaken, those of each channel in order. Only valid
-        once complete."""
+        """Return all rows that the barrier has overtaken, in order per channel. Valid once complete."""
         found = list(self.overtaken)
         if self.recording is not None:
             by_port: list[list[pa.RecordBatch]] = [[] for _ in self.ports]

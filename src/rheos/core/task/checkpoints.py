@@ -39,8 +39,7 @@ class _Writing:
     began_us: int
     savepoint: PendingSavepoint | None = None
     holds: bool = False
-    """Whether it is a savepoint. The resources of its snapshots are released after everything is
-    written."""
+    """Whether it is a savepoint. Its snapshots are released after everything is written."""
     in_flight: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]] = ()
     """Rows that circulated in loops; savepoints contain them, too."""
     waits_for_message: bool = False
@@ -114,8 +113,8 @@ class SubtaskCheckpoints:
         self._gathering.setdefault(taken.checkpoint, []).append(taken)
 
     def poll(self) -> bool:
-        """Start to write complete checkpoints, and acknowledge written ones. Return whether there were
-        any."""
+        """Start to write complete checkpoints, and acknowledge written ones. Return whether any
+        were."""
         worked = False
         # Checkpoints complete in order, because each chain takes them in ascending order.
         for checkpoint in sorted(self._gathering):
@@ -229,8 +228,7 @@ class SubtaskCheckpoints:
         failures = pending.failures()
         if failures:
             for failure in failures:
-                # An overtaken row has no key: it can neither be stored in a checkpoint nor assigned to
-                # a subtask.
+                # An overtaken row has no key: it can be neither stored nor assigned to a subtask.
                 if isinstance(failure.error, InputError):
                     raise failure.error
             self._forget(checkpoint)

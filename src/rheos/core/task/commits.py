@@ -157,8 +157,7 @@ class SinkCommits:
         ]
 
     def complete(self, checkpoint: CheckpointId) -> None:
-        """Record that the checkpoint is in the log, and commit it unless the driver has to publish it
-        first."""
+        """Record that the checkpoint is in the log. Commit it, unless the driver must publish first."""
         now_us = self._now_us()
         for complete in self._staged:
             if complete <= checkpoint:
@@ -186,8 +185,7 @@ class SinkCommits:
         return (self._now_us() - self._published_us) / 1000
 
     def unpublished_ms(self) -> float:
-        """Return how long the output of the oldest complete checkpoint has waited to be published; 0 if
-        none waits."""
+        """Return how long the output of the oldest complete checkpoint has waited for publication."""
         since_us = min(self._complete_us.values(), default=self._now_us())
         return (self._now_us() - since_us) / 1000
 

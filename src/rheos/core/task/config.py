@@ -75,8 +75,7 @@ class TaskConfig:
         return max(self.buffer_timeout_us - waited_us, 0)
 
     def full_rows(self, shares: int) -> int:
-        """Return the number of rows that fill a channel's buffer, if a batch is divided among `shares`
-        channels.
+        """Return the number of rows that fill a channel's buffer, with `shares` channels per batch.
 
         This is half of an even share, so that a whole batch passes without a copy. Small shares are
         rounded up, because each sent batch has a fixed cost. All buffers of an edge together hold at

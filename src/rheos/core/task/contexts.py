@@ -17,8 +17,7 @@ from rheos.core.protocol.state_config import StateConfig
 class OperatorContexts:
     """Everything that the operators of one subtask share.
 
-    Each host of operators has one object: a slot of a job, a task of a batch job, a test harness, a
-    replay.
+    Each host of operators has one: a slot, a task of a batch job, a test harness, a replay.
     """
 
     job: JobId

@@ -1,5 +1,4 @@
-"""Divides the batches of a `partition_by`: each row goes to the subtask that the program computes for
-it."""
+"""Divides the batches of a `partition_by`: the program computes the subtask of each row."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ from rheos.core.task.partition import cut
 
 
 class CustomPartitioner:
-    """The partition function of one edge in one sending subtask, over the `width` subtasks that take
-    rows."""
+    """The partition function of one edge in a sending subtask, over `width` receiving subtasks."""
 
     def __init__(self, by: PartitionBy, width: int) -> None:
         self.width = width

@@ -1,5 +1,4 @@
-"""One slot of a job: subtask i of every chain. The caller's loop owns the clock and the sockets, and
-steps it.
+"""One slot of a job: subtask i of every chain, stepped by a loop that owns the clock and sockets.
 
 The engine has one thread. `step` handles finished I/O and inbound elements. It then lets the chains
 run, the most downstream first, so that rows move on before new ones are produced. There is no deadlock:

@@ -1,5 +1,4 @@
-"""Rows between subtasks as state: those that the barrier of an unaligned checkpoint has overtaken
-(EX12).
+"""Rows between subtasks as state, which an unaligned checkpoint's barrier has overtaken (EX12).
 
 They are parts of the *receiving* operator's state, under names that no operator uses. The receiving
 subtask writes the rows at its input, the sending subtask those in its outputs:
@@ -156,8 +155,7 @@ def restored_batches(
     prefix: str,
     batch_rows: int,
 ) -> Iterator[tuple[int, Batch]]:
-    """Yield the rows that were in flight to the operator, by port. `prefix` selects the names of
-    states.
+    """Yield the rows that were in flight to the operator, by port. `prefix` selects the states.
 
     Raise UnrestorableError if the operator of a changed program cannot receive them.
     """

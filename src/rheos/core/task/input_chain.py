@@ -51,8 +51,7 @@ class InputChain(ChainRunner):
         if room is not None:
             self._checks.append(room.check)
         self._may_take = None if room is None else partial(self._has_room, room)
-        """Function that returns whether the chain may take the next element of a channel; None: it
-        always may."""
+        """Returns whether the chain may take the next element of a channel; None: it always may."""
         self._sent_idle = False
 
     # --- calls of the engine ----------------------------------------------------------------------
@@ -98,8 +97,7 @@ class InputChain(ChainRunner):
         """Process rows of a channel, together with waiting rows of the same edge: a small batch costs
         as much as a large one."""
         taken = [channel.id]
-        # No row may follow a row with a later `__swm`. Combined rows of several channels could violate
-        # that.
+        # No row may follow a row with a later `__swm`, as combined rows of several channels might.
         if batch.num_rows < self._batch_rows and batch.schema.get_field_index(SWM) < 0:
             parts, rows = [batch], batch.num_rows
             while (more := self.gate.take_rows(channel.id.edge, self._batch_rows - rows)) is not None:

@@ -57,8 +57,7 @@ class GateEvent(Enum):
 
 @dataclass(slots=True)
 class Channel:
-    """One inbound channel. The credits of its sender bound `queue`; for feedback, the capacity of the
-    loop does."""
+    """One inbound channel. Its sender's credits bound `queue`; for feedback, the loop's capacity."""
 
     id: ChannelId
     port: int
@@ -332,8 +331,7 @@ class InputGate:
         return [GateEvent.ALIGNED] if self.aligned() is not None else []
 
     def aligned(self) -> Arrival | None:
-        """Return the earliest barrier that all channels except feedback have delivered; None if no
-        such barrier exists."""
+        """Return the earliest barrier that all channels except feedback have delivered, or None."""
         for checkpoint in sorted(self._alignments):
             lanes = self._alignments[checkpoint].lanes
             if all(
@@ -344,8 +342,7 @@ class InputGate:
         return None
 
     def earliest(self) -> Arrival | None:
-        """Return the earliest barrier that has arrived and is not yet processed; None if no such
-        barrier exists."""
+        """Return the earliest barrier that has arrived and is not yet processed, or None."""
         return self._arrivals[min(self._arrivals)] if self._arrivals else None
 
     def finish_alignment(self, checkpoint: CheckpointId) -> None:

@@ -36,8 +36,7 @@ class LatencyMarkers:
         self._took_ms: dict[tuple[OperatorId, OperatorId], Distribution] = {}
 
     def born(self) -> LatencyMark | None:
-        """Return the marker to send after the rows that the source just returned; None if it is not
-        time for one."""
+        """Return the marker to send after the rows just returned; None if it is not time for one."""
         now_us = self._clock.monotonic_us()
         if now_us < self._next_us:
             return None
@@ -45,8 +44,7 @@ class LatencyMarkers:
         return LatencyMark(self._chain, self._clock.now_ms())
 
     def arrived(self, mark: LatencyMark) -> None:
-        """Record a marker: all rows before it are processed. Clocks of machines differ, so ages below 0
-        count as 0."""
+        """Record a marker whose earlier rows are processed. Clocks differ: ages below 0 count as 0."""
         source = self._sources.get(mark.source)
         if source is None:
             return
@@ -85,8 +83,7 @@ class GateLatency:
             self._watched, self._taken = None, False
 
     def longest_us(self) -> int:
-        """Return the longest time since the last call, including that of a batch that is still being
-        followed."""
+        """Return the longest time since the last call, including that of a batch in progress."""
         longest_us, self._longest_us = self._longest_us, 0
         if self._watched is not None:
             longest_us = max(longest_us, self._now_us() - self._since_us)

@@ -16,8 +16,7 @@ class LoopRoom:
     """The room of one loop in one subtask."""
 
     def __init__(self, head: PlannedOperator, gate: InputGate, batch_rows: int) -> None:
-        """Create the room. `gate` is the head's. The loop has room while at most `batch_rows` rows
-        wait."""
+        """Create the room. `gate` is the head's. There is room while at most `batch_rows` rows wait."""
         capacity = head.spec.loop_capacity
         assert capacity is not None, "it is the head of a loop"
         self._head = head

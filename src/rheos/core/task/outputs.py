@@ -174,8 +174,7 @@ class OutputEdge:
         self._transport.send(lane.channel, batch)
 
     def pump(self, *, force: bool = False) -> bool:
-        """Send full buffers and those that have waited long enough, or with `force` all, as far as
-        credit allows.
+        """Send buffers that are full or old enough, or with `force` all, as far as credit allows.
 
         Return whether anything was sent.
         """
@@ -237,8 +236,7 @@ class OutputEdge:
                 self._send_mark(lane, mark)
 
     def latency(self, mark: LatencyMark) -> None:
-        """Send a latency marker to one target: the next one in turn that has buffered rows, or else the
-        next one."""
+        """Send a latency marker to one target: the next one with buffered rows, or just the next."""
         count = self._width
         order = [self._lanes[(self._next_marked + step) % count] for step in range(count)]
         lane = next((each for each in order if each.pieces), order[0])

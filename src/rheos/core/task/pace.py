@@ -43,8 +43,7 @@ _TIMEOUT_STEP_US = 200
 _DEAD_BAND = 0.125
 """Minimum relative difference at which the timeout is changed."""
 _WORTH_US = 1_000
-"""Time of a batch's rows from which on the batch is large enough: its fixed cost is then a small
-part."""
+"""Time of a batch's rows from which on its fixed cost is a small part, so it is large enough."""
 _LEAST_ROWS = 16
 _COSTS = 100
 """Number of intervals over which the cost of a row is remembered."""
@@ -75,12 +74,10 @@ class Pace:
 
 
 class PaceController:
-    """Chooses the settings of one slot. `observe` is called at intervals, and returns the settings from
-    then on."""
+    """Chooses the settings of one slot. `observe` is called at intervals, and returns them."""
 
     def __init__(self, objective_us: int, exchanges: int, most_rows: int) -> None:
-        """Create the controller. `exchanges` is the number of exchanges on the longest path of a
-        row."""
+        """Create the controller. `exchanges` is their number on the longest path of a row."""
         self._goal_us = int(objective_us * _SHARE)
         self._exchanges = exchanges
         self._gathers = max(exchanges, 1)

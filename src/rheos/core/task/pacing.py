@@ -78,8 +78,7 @@ class BatchPacing(Pacing):
             self._set()
 
     def _worked(self, busy_us: int) -> float:
-        """Return the share of the chains' time since the last call in which they did not only wait for
-        a core."""
+        """Return the share of the chains' time since the last call without waits for a core."""
         had, busy_before_us = self._had, self._busy_us
         self._had, self._busy_us = self._thread(), busy_us
         busy_us -= busy_before_us

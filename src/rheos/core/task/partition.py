@@ -26,8 +26,7 @@ SEARCH_FROM_ROWS = 2048
 
 
 class Partitioner:
-    """Divides batches among the subtasks of a keyed operator. `keyed_at` is the line of the
-    `key_by`."""
+    """Divides batches among subtasks of a keyed operator. `keyed_at` is the line of the `key_by`."""
 
     def __init__(
         self,
@@ -58,8 +57,7 @@ class Partitioner:
 
 
 def cut(batch: Batch, owners: npt.NDArray[np.uint16], targets: int) -> list[Batch | None]:
-    """Return the rows for each target, in order; None for a target without rows. `owners` has the
-    target of each row."""
+    """Return the rows for each target, in order, or None. `owners` has the target of each row."""
     parts: list[Batch | None] = [None] * targets
     if batch.num_rows <= FEW_ROWS and _cut_in_place(batch, owners.tolist(), parts):
         return parts

@@ -57,8 +57,7 @@ def open_slot(
     thread: ThreadTimes = lambda: None,
     works_for: Callable[[Callable[[], OperatorId | None]], None] = lambda at_work: None,
 ) -> SubtaskEngine:
-    """Return the engine, open and ready for its first step. Raise RheosError; in that case, nothing is
-    left open.
+    """Return the engine, ready for its first step. Raise RheosError; then nothing is left open.
 
     `store` is the store of the job's checkpoint directory. `open_store` opens the folder of a
     savepoint, and may be called on the I/O executor. `report` receives the messages for the master.

@@ -80,8 +80,7 @@ class SourceChain(ChainRunner):
         yield from self._source_marks()
 
     def _source_marks(self) -> Work:
-        """Announce the event time of the source, and of each operator after it that assigns event
-        time."""
+        """Announce the event time of the source, and of later operators that assign event time."""
         times = self._tree.times
         for time in times:
             if (idle := time.of.idle()) != time.idle:

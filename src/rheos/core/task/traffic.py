@@ -108,8 +108,7 @@ class TimeSpent:
     _until_us: int = 0
 
     def turn(self, ran: Ran, began_us: int, ended_us: int) -> None:
-        """Record a turn of the chain. The time since its previous turn is counted by that turn's
-        result."""
+        """Record a turn. The time since the previous one is counted by the previous turn's result."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
         if self._was.blocked:

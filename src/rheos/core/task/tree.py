@@ -1,5 +1,4 @@
-"""The operators of one subtask of a chain, connected without channels: each passes rows directly to the
-next.
+"""The operators of one subtask of a chain; each passes rows directly to the next.
 
 Each entry method returns a generator that passes rows or a mark through all operators to the outputs.
 It yields what the outputs yield. The caller must run it to its end before it starts the next one (EX9).
@@ -300,7 +299,7 @@ class OperatorTree(Generic[T]):
     # --- all operators ----------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> Shares:
-        """Take the snapshots, the synchronous part of a checkpoint; for a savepoint, also the whole
+        """Take the snapshots, a checkpoint's synchronous part; for a savepoint, also the whole
         state."""
         shares = Shares([], [])
         for index, operator in enumerate(self._operators):
@@ -312,8 +311,7 @@ class OperatorTree(Generic[T]):
         return shares
 
     def committables(self, checkpoint: CheckpointId) -> Iterator[tuple[OperatorId, bytes]]:
-        """Return only what the operators with a second phase have staged, without the rest of their
-        snapshots."""
+        """Return only what operators with a second phase have staged, without their snapshots."""
         for index, operator in enumerate(self._operators):
             if isinstance(operator, CommittingOperator):
                 self._at = index

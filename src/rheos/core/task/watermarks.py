@@ -40,8 +40,7 @@ class WatermarkMerger:
         self.idle = False
 
     def advance(self, lane: int, watermark_ms: int) -> bool:
-        """Record a lane's watermark, which makes the lane active. Return whether the merged watermark
-        rose."""
+        """Record a lane's watermark, and make it active. Return whether the merged watermark rose."""
         state = self._lanes[lane]
         if watermark_ms > state.watermark_ms:
             state.watermark_ms = watermark_ms
@@ -52,8 +51,7 @@ class WatermarkMerger:
         return self._merge()
 
     def others(self, lane: int) -> int:
-        """Return the minimum watermark of the other lanes that count; MAX_TIMESTAMP_MS if none
-        counts."""
+        """Return the minimum watermark of the other lanes that count, or MAX_TIMESTAMP_MS."""
         counting = (
             state.watermark_ms
             for number, state in enumerate(self._lanes)
@@ -62,8 +60,7 @@ class WatermarkMerger:
         return min(counting, default=MAX_TIMESTAMP_MS)
 
     def set_activity(self, lane: int, activity: Activity) -> bool:
-        """Record that the lane became idle or active, or ended. Return whether the merged watermark
-        rose."""
+        """Record that a lane is idle, active or ended. Return whether the merged watermark rose."""
         if lane in self._untimed:
             return False
         self._lanes[lane].activity = activity

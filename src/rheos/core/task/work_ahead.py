@@ -27,8 +27,7 @@ class WorkAhead:
     def __init__(
         self, tree: OperatorTree[None], gate: InputGate, may_take: Callable[[Channel], bool] | None
     ) -> None:
-        """Create the object. `may_take` returns whether the chain may now take the first element of a
-        channel."""
+        """Create it. `may_take` returns whether the chain may now take a channel's first element."""
         self._tree = tree
         self._gate = gate
         self._may_take = may_take
