@@ -29,8 +29,7 @@ _NAN = 4 * _FURTHEST
 
 @dataclass(frozen=True)
 class ApproxQuantile(Agg):
-    """Counts the numbers in each bucket. Buckets are numbered in order: negative numbers, 0, positive
-    numbers, NaN."""
+    """Counts the numbers in each bucket. Their order: negative numbers, 0, positive numbers, NaN."""
 
     kind: ClassVar[str] = "approx_quantile"
 

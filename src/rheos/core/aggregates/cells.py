@@ -1,5 +1,4 @@
-"""Cells of running aggregates. A cell keeps the state of one aggregate by slot, and updates it with the
-rows of a batch."""
+"""Cells of running aggregates: state of one aggregate by slot, updated with the rows of a batch."""
 
 from __future__ import annotations
 
@@ -46,8 +45,7 @@ class Cell(ABC):
         return None
 
     def freeze(self, at: At) -> dict[str, Frozen]:
-        """Return the state of these slots, by the names of its parts. Later updates do not affect
-        it."""
+        """Return the state of these slots, by its parts' names. Later updates do not affect it."""
         return {name: part.freeze(at) for name, part in self.parts.items()}
 
     def thaw(self, slots: Ints, parts: Mapping[str, pa.Array]) -> None:
@@ -86,8 +84,7 @@ class SeenKeys(SlotArray):
         super().__init__(np.bool_, False)
 
     def run(self, rows: Segments, column: pa.Array) -> npt.NDArray[np.bool_] | None:
-        """Return, per sorted row, whether its key has had no value yet; None if all keys have had
-        one."""
+        """Return, per sorted row, whether its key has had no value yet; None if all have had one."""
         if column.null_count == 0:
             self.values[rows.slots] = True
             return None

@@ -11,8 +11,7 @@ There are four forms:
 - `CountedValues`: distinct values of the input, with the number of occurrences of each.
 - `Kept`: rows of the input, over which an expression is computed when a window fires.
 
-Columns are named by kind and column ("min.price"), so that state can be restored after a program
-change.
+Columns are named by kind and column ("min.price"), so that state survives a program change.
 """
 
 from __future__ import annotations

@@ -173,8 +173,7 @@ def carry(limbs: Mapping[int, npt.NDArray[np.int64]]) -> Limbs:
             limb = over if limb is None else over + limb
             over = None
         if limb is not None:
-            # Rounding to the nearest keeps a small negative limb; rounding down would carry -1 for
-            # ever.
+            # Rounding to the nearest keeps a small negative limb; rounding down would carry -1 forever.
             carry = (limb + _HALF) >> _BITS
             carried[bin] = limb - (carry << _BITS)
             over = carry if carry.any() else None

@@ -160,8 +160,7 @@ class ExtremeCell(Cell):
 class AnyExtremeCell(Cell):
     """The smallest or largest value of any type that Arrow can rank: strings, decimals, booleans.
 
-    The values of a batch are ranked together with the keys' earlier values. The ranks are then
-    aggregated like numbers.
+    A batch's values are ranked with the keys' earlier values. The ranks are aggregated like numbers.
     """
 
     def __init__(self, kind: pa.DataType, greatest: bool) -> None:

@@ -94,8 +94,7 @@ class Segments:
         return sums
 
     def float_sums(self, values: Floats, carry: Floats) -> Floats:
-        """Return the running sums of sorted values, from each segment's carry on. Overwrite
-        `values`."""
+        """Return the running sums of sorted values, from each segment's carry. Overwrite `values`."""
         if _sum_is_exact(values, carry):
             whole, whole_carry = values.astype(np.int64), carry.astype(np.int64)
             if (whole == values).all() and (whole_carry == carry).all():

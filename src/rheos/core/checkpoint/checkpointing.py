@@ -373,8 +373,7 @@ class Checkpointing:
         return [*notices, *carried, *expired]
 
     def committed(self, event: Committed) -> list[Action]:
-        """Record a subtask's commit. Return the action that writes a savepoint's manifest, if it is
-        due."""
+        """Record a subtask's commit. Return the action that writes a due savepoint's manifest."""
         before = self._committed.get(event.subtask, event.checkpoint)
         self._committed[event.subtask] = max(before, event.checkpoint)
         return self.savepoints.committed(self._committed_everywhere())

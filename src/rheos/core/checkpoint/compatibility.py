@@ -341,8 +341,7 @@ def _state(old: StateShape, new: StateShape) -> list[Change]:
 
 
 def _expiry(old: TtlShape | None, new: TtlShape | None) -> list[Change]:
-    """Return the differences in time to live: whether stored entries have time stamps of the declared
-    kind of time."""
+    """Return the differences in time to live, such as stamps of another kind of time."""
     if old is None and new is None:
         return []
     if old is None:

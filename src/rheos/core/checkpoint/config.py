@@ -10,8 +10,7 @@ from rheos.core.checkpoint.log_marks import LOG_BLOCK
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts without limit, waiting longer after each failure. Time without failures resets the
-    delay."""
+    """Restarts without limit, waiting longer after each failure. A failure-free time resets that."""
 
     initial_ms: int = 100
     factor: float = 2.0

@@ -175,8 +175,7 @@ class JobLifecycle:
         return Recover(self.attempt, self._checkpoints.own, self._checkpoints.restore is None)
 
     def recovery_failed(self, event: RecoveryFailed, now_ms: int) -> list[Action]:
-        """Retry the recovery commit while a target is unavailable; otherwise apply the restart
-        strategy."""
+        """Retry the recovery commit while a target is unavailable, or apply the restart strategy."""
         assert self.state is LifecycleState.RECOVERING
         if not isinstance(event.error, UnavailableError):
             return self.fails_to_start(event.error, now_ms)

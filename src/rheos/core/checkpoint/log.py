@@ -219,8 +219,7 @@ class JobLog:
 
     @staticmethod
     def _since_of(stored: Stored, number: int) -> int:
-        """Return the first number of format 3 or later, by an entry; the next number for an older
-        entry."""
+        """Return an entry's first number of format 3 or later; for an older entry, the next number."""
         if stored.format < COMPACTED or stored.place is None:
             return number + 1
         return stored.place.since

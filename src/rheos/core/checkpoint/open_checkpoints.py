@@ -165,8 +165,7 @@ class OpenCheckpoints:
         return entered, subsumed
 
     def abandon(self, entering: CheckpointId | None) -> list[OpenCheckpoint]:
-        """Remove and return a failed attempt's open checkpoints, except one whose entry is being
-        written."""
+        """Remove and return a failed attempt's open checkpoints, except one that is being entered."""
         abandoned = [open for open in self._open.values() if open.id != entering]
         for open in abandoned:
             del self._open[open.id]

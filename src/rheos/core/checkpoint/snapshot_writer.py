@@ -95,8 +95,7 @@ class PendingSnapshot:
         self._new = new
 
     def done(self) -> bool:
-        """Return whether every part, including earlier ones of the chains, and every file is written or
-        has failed."""
+        """Return whether every part and file, including earlier ones, is written or has failed."""
         return all(link.completion.done() for link in self._links)
 
     def failures(self) -> list[PartFailure]:

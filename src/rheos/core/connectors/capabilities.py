@@ -398,8 +398,7 @@ def earliest_ms(source: Source, split: Split, on: TimeColumn) -> int | None:
 
 @runtime_checkable
 class FixesEventTime(Protocol):
-    """A source whose splits need `TimeReached` to advance. `TimeReached` refers to one time column
-    only."""
+    """A source whose splits need `TimeReached` to advance. That refers to one time column only."""
 
     event_time_behind: bool
     """Whether `with_event_time` may follow the source. By another time column, a split without rows

@@ -14,8 +14,7 @@ from rheos.core.protocol.types import schema_of
 
 
 def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
-    """Return the Arrow schema for `schema`, which may be one already, and its dataclass if it is
-    one."""
+    """Return the Arrow schema for `schema`, which may be one already, and its dataclass, if any."""
     if isinstance(schema, pa.Schema):
         return schema, None
     if isinstance(schema, type):

@@ -50,8 +50,7 @@ class StagesOutput(Protocol):
     """A sink whose target cannot store prepared rows that are not yet committed."""
 
     def staged(self, folder: str) -> Sink:
-        """Return the sink that stores such rows in a folder. Called once on the driver, after
-        `prepared`.
+        """Return the sink that stores such rows in a folder. Called on the driver, after `prepared`.
 
         Args:
             folder: a path or URL that every worker can access. It belongs to this sink, and exists as
@@ -229,8 +228,7 @@ class NumbersByLog(Protocol):
     def of_log(self, log: str) -> Committer:
         """Return the committer for one log. Called before it commits on the driver.
 
-        Checkpoint numbers rise only within a log: a job whose log is lost begins another log, and
-        counts from one.
+        Checkpoint numbers rise only within a log. A job whose log is lost counts from one again.
 
         Args:
             log: Id of the log.
@@ -270,11 +268,9 @@ class BeginsTarget(Protocol):
     """A committer that prepares its target for a job without a checkpoint."""
 
     def begin(self) -> None:
-        """Remove content that is to be replaced, and create a target that readers find even if the job
-        has no rows.
+        """Remove content that is to be replaced. Create a target, even if the job has no rows.
 
-        Called on the driver before anything is published, and again if the job fails before its first
-        checkpoint.
+        Called on the driver before all publications, and if the job fails without a checkpoint.
         """
 
 

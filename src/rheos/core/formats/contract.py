@@ -212,8 +212,7 @@ class Format(ABC):
 
     @property
     def finds_by_name(self) -> bool:
-        """Return whether the format finds columns by name in files, so it can decode any of them
-        alone."""
+        """Return whether the format finds columns by name in files, to decode any of them alone."""
         return False
 
     @property
@@ -227,13 +226,11 @@ class Format(ABC):
 
     @abstractmethod
     def check_decodes(self, schema: pa.Schema) -> None:
-        """Check that the format can decode such rows. Called when the program is built. Raise
-        SchemaError."""
+        """Check, when the program is built, that the format can decode such rows. Raise SchemaError."""
 
     @abstractmethod
     def check_encodes(self, schema: pa.Schema) -> None:
-        """Check that the format can encode such rows. Called when the program is built. Raise
-        SchemaError."""
+        """Check, when the program is built, that the format can encode such rows. Raise SchemaError."""
 
     @abstractmethod
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:

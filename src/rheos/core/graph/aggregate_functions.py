@@ -9,8 +9,7 @@ A = TypeVar("A")
 
 
 class AggregateFunction(Generic[A]):
-    """Base class of aggregates: adds records one by one to an accumulator, and computes a result from
-    it.
+    """Base class of aggregates: adds records one by one to an accumulator, and computes its result.
 
     Only the accumulator is stored, however many records were added. Its type is the return annotation
     of `create_accumulator`: a dataclass, a number, a string, or a list of these. `add` and `merge` may

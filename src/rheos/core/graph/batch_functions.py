@@ -158,8 +158,7 @@ class KeyedBatchFunction:
 
     side_outputs: ClassVar[dict[str, type]] = {}
     form: ClassVar[Literal["polars", "arrow"]] = "polars"
-    """Type of the batches that `process_batch` receives: `polars.DataFrame` or
-    `pyarrow.RecordBatch`."""
+    """Type of the batches for `process_batch`: `polars.DataFrame` or `pyarrow.RecordBatch`."""
 
     def open(self, *args: Any, **kwargs: Any) -> None:
         """Prepare the function. The subtask calls it once, before any batch.

@@ -6,8 +6,7 @@ typed or evaluated, Rheos replaces each operation that yields or compares decima
 `decimal_types` determines the types of the results. Divisions of floats by a constant are replaced, too
 (`float_division`). Other expressions are returned unchanged.
 
-A program's plan keeps the user's expressions; they are replaced where they are typed and where they
-run.
+A program's plan keeps the user's expressions; they are replaced when they are typed or run.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ def tree_of(expr: pl.Expr) -> Tree | None:
 
 
 def expression_of(tree: Tree) -> pl.Expr:
-    """Return the expression, with the same types. An infinite or NaN literal becomes 0. Raise
+    """Return the expression, with the same types. Infinite and NaN literals become 0. Raise
     FAILURES."""
     numbers: list[str] = []
 

@@ -96,8 +96,7 @@ class Spec(ABC):
 
     @property
     def takes_changes(self) -> bool:
-        """Return whether its inputs may be changelogs (`graph.changes`). If not, they are plain
-        rows."""
+        """Return whether its inputs may be changelogs (`graph.changes`), or must be plain rows."""
         return False
 
     @property

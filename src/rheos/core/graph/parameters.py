@@ -23,8 +23,7 @@ _TRUTH |= {"false": False, "no": False, "off": False, "0": False}
 
 
 class Parameters(Mapping[str, Any]):
-    """Values by name. Values from a command line are strings, so methods convert them to the wanted
-    type:
+    """Values by name. A command line's values are strings, so methods convert them to the wanted type:
 
     ```python
     env = rh.Environment(parameters={"threshold": 10, "region": "eu"})

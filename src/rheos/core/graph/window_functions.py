@@ -176,8 +176,7 @@ class EvictorContext(Protocol):
 
 
 class Evictor:
-    """A policy that drops records from a window when it fires. A window with an evictor keeps all its
-    records.
+    """A policy that drops records from a firing window. A window with an evictor keeps all records.
 
     The methods receive records in the order of their arrival in the window, and return those to keep.
 
@@ -255,6 +254,5 @@ class WindowAssigner:
         raise NotImplementedError
 
     def default_trigger(self) -> Trigger | None:
-        """Return the trigger of its windows if the program specifies none. With None, they fire at
-        their ends."""
+        """Return the windows' trigger if the program specifies none. None: they fire at their ends."""
         return None

@@ -1,2 +1,1 @@
-"""The metrics of a job: their declarations, the merging of readings, and the job's health and
-events."""
+"""The metrics of a job: their declarations, the merging of readings, the job's health and events."""

@@ -20,9 +20,8 @@ class Clock(Protocol):
     """The only source of time."""
 
     def now_ms(self) -> int:
-        """Return the wall-clock time in ms since the epoch, for processing time and reports. It may
-        jump.
-        """
+        """Return the wall-clock time in ms since the epoch, for processing time and reports; may
+        jump."""
         ...
 
     def now_ns(self) -> int:
@@ -30,9 +29,7 @@ class Clock(Protocol):
         ...
 
     def monotonic_us(self) -> int:
-        """Return the microseconds since an arbitrary start, for timeouts and pacing. It never
-        decreases.
-        """
+        """Return microseconds since an arbitrary start, for timeouts and pacing. Never decreases."""
         ...
 
 
@@ -91,9 +88,7 @@ class Completion(Protocol[T_co]):
 
 
 class IoExecutor(Protocol):
-    """An executor of blocking work outside the mailbox. It is bounded, and a completion wakes the
-    mailbox.
-    """
+    """An executor of blocking work outside the mailbox, bounded. A completion wakes the mailbox."""
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
         """Run blocking work in another thread.

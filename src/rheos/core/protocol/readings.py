@@ -12,8 +12,7 @@ class Reading(msgspec.Struct, frozen=True, array_like=True):
 
     metric: str
     at: tuple[str, ...]
-    """Values of the labels of the metric's scope, in order. A worker omits its subtask, which is the
-    last label."""
+    """Values of the labels of the metric's scope. A worker omits its subtask, the last label."""
     value: int | float | Accumulated
     per_s: float | None = None
     """Increase of a counter per second between the last two reports. The driver computes it."""

@@ -30,8 +30,7 @@ class TypeShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 WINDOW = "window"
-"""Label of key columns that are the bounds of a window. They are the last columns, and do not affect
-the key group."""
+"""Label of key columns that are a window's bounds: the last ones; not part of the key group."""
 
 
 AGGREGATES = "aggregates"
@@ -45,8 +44,7 @@ lacks a column."""
 
 
 VALUE = "value"
-"""Label of key columns that are values of a key. They are the last columns, and do not affect the key
-group."""
+"""Label of key columns that are values of a key: the last ones; not part of the key group."""
 
 
 class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,7 +108,6 @@ class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Key columns of keyed state, with their types."""
     value: TypeShape
     exact: bool = False
-    """Whether the state is in a format private to the operator. It can only be restored if the shapes
-    are equal."""
+    """Whether the state has a format private to the operator, to be restored by equal shapes only."""
     ttl: TtlShape | None = None
     """Expiry of entries; None if they do not expire."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 LISTING_TRIES = 5
-"""Number of consecutive failed listings of a source's splits, while a job runs, after which the attempt
-fails."""
+"""Number of consecutive failed listings of a running job's source after which its attempt fails."""
 
 
 class Split(msgspec.Struct, frozen=True):

@@ -20,8 +20,7 @@ class Backend(Enum):
     """Python objects and arrays: the fastest, as long as the state fits in memory."""
 
     ROCKSDB = "rocksdb"
-    """Files on the worker's local disk, with a cache in memory: state may be many times larger than
-    memory."""
+    """Files on the worker's local disk, with a cache in memory. State may be far larger than memory."""
 
 
 class NewAggregates(Enum):

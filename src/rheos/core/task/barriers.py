@@ -28,7 +28,7 @@ class TriggeredBarriers:
         """Whether the chain snapshots at the master's trigger instead of at a barrier. True for a
         source, a chain that has ended, and the head of a loop whose input has ended."""
         self.forwarding: Arrival | None = None
-        """Barrier that waits to be forwarded: its snapshot is taken, the rows before it not all
+        """Barrier that waits to be forwarded: its snapshot is taken, some rows before it are not
         sent."""
         self._triggered: deque[Arrival] = deque()
 

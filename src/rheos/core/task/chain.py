@@ -65,8 +65,7 @@ class ChainRunner(ABC):
     def __init__(
         self, parts: ChainParts, barriers: TriggeredBarriers, *, elements_per_run: int
     ) -> None:
-        """Create the chain. It takes up to `elements_per_run` elements before others have their
-        turn."""
+        """Create the chain. It takes up to `elements_per_run` elements before other chains run."""
         self.chain = parts.tree.chain
         self.latency = parts.latency
         self._tree = parts.tree

@@ -262,8 +262,7 @@ def _snapshots(gathered: Iterable[ChainSnapshot]) -> Iterable[Snapshot]:
 
 
 def _together(costs: Iterable[control.Cost]) -> control.Cost:
-    """Return the cost of a checkpoint in all chains of one subtask. One thread runs them, so their
-    times add up."""
+    """Return a checkpoint's cost in all chains. One thread runs them, so their times add up."""
     every = list(costs)
     return msgspec.structs.replace(
         reduce(control.Cost.plus, every, control.Cost()), sync_us=sum(cost.sync_us for cost in every)

@@ -299,7 +299,7 @@ class OperatorTree(Generic[T]):
     # --- all operators ----------------------------------------------------------------------------
 
     def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> Shares:
-        """Take the snapshots, a checkpoint's synchronous part; for a savepoint, also the whole
+        """Take the snapshots: a checkpoint's synchronous part; for a savepoint, also the whole
         state."""
         shares = Shares([], [])
         for index, operator in enumerate(self._operators):
