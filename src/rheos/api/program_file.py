@@ -18,8 +18,8 @@ from rheos.core.site import done_for
 def run_file(file: Path, arguments: Sequence[str]) -> None:
     """Run a file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
 
-    For SQL, the path may be a folder of files. Raise ConfigurationError if the file does not exist, and
-    any error of the program.
+    For SQL, the path may be a folder of files. Raise ConfigurationError if the file does not exist or
+    cannot be read, ProgramError if it is not valid Python, and any error of the program.
     """
     models = file.is_dir() and any(file.rglob("*.sql"))
     if not file.is_file() and not models:
@@ -34,10 +34,49 @@ def run_file(file: Path, arguments: Sequence[str]) -> None:
         if models or file.suffix == ".sql":
             _run_script(file, arguments)
         else:
+            _check_python(file)
             runpy.run_path(str(file), run_name="__main__")
     finally:
         sys.argv = argv
         sys.path[:] = path
+
+
+def _check_python(file: Path) -> None:
+    try:
+        compile(file.read_bytes(), str(file), "exec", dont_inherit=True)
+    except OSError as error:
+        raise _unreadable(file, error.strerror) from None
+    except (SyntaxError, ValueError) as error:  # A null byte is a ValueError in some versions.
+        if not isinstance(error, SyntaxError) or error.lineno is None:
+            raise _unreadable(file, str(error)) from None
+        line = (error.text or "").rstrip()
+        caret = " " * ((error.offset or 1) - 1) + "^"
+        raise ProgramError(
+            error.msg,
+            site=Site(str(file), error.lineno),
+            hint="correct the line; a job file is Python, or SQL if its name ends with .sql",
+            detail=f"{line.expandtabs(1)}\n{caret}" if line else None,
+        ) from None
+
+
+def _unreadable(file: Path, why: object) -> ConfigurationError:
+    return ConfigurationError(
+        f"the job file {str(file)!r} cannot be read: {why}",
+        hint="pass a Python file, or SQL in UTF-8 if its name ends with .sql",
+    )
+
+
+def no_program(file: Path) -> ProgramError:
+    """Return the error for a file that has ended without a job, such as an empty one or a notebook."""
+    if file.suffix == ".ipynb":
+        return ProgramError(
+            f"{file} is a notebook, not a program",
+            hint=f"convert it first: jupyter nbconvert --to script {file}",
+        )
+    return ProgramError(
+        f"{file} ended without a call of execute: it defines no program",
+        hint='end it with env.execute("name"); it may be under `if __name__ == "__main__":`',
+    )
 
 
 def _run_script(file: Path, arguments: Sequence[str]) -> None:
@@ -58,12 +97,22 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
         if file.is_dir():
             run_folder(session, file)
         else:
-            session.script(file.read_text(), str(file))
+            try:
+                text = file.read_text(encoding="utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise _unreadable(file, error) from None
+            if text.strip():
+                session.script(text, str(file))
         for text in said:
             print(text)
-        # A script may contain only queries, and no INSERT.
-        if session.written or not said:
+        if session.written:
             env.execute(file.resolve().stem)
+        elif not said:  # A script may contain only statements that print.
+            raise ProgramError(
+                "the SQL contains no INSERT INTO",
+                site=Site(str(file), 1),
+                hint="end it with INSERT INTO t SELECT ... FROM ...",
+            )
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:
@@ -75,10 +124,7 @@ def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) 
             run_file(file, arguments)
     except ProgramCaptured as captured:
         return captured
-    raise ProgramError(
-        f"{file} ended without a call of execute: it defines no program",
-        hint='end it with env.execute("name"); it may be under `if __name__ == "__main__":`',
-    )
+    raise no_program(file)
 
 
 def planned_program(file: Path, arguments: Sequence[str], settings: Overrides) -> PhysicalPlan:

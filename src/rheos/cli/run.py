@@ -13,9 +13,9 @@ from pathlib import Path
 from rheos.api import overrides
 from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
-from rheos.api.program_file import run_file
+from rheos.api.program_file import no_program, run_file
 from rheos.cli.status import StatusDisplay, final_table
-from rheos.cli.terminal import FAILED, Terminal, report, say_lines
+from rheos.cli.terminal import FAILED, Terminal, report, say, say_lines
 from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.model import MetricsReport
 from rheos.ops.control.job_logs import LogStream
@@ -86,6 +86,12 @@ def _run(
     def submitted(handle: JobHandle) -> None:
         jobs.append(handle)
         _interrupt_raises()
+        if handle.endless:
+            say(
+                f"source {handle.endless[0]!r} never ends: the job runs in virtual time until Ctrl-C; "
+                "add --for 1m to end it after a minute",
+                error=True,
+            )
 
     console = Terminal(stderr=True, quiet=quiet)
     with _interrupts_restored():
@@ -100,6 +106,8 @@ def _run(
                 if not jobs:
                     for environment in environments:
                         environment.check_executed()
+                    if not environments:
+                        raise no_program(file)
                 # A program may start jobs without waiting for them.
                 for job in jobs:
                     job.wait()

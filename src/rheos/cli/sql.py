@@ -9,6 +9,7 @@ from rheos.api.environment import Environment
 from rheos.api.overrides import Overrides
 from rheos.cli.shell.session import ShellSession
 from rheos.cli.terminal import Terminal, report
+from rheos.core.errors import ConfigurationError
 
 
 def sql(text: str | None, settings: Overrides) -> int:
@@ -22,8 +23,17 @@ def sql(text: str | None, settings: Overrides) -> int:
 
                 asked(session)
             else:
-                session.run(sys.stdin.read() if text is None else text)
+                session.run(_piped() if text is None else text)
             session.close(cancel=typed)
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     return 0
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(
+            f"the standard input is not text: {error}", hint="pass SQL in UTF-8"
+        ) from None

@@ -29,6 +29,9 @@ class JobHandle(JobMethods, ABC):
     ```
     """
 
+    endless: Sequence[str] = ()
+    """Names of the sources that keep a job in virtual time running until it is cancelled."""
+
     @abstractmethod
     def ask(self, operation: DriverOperation[T]) -> T:
         """Return the answer of the job's driver. Raise the RheosError with which it refuses."""

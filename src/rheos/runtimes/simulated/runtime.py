@@ -39,7 +39,11 @@ class SimulatedRuntime:
         turns = MAX_TURNS if self._faults is not None else None
         world = World(plan, config, self._seed, self._faults, until_ms=self._until_ms, max_turns=turns)
         # A user who requests faults expects restarts.
-        return SimulatedJob(world, _reporting(listener) if self._faults is None else listener)
+        job = SimulatedJob(world, _reporting(listener) if self._faults is None else listener)
+        if self._until_ms is None:
+            sources = [(each.name, each.spec.reads_from) for each in plan.operators()]
+            job.endless = [name for name, source in sources if source and not source.bounded]
+        return job
 
 
 def _reporting(listener: Callable[[JobStatus], None] | None) -> Callable[[JobStatus], None]:
