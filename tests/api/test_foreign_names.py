@@ -6,6 +6,8 @@ import copy
 import inspect
 import pickle
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -155,6 +157,16 @@ def test_every_exported_object_refuses_unknown_arguments_with_a_hint(name: str) 
         if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters):
             with pytest.raises(ArgumentsError, match="has no argument 'nonsense'"):
                 each(nonsense=1)
+
+
+def test_aggregates_stay_the_same_objects_when_they_are_exported() -> None:
+    """The SQL planner uses them as keys, whichever module is imported first."""
+    program = (
+        "from rheos.core import aggregates; before = {**vars(aggregates)}; import rheos; rheos.agg; "
+        "assert all(value is before.get(name, value) for name, value in vars(aggregates).items() "
+        "if callable(value) and name[0] != '_')"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
 
 
 def test_an_unknown_setting_has_a_hint() -> None:

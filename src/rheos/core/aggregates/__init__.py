@@ -16,6 +16,8 @@ name both below. `contract` lists what the class defines. `cells` has building b
 `frames` and `exact_totals` for frames; `integer_sum` and `exact_sum` are sums for windows.
 """
 
+import sys as _sys
+
 from rheos.core.aggregates.approx_count_distinct import ApproxCountDistinct
 from rheos.core.aggregates.approx_count_distinct import approx_count_distinct as approx_count_distinct
 from rheos.core.aggregates.approx_quantile import ApproxQuantile
@@ -48,6 +50,7 @@ from rheos.core.aggregates.top_k import top_k as top_k
 from rheos.core.aggregates.variance import StdDev, Variance
 from rheos.core.aggregates.variance import stddev as stddev
 from rheos.core.aggregates.variance import variance as variance
+from rheos.core.unknown_names import with_hints as _with_hints
 
 KINDS: dict[str, type[Agg]] = {
     made.kind: made
@@ -58,3 +61,5 @@ KINDS: dict[str, type[Agg]] = {
     )
 }
 """Every kind by the name that identifies it in stored state."""
+
+_with_hints("agg", _sys.modules[__name__])  # Now, as other modules use these functions as keys.
