@@ -18,7 +18,7 @@ _LINE = re.compile(r"^    ([│ ]*(?:[├└]── )?)(\w+Error)\b", re.MULTILI
 
 
 def drawn() -> dict[str, str]:
-    """The parent of each class, as the tree shows it."""
+    """Return the parent of each class in the tree."""
     parents: dict[str, str] = {}
     above: list[str] = []
     for indent, name in _LINE.findall(errors.__doc__ or ""):
@@ -37,7 +37,7 @@ def below(kind: type[Exception]) -> dict[str, str]:
     return found
 
 
-def test_the_tree_is_that_of_the_classes() -> None:
+def test_the_tree_matches_the_classes() -> None:
     assert drawn() == {"RheosError": "Exception", **below(RheosError)}
 
 
@@ -70,7 +70,7 @@ def no_more_threads() -> None:
     "allocate",
     [too_much_for_numpy, too_much_for_arrow, too_much_for_python, no_more_pages, no_more_threads],
 )
-def test_whoever_says_that_memory_is_used_up_is_no_defect(allocate: Callable[[], None]) -> None:
+def test_every_out_of_memory_error_is_recognised(allocate: Callable[[], None]) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011 - each library has its own
         allocate()
     error = unexpected(raised.value)

@@ -8,6 +8,6 @@ from pathlib import Path
 import rheos
 
 
-def test_the_version_is_that_of_the_project() -> None:
+def test_the_version_matches_the_project() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
     assert rheos.__version__ == project["version"]

@@ -41,7 +41,7 @@ def test_operators_without_keys_are_one_chain() -> None:
     assert last.outputs == {}
 
 
-def test_keys_begin_a_chain_behind_a_hash_edge() -> None:
+def test_keys_begin_a_chain_after_a_hash_edge() -> None:
     env = environment()
     events(env).key_by("user", "kind").process(Validate()).collect("out")
     plan = plan_of(env)
@@ -106,7 +106,7 @@ def test_a_stream_united_with_itself_has_two_edges() -> None:
     assert len(plan.edges) == 2
 
 
-def test_another_parallelism_begins_a_chain_and_rows_go_to_it_in_turn() -> None:
+def test_another_parallelism_begins_a_chain_with_round_robin() -> None:
     env = environment()
     narrow = events(env).filter("value > 0").set_parallelism(1).name("narrow")
     narrow.select("user").set_parallelism(1).name("alike").sink_to(rh.print_sink("a"), parallelism=1)
@@ -141,7 +141,7 @@ def test_edges_and_routes_point_forward() -> None:
                 assert isinstance(route, ToEdge) or route.index > index
 
 
-def test_only_what_is_read_is_planned() -> None:
+def test_only_streams_that_are_read_are_planned() -> None:
     env = environment()
     rows = events(env)
     rows.filter("value > 0").name("unused")
@@ -152,7 +152,7 @@ def test_only_what_is_read_is_planned() -> None:
     assert set(operator(plan, "process(Validate)").outputs) == {"late"}
 
 
-def test_streams_without_event_time_hide_nothing() -> None:
+def test_streams_without_event_time_have_no_hidden_columns() -> None:
     env = environment()
     events(env, timed=False).key_by("user").process(Validate()).collect("out")
     plan = plan_of(env)
@@ -160,7 +160,7 @@ def test_streams_without_event_time_hide_nothing() -> None:
     assert hidden(plan, "process(Validate)") == []
 
 
-def test_the_watermark_of_a_row_goes_with_it_to_the_operator_that_needs_it() -> None:
+def test_the_watermark_of_a_row_reaches_the_operator_that_needs_it() -> None:
     env = environment()
     rows = events(env)
     near = rows.filter("value > 0").name("near")
@@ -176,7 +176,7 @@ def test_the_watermark_of_a_row_goes_with_it_to_the_operator_that_needs_it() -> 
     assert operator(plan, "aside").ports[0].schema.names[-2:] == ["__ts", "__wm"]
 
 
-def test_windows_of_windows_hand_the_column_on() -> None:
+def test_windows_of_windows_forward_the_hidden_column() -> None:
     env = environment()
     minutes = events(env).key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
     hours = minutes.key_by("user").window(rh.Tumbling("1h")).aggregate(n=rh.agg.sum("n"))
@@ -187,7 +187,7 @@ def test_windows_of_windows_hand_the_column_on() -> None:
     assert hidden(plan, "hours") == ["__ts"]
 
 
-def test_all_inputs_of_a_union_carry_the_same_columns() -> None:
+def test_all_inputs_of_a_union_have_the_same_hidden_columns() -> None:
     env = environment()
     one, other = events(env, name="one"), events(env, name="other").filter("value > 0")
     one.union(other).collect("united")
@@ -198,7 +198,7 @@ def test_all_inputs_of_a_union_carry_the_same_columns() -> None:
     assert hidden(plan, "other") == ["__ts", "__wm"]
 
 
-def test_a_process_in_order_of_arrival_hands_on_what_is_needed_behind_it() -> None:
+def test_a_process_in_arrival_order_forwards_hidden_columns() -> None:
     env = environment()
     alerts = events(env).key_by("user").process(Validate())
     alerts.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count()).collect("out")
@@ -207,7 +207,7 @@ def test_a_process_in_order_of_arrival_hands_on_what_is_needed_behind_it() -> No
     assert hidden(plan, "process(Validate)") == ["__ts", "__wm"]
 
 
-def test_what_the_stream_had_reached_is_carried_to_a_process_in_order_of_arrival_alone() -> None:
+def test_the_streams_watermark_is_sent_only_to_a_process_in_arrival_order() -> None:
     env = environment()
     rows = events(env)
     rows.filter("value > 0").key_by("user").process(Validate()).uid("arrival").collect("one")
@@ -224,7 +224,7 @@ def test_what_the_stream_had_reached_is_carried_to_a_process_in_order_of_arrival
     assert hidden(plan, "process(Validate)") == ["__ts"]
 
 
-def test_event_time_is_given_in_the_chain_of_its_source_or_not_at_all() -> None:
+def test_event_time_is_assigned_in_the_chain_of_its_source_or_refused() -> None:
     env = environment()
     rows = events(env).filter("value > 0")
     rows.with_event_time(rh.Watermark.monotonic(on="at")).key_by("user").process(Validate()).collect(
@@ -265,7 +265,7 @@ def test_ids_do_not_depend_on_names() -> None:
     ]
 
 
-def test_a_made_id_keeps_clear_of_uids() -> None:
+def test_a_derived_id_does_not_collide_with_uids() -> None:
     env = environment()
     events(env).filter("value > 0").uid("filter-2").filter("value > 1").collect("out")
     ids = [operator.id for operator in plan_of(env).operators()]

@@ -1,4 +1,4 @@
-"""A source gives the columns that the program looks at, where it can leave others unread."""
+"""A source returns only the columns that the program uses, if it can leave others unread."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Program = Callable[[rh.DataStream], rh.DataStream]
 
 
 def given(file: Path, *programs: Program, watermark: rh.Watermark | None = None) -> list[str]:
-    """The columns that are read."""
+    """Return the columns that are read."""
     env = rh.Environment(runtime="simulated")
     rows = env.from_source(rh.files.source(str(file), schema=SCHEMA), watermark=watermark)
     for place, each in enumerate(programs):
@@ -73,7 +73,7 @@ LATE = rh.Watermark.bounded_out_of_orderness("5s", on="at")
         ([lambda rows: rows.with_columns(pl.col("ms") + 1).select("ms")], None, ["ms"]),
     ],
 )
-def test_what_is_looked_at_is_read(
+def test_used_columns_are_read(
     file: Path, programs: list[Program], watermark: rh.Watermark | None, columns: list[str]
 ) -> None:
     assert given(file, *programs, watermark=watermark) == columns
@@ -94,7 +94,7 @@ def test_what_is_looked_at_is_read(
         (lambda file: rh.collection(ROWS), None),
     ],
 )
-def test_a_source_says_whether_it_can_read_less(
+def test_a_source_declares_whether_it_can_read_fewer_columns(
     file: Path, source: Callable[[str], rh.Source], columns: set[str] | None
 ) -> None:
     less = capabilities.reading(source(str(file)), frozenset({"ms"}))
@@ -115,7 +115,7 @@ def test_rows_are_the_same_and_other_columns_are_not_read(file: Path) -> None:
 
 
 def shuffled(runtime: Any, window: rh.Tumbling | rh.Session, source: rh.Source) -> list[str]:
-    """The visible columns that are sent to windows which add up a column."""
+    """Return the visible columns that are sent to windows which sum a column."""
     env = rh.Environment(2, runtime=runtime)
     rows = env.from_source(source, watermark=LATE)
     rows.key_by("page").window(window).aggregate(total=rh.agg.sum("ms")).collect("out")
@@ -132,8 +132,8 @@ def test_keyed_windows_are_pruned_in_every_runtime(runtime: Any, file: Path) -> 
 @pytest.mark.parametrize(
     ("runtime", "columns"), [("continuous", SCHEMA.names), ("batch", ["page", "ms"])]
 )
-def test_state_that_keeps_rows_keeps_whole_rows(runtime: Any, columns: list[str]) -> None:
-    """A changed program may need other columns of them."""
+def test_state_of_rows_keeps_all_columns(runtime: Any, columns: list[str]) -> None:
+    """Check this because a changed program may need other columns of the rows."""
     source = rh.collection(TABLE)
     assert shuffled(runtime, rh.Session("5s"), source) == columns
 

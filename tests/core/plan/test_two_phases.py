@@ -1,4 +1,4 @@
-"""Which windows of a whole stream run in two phases: the plan says so, and why not."""
+"""Which windows over a whole stream run in two phases, according to the plan, and why others do not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Counted = Callable[[rh.DataStream], rh.DataStream]
 
 
 def notes(build: Counted) -> dict[str, str]:
-    """What the plan says of its operators."""
+    """Return the plan's notes on its operators."""
     env = environment()
     build(events(env)).collect("out")
     return {operator.id: operator.note for operator in env.plan().operators() if operator.note}
@@ -28,7 +28,7 @@ def counted(windows: rh.WindowedStream) -> rh.DataStream:
 @pytest.mark.parametrize(
     "window", [rh.Tumbling("1m"), rh.Sliding("1m", every="10s"), rh.Cumulating("1m", step="10s")]
 )
-def test_what_merges_runs_in_two(window: rh.Window) -> None:
+def test_mergeable_aggregates_run_in_two_phases(window: rh.Window) -> None:
     assert notes(lambda rows: counted(rows.window_all(window).allowed_lateness("10s"))) == {
         "combine-1": "the first of two phases",
         "window-1": "the second of two phases",
@@ -56,15 +56,15 @@ def test_what_merges_runs_in_two(window: rh.Window) -> None:
         ),
     ],
 )
-def test_what_needs_every_row_runs_in_one(build: Counted, why: str) -> None:
+def test_other_aggregates_run_in_one_phase(build: Counted, why: str) -> None:
     assert list(notes(build).values()) == [f"one phase: {why}"]
 
 
-def test_windows_by_key_are_left_as_they_are() -> None:
+def test_keyed_windows_run_in_one_phase() -> None:
     assert notes(lambda rows: counted(rows.key_by("user").window(rh.Tumbling("1m")))) == {}
 
 
-def test_the_rows_are_combined_where_they_are() -> None:
+def test_rows_are_combined_before_the_exchange() -> None:
     env = environment()
     counted(events(env).window_all(rh.Tumbling("1m"))).collect("out")
     first, second, _ = env.plan().chains
@@ -73,7 +73,7 @@ def test_the_rows_are_combined_where_they_are() -> None:
     assert "window-1]: the second of two phases" in env.explain("plan")
 
 
-def test_a_program_may_change_from_one_to_the_other() -> None:
+def test_a_program_may_change_between_one_and_two_phases() -> None:
     def states(*, read_late: bool) -> object:
         env = environment()
         windows = counted(events(env).window_all(rh.Tumbling("1m")))

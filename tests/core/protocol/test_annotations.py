@@ -54,7 +54,7 @@ def test_fields_have_the_declared_types() -> None:
     assert [field.name for field in schema_of(Line) if field.nullable] == ["maybe", "within", "old"]
 
 
-def test_records_come_back() -> None:
+def test_records_are_converted_back() -> None:
     one = Decimal("1.50")
     line = Line(one, one, None, one, one, [one], {"a": one}, Inner(one), "x", [1])
     env = rh.Environment(parallelism=1, runtime="simulated")
@@ -71,7 +71,7 @@ def test_records_come_back() -> None:
 
 
 @pytest.mark.parametrize("annotation", [Money, Money | None, Annotated[Decimal | None, MONEY]])
-def test_what_is_around_a_decimal_is_seen_through(annotation: Any) -> None:
+def test_declarations_within_other_types_are_found(annotation: Any) -> None:
     assert declared_decimal(annotation) == MONEY
     assert without_none(annotation)[0] is Decimal
     assert arrow_type(annotation) == MONEY
@@ -79,12 +79,12 @@ def test_what_is_around_a_decimal_is_seen_through(annotation: Any) -> None:
 
 
 @pytest.mark.parametrize("digits", [(0, 0), (39, 2), (2, 3), (5, -1), (2.0, 1), (True, 0)])
-def test_types_that_do_not_exist(digits: Any) -> None:
+def test_impossible_decimal_types_are_refused(digits: Any) -> None:
     with pytest.raises(rh.SchemaError, match="\\) is not a valid decimal type"):
         rh.decimal(*digits)
 
 
-def test_only_decimals_are_declared_so() -> None:
+def test_other_types_are_not_declared_like_this() -> None:
     with pytest.raises(rh.SchemaError, match="declares decimal128"):
         arrow_type(Annotated[int, rh.decimal(3, 1)])
     with pytest.raises(rh.SchemaError, match="declares int32"):
@@ -99,7 +99,7 @@ def parts(price: Money) -> Iterator[Annotated[Decimal, rh.decimal(20, 1)]]:
     yield Decimal(1)
 
 
-def test_hints_of_functions() -> None:
+def test_annotations_of_functions_are_read() -> None:
     assert hints_of(total)["return"] == Annotated[Decimal, rh.decimal(20, 3)]
     env = rh.Environment(parallelism=1, runtime="simulated")
     rows = pa.table({"price": pa.array([Decimal("1.50")], MONEY)})

@@ -30,20 +30,20 @@ from rheos.core.protocol.durations import Duration, duration_ms
         (timedelta(minutes=2), 120_000),
     ],
 )
-def test_a_duration_in_ms(written: Duration, ms: int) -> None:
+def test_durations_are_converted_to_ms(written: Duration, ms: int) -> None:
     assert duration_ms(written) == ms
 
 
 @pytest.mark.parametrize(
     "written", ["", "5", "minutes", "5 parsecs", "5M", "5s!", "-5s", "1h 30", "1e3s", 5]
 )
-def test_what_is_no_duration_says_what_to_write(written: Duration) -> None:
+def test_an_invalid_duration_is_refused_with_a_hint(written: Duration) -> None:
     with pytest.raises(ProgramError, match="is not a duration") as caught:
         duration_ms(written)
     assert '"5 minutes"' in str(caught.value.hint)
 
 
-def test_months_are_no_duration_and_named_as_such() -> None:
+def test_months_are_refused_by_name() -> None:
     with pytest.raises(ProgramError, match="months and years differ in length") as caught:
         duration_ms("1 month")
     assert '"30d"' in str(caught.value.hint)

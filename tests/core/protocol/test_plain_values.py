@@ -1,4 +1,4 @@
-"""Values that are nearly Python's own, as results of functions and as values of state."""
+"""Values that are almost Python's own types, as results of functions and values of state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SAMPLES: dict[type, Any] = {
 
 @pytest.mark.parametrize("base", [base for base, _ in _PLAIN])
 def test_an_instance_of_a_subclass_is_its_value(base: type) -> None:
-    """Whatever its own methods say: what counts is what it is."""
+    """Check that its own methods have no influence, only its value."""
     own = type("Own", (base,), {"__str__": lambda self: "x", "__repr__": lambda self: "x"})
     value = SAMPLES[base]
     made = own.__new__(own, *value.__reduce_ex__(4)[1]) if base in (datetime, date, time) else None
@@ -98,7 +98,7 @@ def test_nanoseconds_are_kept_or_refused(value: Any, kind: pa.DataType) -> None:
 
 
 @pytest.mark.parametrize("missing", [pd.NaT, pd.NA, np.datetime64("NaT")])
-def test_a_missing_value_is_null_only_where_null_may_be(missing: Any) -> None:
+def test_a_missing_value_is_null_only_in_nullable_columns(missing: Any) -> None:
     kind = pa.timestamp("us")
     assert column_of([missing], pa.field("v", kind)).null_count == 1
     with pytest.raises(TypeMismatch):
@@ -118,7 +118,7 @@ def test_a_missing_value_is_null_only_where_null_may_be(missing: Any) -> None:
         (5, pa.time64("us")),
     ],
 )
-def test_what_arrow_would_cut_or_turn_is_refused(value: Any, kind: pa.DataType) -> None:
+def test_values_that_arrow_would_change_are_refused(value: Any, kind: pa.DataType) -> None:
     with pytest.raises(TypeMismatch, match="field 'v' should be"):
         column_of([value], pa.field("v", kind))
 

@@ -1,4 +1,4 @@
-"""Frames of batches are what Polars makes of them, whatever the types and however many the rows."""
+"""Conversion of batches to frames equals that of Polars, for all types and numbers of rows."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ OF_TYPES: list[tuple[pa.DataType, list[Any]]] = [
 
 @pytest.mark.parametrize(("kind", "values"), OF_TYPES, ids=lambda of: str(of)[:24])
 @pytest.mark.parametrize("times", [0, 1, 600])
-def test_a_frame_is_what_polars_makes_of_the_batch(
-    kind: pa.DataType, values: list[Any], times: int
-) -> None:
+def test_a_frame_equals_that_of_polars(kind: pa.DataType, values: list[Any], times: int) -> None:
     rows = [*values, None] * times
     column = (
         pa.array(rows, kind.value_type).dictionary_encode().cast(kind)

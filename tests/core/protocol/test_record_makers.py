@@ -1,4 +1,4 @@
-"""A dataclass is made as its own `__init__` would make it, whatever kind of one it is."""
+"""Fast construction of a dataclass equals that by its own `__init__`, for any dataclass."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Counted:
 
 
 class Written(Frozen):
-    """No dataclass of its own: what it inherits is called as it is."""
+    """Subclass that is not a dataclass itself: the inherited `__init__` is called."""
 
     def __init__(self, a: int, b: str) -> None:
         super().__init__(a * 2, b)
@@ -104,7 +104,7 @@ KINDS = [Plain, Frozen, Slotted, ByName, Checked, WithDefaults, Counted, Written
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_it_is_what_init_makes(kind: Any) -> None:
+def test_a_record_equals_that_of_init(kind: Any) -> None:
     made = maker_of(kind)(1, "x")
     assert made == kind(a=1, b="x")
     assert type(made) is kind
@@ -115,7 +115,7 @@ def test_it_is_what_init_makes(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [Frozen, Slotted, ByName, Derived])
-def test_frozen_ones_stay_frozen_and_go_where_others_go(kind: Any) -> None:
+def test_frozen_records_stay_frozen(kind: Any) -> None:
     values = [1, "x", 3, 4][: len(dataclasses.fields(kind))]
     made = maker_of(kind)(*values)
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -126,7 +126,7 @@ def test_frozen_ones_stay_frozen_and_go_where_others_go(kind: Any) -> None:
     assert dataclasses.astuple(made) == tuple(values)
 
 
-def test_init_is_left_out_only_where_it_does_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_init_is_skipped_only_if_it_does_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
     called = []
     for kind in (Plain, Frozen, Slotted, Checked, WithDefaults, Counted, PartlySlotted):
         before = kind.__init__
@@ -141,6 +141,6 @@ def test_init_is_left_out_only_where_it_does_nothing_else(monkeypatch: pytest.Mo
     assert called == [Plain, Checked, WithDefaults, Counted, PartlySlotted]
 
 
-def test_what_needs_more_than_its_fields_is_called() -> None:
+def test_classes_that_need_init_are_called() -> None:
     assert maker_of(Given) is Given
     assert maker_of(Empty)() == Empty()

@@ -23,11 +23,11 @@ from rheos.core.protocol.sizes import size_bytes
         (4096, 4096),
     ],
 )
-def test_a_size_is_meant_as_in_spark(said: Any, meant: int) -> None:
+def test_sizes_have_sparks_meaning(said: Any, meant: int) -> None:
     assert size_bytes(said) == meant
 
 
 @pytest.mark.parametrize("said", ["", "MB", "12 apples", "-1MB", -1, True, None, 1.5])
-def test_other_texts_are_no_sizes(said: Any) -> None:
+def test_invalid_sizes_are_refused(said: Any) -> None:
     with pytest.raises(ProgramError, match="is not a size"):
         size_bytes(said)

@@ -1,4 +1,4 @@
-"""Python types to Arrow's, records to batches and back."""
+"""Conversion between Python types and Arrow's, and of records to batches and back."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def everything(n: int) -> Everything:
     )
 
 
-def test_everything_goes_there_and_back() -> None:
+def test_records_are_converted_to_batches_and_back() -> None:
     rows = [everything(n) for n in range(7)]
     batch = batch_of(rows, schema_of(Everything), Everything)
     batch.validate(full=True)
@@ -119,7 +119,7 @@ def test_everything_goes_there_and_back() -> None:
     assert batch_of([], schema_of(Everything), Everything).num_rows == 0
 
 
-def test_named_rows_go_there_and_back() -> None:
+def test_named_rows_are_converted_to_batches_and_back() -> None:
     batch = batch_of([everything(n) for n in range(5)], schema_of(Everything), Everything)
     rows = rows_of(batch.slice(1), None)
     assert rows[0].where == {"x": 1.0, "y": None}
@@ -227,7 +227,7 @@ def test_nullability_is_that_of_the_annotation() -> None:
         (7, "a record should be Plain, but is int: 7"),
     ],
 )
-def test_what_does_not_fit_is_named(row: Any, said: str) -> None:
+def test_values_that_do_not_fit_are_named(row: Any, said: str) -> None:
     rows = [Plain(1), row, Plain(2)]
     with pytest.raises(TypeMismatch) as caught:
         batch_of(rows, schema_of(Plain), Plain)
@@ -278,7 +278,7 @@ def test_numbers_of_numpy_and_enums_fit() -> None:
     ]
 
 
-def test_what_is_collected_does_not_change_with_the_record() -> None:
+def test_collected_values_do_not_change_with_the_record() -> None:
     collector = RecordCollector(schema_of(Everything), Everything)
     row = everything(2)
     collector.add(row)
@@ -324,7 +324,7 @@ def test_times_of_any_unit_and_zone(unit: str, zone: str | None) -> None:
     ],
     ids=str,
 )
-def test_columns_are_what_arrow_says_they_are(array: pa.Array) -> None:
+def test_columns_equal_those_of_arrow(array: pa.Array) -> None:
     assert columns_to_python(array) == array.to_pylist()
     assert columns_to_python(array.slice(1)) == array.slice(1).to_pylist()
 

@@ -1,7 +1,5 @@
-"""Keyed state of a whole job, without operators: subtasks that are checkpointed, moved and restored.
-
-What a checkpoint holds goes through the snapshot writer, a store and the file format, as in a real job.
-"""
+"""Keyed state of a whole job without operators: subtasks that are checkpointed, moved and restored. A
+checkpoint passes through the snapshot writer, a store and the file format, as in a real job."""
 
 from __future__ import annotations
 
@@ -49,7 +47,7 @@ def declared(**states: StateDeclaration) -> dict[str, StateDeclaration]:
 
 
 class CallScope(KeyScope):
-    """Whose calls are at the event time that a test says."""
+    """Scope of calls at an event time that the test sets."""
 
     def __init__(self, job: Job) -> None:
         super().__init__(job.clock)
@@ -60,7 +58,7 @@ class CallScope(KeyScope):
 
 
 class Subtask:
-    """A backend with its handles."""
+    """Backend with its handles."""
 
     def __init__(self, backend: KeyedStateBackend, states: dict[str, StateDeclaration]) -> None:
         self.backend = backend
@@ -68,7 +66,7 @@ class Subtask:
         self.handles = {name: handle_of(copy.copy(state), backend) for name, state in states.items()}
 
     def __getitem__(self, key: Any) -> Any:
-        """The handles, under the key."""
+        """Return the handles, set to the key."""
         self.backend.prepare([key])
         self.backend.scope.key = key
         return type("Handles", (), {**self.handles, "timers": self.timers})
@@ -76,7 +74,7 @@ class Subtask:
 
 @dataclass
 class Written:
-    """A checkpoint, or a savepoint."""
+    """A checkpoint or a savepoint."""
 
     entry: CheckpointCompleted
     store: MemoryStore
@@ -107,7 +105,7 @@ class Job:
         self.start()
 
     def start(self, origin: Written | None = None) -> None:
-        """A new attempt, from a checkpoint or a savepoint."""
+        """Start an attempt from a checkpoint or a savepoint."""
         self.close()
         self.attempt += 1
         self.subtasks, self.writers = [], []
@@ -143,7 +141,7 @@ class Job:
         )
 
     def __getitem__(self, key: Any) -> Any:
-        """The handles of the subtask that the key belongs to, under the key."""
+        """Return the handles of the subtask that owns the key, set to the key."""
         owner = subtask_of(self.keys.groups([key], GROUPS), self.parallelism, GROUPS)[0]
         self._pass_time()
         return self.subtasks[owner][key]
@@ -193,7 +191,7 @@ class Job:
         )
 
     def move(self, parallelism: int, backend: str, *, by_savepoint: bool = False) -> None:
-        """Stops the job and starts it again from what it has written."""
+        """Stop the job and start it again from its checkpoint."""
         written = self.checkpoint()
         if by_savepoint:
             written = self.savepoint()

@@ -1,7 +1,5 @@
-"""Values of declared state that cannot be read back: the error says of which state, and what to do.
-
-What can be read of an older type is held in `tests/core/checkpoint/test_type_changes.py`.
-"""
+"""Values of declared state that cannot be read: the error names the state, with a hint. Values of older
+types are tested in `tests/core/checkpoint/test_type_changes.py`."""
 
 from __future__ import annotations
 
@@ -40,7 +38,9 @@ class Positive:
         (object, b"cno_such_module\nThing\n.", "No module named 'no_such_module'"),
     ],
 )
-def test_what_cannot_be_read_names_its_state(declared: Any, data: bytes, why: str) -> None:
+def test_the_error_for_an_unreadable_value_names_its_state(
+    declared: Any, data: bytes, why: str
+) -> None:
     with pytest.raises(CheckpointError) as caught:
         ValueCodec("total", declared).decode(data)
     assert "a stored value of state 'total' cannot be read as" in caught.value.what

@@ -27,7 +27,7 @@ class Range:
 
 
 class Spread(rh.AggregateFunction[Range]):
-    """Its accumulator is changed in place."""
+    """Aggregate function whose accumulator is changed in place."""
 
     def create_accumulator(self) -> Range:
         return Range(1 << 60, -(1 << 60))
@@ -51,7 +51,7 @@ def states() -> dict[str, StateDeclaration]:
 
 
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
-def test_what_is_added_is_kept_and_moved(tmp_path: Path, backend: str) -> None:
+def test_added_values_are_kept_and_moved(tmp_path: Path, backend: str) -> None:
     job = Job(tmp_path, states(), backend, parallelism=2, memory_bytes=6 * 1024)
     users = [f"user {i}" for i in range(10)]
     for i in range(50):
@@ -87,7 +87,7 @@ def test_what_is_added_is_kept_and_moved(tmp_path: Path, backend: str) -> None:
     job.close()
 
 
-def test_a_changed_program_is_held_against_what_is_kept() -> None:
+def test_a_changed_program_is_compared_with_stored_state() -> None:
     def keyed(declaration: StateDeclaration) -> Any:
         declaration.name = "state"
         key = [FieldShape(name="user", type=TypeShape(name="string"))]
@@ -110,7 +110,7 @@ def test_a_changed_program_is_held_against_what_is_kept() -> None:
         assert finding.verdict is verdict, finding
 
 
-def test_what_is_no_function_is_refused_where_it_is_declared() -> None:
+def test_other_values_than_functions_are_refused_at_their_declaration() -> None:
     class Silent(Spread):
         def create_accumulator(self):  # type: ignore[no-untyped-def]
             return 0

@@ -1,8 +1,5 @@
-"""State files: what is written is read back, by key groups too, and files of version 1 for ever.
-
-The golden files were made by `encode(TABLES[name], *PARTS[name])`. They are never made again: a reader
-that no longer takes them is wrong.
-"""
+"""State files: written rows are read back, also by key groups, and files of version 1 stay readable.
+The golden files were written by `encode(TABLES[name], *PARTS[name])`, and are never written again."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ def test_files_of_version_1_are_read(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(TABLES))
-def test_what_is_written_is_read_back(name: str) -> None:
+def test_written_state_is_read_back(name: str) -> None:
     assert decode(encode(TABLES[name], *PARTS[name]), None).equals(TABLES[name])
 
 
@@ -77,7 +74,7 @@ def test_a_range_of_groups_is_read_alone() -> None:
     assert nothing.schema.equals(ROWS)
 
 
-def test_groups_do_not_divide_what_is_not_keyed() -> None:
+def test_key_groups_do_not_divide_unkeyed_state() -> None:
     data = encode(TABLES["v1-list"], *PARTS["v1-list"])
     assert decode(data, range(3, 4)).equals(TABLES["v1-list"])
 
@@ -104,7 +101,7 @@ def test_the_subtasks_of_any_parallelism_read_each_row_once(
         assert np.isin(part.column("key_group").to_numpy(), list(owned)).all()
 
 
-def test_a_newer_version_is_refused_with_what_to_do() -> None:
+def test_a_newer_version_is_refused_with_a_hint() -> None:
     data = encode(TABLES["v1-list"], *PARTS["v1-list"])
     newer = _with_metadata(data, b"rheos.version", str(VERSION + 1).encode())
     with pytest.raises(CheckpointError, match=f"format version {VERSION + 1}") as raised:
@@ -113,13 +110,13 @@ def test_a_newer_version_is_refused_with_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("version", [b"", b"one", b"0", b"-1"])
-def test_a_version_that_never_was_is_refused(version: bytes) -> None:
+def test_an_unknown_version_is_refused(version: bytes) -> None:
     data = _with_metadata(encode(TABLES["v1-list"], *PARTS["v1-list"]), b"rheos.version", version)
     with pytest.raises(CheckpointError):
         decode(data, None)
 
 
-def test_an_arrow_file_of_another_is_refused() -> None:
+def test_a_foreign_arrow_file_is_refused() -> None:
     out = pa.BufferOutputStream()
     table = TABLES["v1-list"]
     with pa.ipc.new_file(out, table.schema) as writer:

@@ -1,4 +1,5 @@
-"""Placement of keys: golden vectors, independence of Arrow's representation, ranges of groups."""
+"""Assignment of keys to groups: golden vectors, independence of Arrow's representation, ranges of
+groups."""
 
 from __future__ import annotations
 
@@ -59,12 +60,13 @@ def hashes(*columns: pa.Array) -> list[int]:
     ],
 )
 def test_golden_vectors(columns: list[pa.Array], expected: list[int]) -> None:
-    """Snapshots that lie on disks rely on these: they change only together with HASH_VERSION."""
+    """Compare with stored vectors, on which stored snapshots rely: they change only together with
+    HASH_VERSION."""
     assert HASH_VERSION == 1
     assert hashes(*columns) == expected
 
 
-def test_groups_are_made_of_the_hash() -> None:
+def test_groups_are_computed_from_the_hash() -> None:
     column = pa.array(range(-500, 500))
     high = [value >> 33 for value in hashes(column)]
     for max_parallelism in (1, 2, 100, 128, 32768):
@@ -137,11 +139,11 @@ def test_floats_are_hashed_by_value(values: list[float]) -> None:
         (pa.array([b"abc"], pa.binary(3)), pa.array(["abc"])),
     ],
 )
-def test_values_that_are_one_key(left: pa.Array, right: pa.Array) -> None:
+def test_equal_values_are_one_key(left: pa.Array, right: pa.Array) -> None:
     assert hashes(left) == hashes(right)
 
 
-def test_what_differs_is_kept_apart() -> None:
+def test_different_values_are_different_keys() -> None:
     texts = ["", "\0", "\0\0", "a", "a\0", "ab", "ba", "x" * 8, "x" * 9, "x" * 16, "x" * 300, "x" * 301]
     texts += [
         "abcdefgh12345678",
@@ -203,7 +205,7 @@ def test_a_null_key_is_found_however_it_is_encoded(column: pa.Array) -> None:
 @pytest.mark.parametrize(
     "kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.map_(pa.string(), pa.int64())]
 )
-def test_nested_types_are_no_keys(kind: pa.DataType) -> None:
+def test_nested_types_are_refused_as_keys(kind: pa.DataType) -> None:
     assert not is_key_type(kind)
     with pytest.raises(TypeError, match="a key cannot be of type"):
         hash_keys([pa.array([], kind)])

@@ -1,4 +1,4 @@
-"""The key index against a dict."""
+"""The key index compared with a dict."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_many_regular_keys(stride: int) -> None:
 
 
 def test_keys_close_together_then_far_apart_then_close_together_again() -> None:
-    """The table is by address, by hash, and by address again once enough keys have come."""
+    """Check the table by address, by hash, and by address again after enough keys."""
     index, slot_of = WordIndex(), {}
     close, far = np.arange(2_000), np.array([90_000, 2**63 - 1, 3])
     draw = np.random.default_rng(1)
@@ -70,7 +70,7 @@ def test_keys_close_together_then_far_apart_then_close_together_again() -> None:
         assert index.lookup_or_add(np.array([word], np.uint64)).tolist() == [slot_of[word]]
 
 
-def test_keys_are_told_apart_by_value() -> None:
+def test_keys_are_distinguished_by_value() -> None:
     index = KeyIndex([pa.float64()])
     slots = index.lookup_or_add([pa.array([0.0, -0.0, math.nan, -math.nan, 1.0])])
     assert slots[0] == slots[1]
@@ -102,7 +102,7 @@ def test_a_null_is_refused() -> None:
         KeyIndex([pa.int64()]).lookup_or_add([pa.array([1, None])])
 
 
-def test_frozen_columns_stay_as_they_were_and_are_not_copied() -> None:
+def test_frozen_columns_do_not_change_and_are_not_copied() -> None:
     index = KeyIndex([pa.int64()])
     index.lookup_or_add([pa.array(range(10_000))])
     (first,) = index.freeze()

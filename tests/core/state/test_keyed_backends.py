@@ -1,4 +1,5 @@
-"""Keyed state, whatever keeps it: the same uses leave the same, wherever a job is paused and moved."""
+"""Keyed state in every backend: the same uses have the same results, wherever a job is paused and
+moved."""
 
 from __future__ import annotations
 
@@ -37,8 +38,8 @@ TIMES = st.integers(0, 30)
 
 
 class Against(RuleBasedStateMachine):
-    """Any sequence of uses and pauses leaves what it would leave in dicts. The memory of the backend on
-    disk holds a few entries."""
+    """Compare any sequence of uses and pauses with dicts. The backend on disk has memory for a few
+    entries."""
 
     keys = st.sampled_from(KEYS)
     items = st.sampled_from(["x", "y", "z"])

@@ -1,4 +1,4 @@
-"""Keys out of batches, into bytes and back."""
+"""Conversion of keys: from batches, to bytes and back."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def test_a_null_is_named_with_its_record() -> None:
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.struct([("a", pa.int64())]), pa.null()])
-def test_nested_columns_are_no_keys(kind: pa.DataType) -> None:
+def test_nested_columns_are_refused_as_keys(kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match=r"column 'k' is .* cannot be a key"):
         KeyCodec(pa.schema([("k", kind)]), ("k",))
 
 
 @pytest.mark.parametrize("kind", [pa.timestamp("ns"), pa.duration("ns"), pa.time64("ns")])
-def test_nanoseconds_are_no_keys(kind: pa.DataType) -> None:
+def test_nanoseconds_are_refused_as_keys(kind: pa.DataType) -> None:
     with pytest.raises(SchemaError, match="nanoseconds"):
         KeyCodec(pa.schema([("k", kind)]), ("k",))

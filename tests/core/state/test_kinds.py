@@ -1,7 +1,5 @@
-"""A kind of state is one file and one registration: one that exists only here goes through everything.
-
-`Largest` reduces what is added to it, and is stored as a value. With a time to live it expires.
-"""
+"""A kind of state is one file and one registration: one that exists only here works everywhere.
+`Largest` reduces added values, and is stored as a value. With a time to live it expires."""
 
 from __future__ import annotations
 
@@ -161,7 +159,7 @@ def test_a_new_kind_is_described_compared_and_shown_by_what_it_stores(tmp_path: 
     ]
 
 
-def test_what_only_a_newer_version_knows_is_not_shown_as_something_else() -> None:
+def test_an_unknown_kind_is_not_shown_as_another() -> None:
     shape = StateShape(
         kind=StateKind.KEYED, holds="vectors", key=[], value=TypeShape(name="vector", fields=[])
     )
@@ -268,13 +266,13 @@ def test_a_default_is_copied_as_deepcopy_copies_it(value: Any) -> None:
     assert not {id(part) for part in _mutable(first)} & {id(part) for part in _mutable(value)}
 
 
-def test_a_default_that_is_in_itself_is_copied() -> None:
+def test_a_default_that_contains_itself_is_copied() -> None:
     [inside] = made = copier(LOOP)()
     assert inside is made
 
 
 def _mutable(value: Any) -> Iterator[Any]:
-    """The parts of a value that may be changed, as often as they are in it."""
+    """Return the changeable parts of a value, as often as they occur in it."""
     if isinstance(value, list | set | dict | bytearray) or hasattr(value, "__dataclass_fields__"):
         yield value
     inside: Any = ()
@@ -289,6 +287,6 @@ def _mutable(value: Any) -> Iterator[Any]:
 
 
 def _parts(value: Any) -> list[int]:
-    """For each changeable part, which one of them it is."""
+    """Return the number of each changeable part."""
     order: dict[int, int] = {}
     return [order.setdefault(id(part), len(order)) for part in _mutable(value)]

@@ -1,4 +1,4 @@
-"""Segments by level: which of them go to disk."""
+"""Segments by level, and which of them are spilled."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from rheos.core.state.levels import FAN_IN, level_of, to_spill
 
 
-def test_a_merge_of_one_level_is_of_a_higher_one() -> None:
+def test_merged_segments_are_of_a_higher_level() -> None:
     for rows in (1, 7, 8, 9, 100, 4_096, 1_000_000):
         assert level_of(FAN_IN * rows) == level_of(rows) + 1
 

@@ -1,4 +1,4 @@
-"""The memory backend against plain dicts: reads, writes, snapshots, restores."""
+"""The memory backend compared with dicts: reads, writes, snapshots, restores."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def declared(**states: StateDeclaration) -> dict[str, StateDeclaration]:
 
 
 class Subtask:
-    """A backend with its handles, and the chain of tables that its snapshots make."""
+    """Backend with its handles, and the chain of tables that its snapshots form."""
 
     def __init__(self, states: dict[str, StateDeclaration], keys: KeyCodec = USERS) -> None:
         self.states = states
@@ -65,7 +65,7 @@ class Subtask:
         self.modes: dict[str, list[PartMode]] = {name: [] for name in states}
 
     def __getitem__(self, key: Any) -> Any:
-        """The handles, under the key."""
+        """Return the handles, set to the key."""
         self.backend.scope.key = key
         return type("Handles", (), self.handles)
 
@@ -84,7 +84,7 @@ class Subtask:
 
     @property
     def rows(self) -> dict[str, int]:
-        """How many rows the last part of each state has."""
+        """Return the number of rows in the last part of each state."""
         return {name: chain[-1].num_rows for name, chain in self.chains.items()}
 
 
@@ -110,7 +110,7 @@ def test_a_mutable_default_is_copied_and_a_change_in_place_is_kept() -> None:
     assert task.restored()["a"].cart.value == Cart(["tea", "milk"])
 
 
-def test_lists() -> None:
+def test_lists_are_kept() -> None:
     task = Subtask(declared(names=ListState(str)))
     names = task["a"].names
     assert list(names) == []
@@ -127,7 +127,7 @@ def test_lists() -> None:
     names.clear()
 
 
-def test_maps() -> None:
+def test_maps_are_kept() -> None:
     task = Subtask(declared(counts=MapState(str, int)))
     counts = task["a"].counts
     with pytest.raises(KeyError):
@@ -148,7 +148,7 @@ def test_maps() -> None:
     assert task["a"].counts.items() == ()
 
 
-def test_a_part_holds_what_changed() -> None:
+def test_a_part_contains_changes() -> None:
     task = Subtask(declared(n=ValueState(int), names=ListState(str), counts=MapState(str, int)))
     for i in range(100):
         here = task[f"user {i}"]
@@ -179,7 +179,7 @@ def test_a_part_holds_what_changed() -> None:
     assert len(other["user 5"].names) == len(other["user 6"].counts) == 0
 
 
-def test_appending_to_a_long_list_writes_what_was_appended() -> None:
+def test_appending_to_a_long_list_writes_only_the_new_elements() -> None:
     task = Subtask(declared(log=ListState(int), other=ValueState(int)))
     for i in range(500):
         task[f"user {i}"].log.extend(range(10))
@@ -192,7 +192,7 @@ def test_appending_to_a_long_list_writes_what_was_appended() -> None:
     assert list(task.restored()["user 1"].log) == [*range(10), *range(5)]
 
 
-def test_reading_what_is_mutable_is_a_change() -> None:
+def test_reading_a_mutable_value_counts_as_a_change() -> None:
     task = Subtask(declared(carts=MapState(str, Cart), lists=ListState(Cart), cart=ValueState(Cart)))
     for i in range(10):
         here = task[f"user {i}"]
@@ -219,7 +219,7 @@ def test_reading_what_is_mutable_is_a_change() -> None:
     assert [cart.total for cart in other["user 3"].carts.values()] == [5.0, 5.0]
 
 
-def test_what_is_frozen_is_written_as_it_was() -> None:
+def test_frozen_snapshots_are_written_unchanged() -> None:
     task = Subtask(declared(n=ValueState(int), names=ListState(str), counts=MapState(str, int)))
     here = task["a"]
     here.n.value = 1
@@ -236,7 +236,7 @@ def test_what_is_frozen_is_written_as_it_was() -> None:
     assert other["a"].counts.items() == (("x", 1),)
 
 
-def test_full_parts_come_again() -> None:
+def test_full_parts_are_written_again() -> None:
     task = Subtask(declared(n=ValueState(int)))
     for i in range(10):
         task[f"user {i}"].n.value = i
@@ -319,7 +319,7 @@ def test_a_wrong_value_inside_is_named_with_its_key_when_it_is_encoded(
     assert "state 's' is declared as" in str(caught.value)
 
 
-def test_numbers_become_what_is_declared() -> None:
+def test_numbers_are_converted_to_the_declared_type() -> None:
     task = Subtask(declared(n=ValueState(int), x=ValueState(float), counts=MapState(int, float)))
     here = task["a"]
     here.n.value = np.int32(3)
@@ -339,7 +339,7 @@ class Opaque:
 
 
 @pytest.mark.parametrize("kind", [object, Any, list, dict[str, Any]])
-def test_what_declares_nothing_is_pickled(kind: Any) -> None:
+def test_values_without_declared_type_are_pickled(kind: Any) -> None:
     task = Subtask(declared(s=ValueState(kind)))
     task["a"].s.value = value = {"x": (1, Opaque(3))}
     task.snapshot()
@@ -387,7 +387,7 @@ def test_a_dataclass_may_gain_and_lose_fields() -> None:
     assert new["a"].order.value == NewOrder(3)
 
 
-def test_rows_are_sorted_and_lie_in_the_groups_of_their_keys() -> None:
+def test_rows_are_sorted_within_the_groups_of_their_keys() -> None:
     keys = KeyCodec(pa.schema([("a", pa.int32()), ("b", pa.string())]), ("a", "b"))
     task = Subtask(declared(n=ValueState(int)), keys)
     for i in range(50):
@@ -403,7 +403,7 @@ def test_rows_are_sorted_and_lie_in_the_groups_of_their_keys() -> None:
         assert value == bytes([a])
 
 
-def test_a_savepoint_is_whole_and_no_part_of_the_chain() -> None:
+def test_a_savepoint_is_complete_and_not_part_of_the_chain() -> None:
     task = Subtask(declared(n=ValueState(int), log=ListState(int), counts=MapState(str, int)))
     for i in range(9):
         here = task[f"user {i}"]
@@ -449,7 +449,7 @@ def test_restore_takes_the_chains_of_several_subtasks() -> None:
 
 
 class Against(RuleBasedStateMachine):
-    """Any sequence of uses, snapshots and restores leaves what it would leave in dicts."""
+    """Compare any sequence of uses, snapshots and restores with dicts."""
 
     KEYS = st.sampled_from(["a", "b", "c"])
     ITEMS = st.sampled_from(["x", "y"])

@@ -1,4 +1,4 @@
-"""Values as bytes in their order."""
+"""Encoding of values as bytes that sort in the same order."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ KINDS: list[tuple[pa.DataType, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), KINDS, ids=str)
-def test_bytes_are_in_the_order_of_the_values_and_come_back(kind: pa.DataType, values: Any) -> None:
+def test_bytes_sort_like_values_and_are_decoded(kind: pa.DataType, values: Any) -> None:
     @given(st.lists(values, max_size=8))
     def holds(drawn: list[Any]) -> None:
         column = pa.array(drawn, kind)

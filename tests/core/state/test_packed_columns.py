@@ -1,4 +1,4 @@
-"""Columns of values are packed and read back as they were, whatever their types."""
+"""Packed columns of values are read back unchanged, for all types."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ EXAMPLES: list[Any] = [
 
 
 @pytest.mark.parametrize("nulls", [False, True])
-def test_every_type_is_read_as_it_was(nulls: bool) -> None:
+def test_every_type_is_read_back(nulls: bool) -> None:
     columns = [[None, *column, None] if nulls else column for column in EXAMPLES]
     found = unpack_columns(pack_columns(columns))
     assert list(map(repr, found)) == list(map(repr, columns))
@@ -45,5 +45,5 @@ VALUES = st.one_of(st.none(), st.integers(), st.floats(), st.text(), st.booleans
 
 @given(st.lists(st.lists(VALUES, max_size=5), max_size=4))
 @settings(max_examples=50)
-def test_any_columns_are_read_as_they_were(columns: list[list[Any]]) -> None:
+def test_any_columns_are_read_back(columns: list[list[Any]]) -> None:
     assert repr(unpack_columns(pack_columns(columns))) == repr(columns)

@@ -1,4 +1,4 @@
-"""Rows of columns that are entries of a database are read as they were written."""
+"""Rows as entries of a database are read back unchanged."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def arrays(rows: pa.Table) -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("deciding", [1, 2])
-def test_rows_are_read_as_they_were_written(tmp_path: Path, deciding: int) -> None:
+def test_rows_are_read_back(tmp_path: Path, deciding: int) -> None:
     database = Database(str(tmp_path / "state"), 1 << 20)
     assert PackedEntries.stored(database, "counts", deciding) is None
     entries = PackedEntries.declared(database, "counts", COLUMNS, deciding)
@@ -52,7 +52,7 @@ def test_rows_are_read_as_they_were_written(tmp_path: Path, deciding: int) -> No
     database.close()
 
 
-def test_values_of_a_key_are_in_their_order(tmp_path: Path) -> None:
+def test_values_of_a_key_stay_in_order(tmp_path: Path) -> None:
     database = Database(str(tmp_path / "state"), 1 << 20)
     entries = PackedEntries.declared(database, "values", COLUMNS, 1)
     entries.write(database, arrays(ROWS), GROUPS)

@@ -18,7 +18,7 @@ TEXTS = st.none() | st.binary(max_size=9)
 
 
 @given(st.lists(st.tuples(st.integers(-(2**63), 2**63 - 1), TEXTS, st.floats(), TEXTS), min_size=1))
-def test_rows_come_back(rows: list[tuple[int, bytes | None, float, bytes | None]]) -> None:
+def test_rows_are_read_back(rows: list[tuple[int, bytes | None, float, bytes | None]]) -> None:
     types = [pa.int64(), pa.large_binary(), pa.float64(), pa.binary()]
     columns = [pa.array(column, kind) for column, kind in zip(zip(*rows, strict=True), types)]  # type: ignore[call-overload]  # noqa: B905
     packing = Packing(types)
@@ -46,14 +46,14 @@ def test_rows_come_back(rows: list[tuple[int, bytes | None, float, bytes | None]
         (pa.binary(3), [b"abc", None]),
     ],
 )
-def test_every_type_comes_back(kind: pa.DataType, values: list[Any]) -> None:
+def test_every_type_is_read_back(kind: pa.DataType, values: list[Any]) -> None:
     packing = Packing([kind, pa.int64()])
     column = pa.array(values, kind)
     packed = packing.pack([column, pa.array([1, 2])]).to_pylist()
     assert packing.unpack(packed)[0].equals(column)
 
 
-def test_fixed_rows_have_the_order_of_their_values_behind_the_prefix() -> None:
+def test_fixed_rows_sort_by_their_values_after_the_prefix() -> None:
     packing = Packing([pa.uint32()], prefix_bytes=2)
     prefix = np.array([[0, 2], [0, 1], [0, 1]], dtype=np.uint8)
     packed = packing.pack([pa.array([1, 300, 4], pa.uint32())], prefix).to_pylist()

@@ -1,4 +1,4 @@
-"""State in RocksDB: what is written, what is in memory, and what is said when the disk fails."""
+"""State in RocksDB: written files, use of memory, and errors of the disk."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def filled(folder: Path, users: int, size: int = 200, **options: Any) -> Job:
     return job
 
 
-def test_a_checkpoint_writes_what_has_changed(tmp_path: Path) -> None:
+def test_a_checkpoint_writes_only_changes(tmp_path: Path) -> None:
     # With so much memory nothing is written, and merged, before the checkpoint.
     job = filled(tmp_path, 5_000, 400, memory_bytes=64 * MIB)
     whole = job.checkpoint()
@@ -49,10 +49,11 @@ def test_a_checkpoint_writes_what_has_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("parallelism", "share"), [(1, 0.8), (2, 0.02), (3, 0.3), (4, 0.02)])
-def test_after_a_restore_only_what_changes_is_written(
+def test_after_a_restore_only_changes_are_written(
     tmp_path: Path, parallelism: int, share: float
 ) -> None:
-    """At another parallelism, too: a subtask takes one old one's files, and copies from the others."""
+    """Check another parallelism, too: a subtask takes one old subtask's files, and copies from the
+    others."""
     job = filled(tmp_path, 3_000, 400, parallelism=2, memory_bytes=64 * MIB)
     whole = job.checkpoint()
     job.move(parallelism, ROCKSDB)
@@ -64,8 +65,8 @@ def test_after_a_restore_only_what_changes_is_written(
     job.close()
 
 
-def test_a_file_name_stands_for_one_content(tmp_path: Path) -> None:
-    """CP20: attempts that begin from the same checkpoint number their files alike."""
+def test_a_file_name_identifies_its_content(tmp_path: Path) -> None:
+    """Check CP20: attempts that begin from the same checkpoint number their files alike."""
     job = filled(tmp_path, 100)
     before = job.checkpoint()
     contents: dict[str, int] = {}
@@ -97,7 +98,7 @@ def test_state_ten_times_the_memory_runs(tmp_path: Path) -> None:
     job.close()
 
 
-def test_what_one_key_holds_may_be_larger_than_the_memory(tmp_path: Path) -> None:
+def test_the_state_of_one_key_may_exceed_the_memory(tmp_path: Path) -> None:
     states = declared(seen=MapState(int, str), log=ListState(str))
     job = Job(tmp_path, states, ROCKSDB, memory_bytes=64 * 1024)
     for i in range(3_000):
@@ -135,7 +136,7 @@ def test_most_timers_are_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_timers_that_were_all_deleted_in_memory_are_followed_by_those_on_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As those of sessions, each of whose rows moves its timer on."""
+    """Check timers like those of sessions, which each row moves."""
     monkeypatch.setattr("rheos.core.state.rocksdb.timers._IN_MEMORY", 50)
     job = Job(tmp_path, {}, ROCKSDB, memory_bytes=4 * 1024)
     [task] = job.subtasks
@@ -156,7 +157,7 @@ def test_timers_that_were_all_deleted_in_memory_are_followed_by_those_on_disk(
     job.close()
 
 
-def test_a_state_that_is_declared_no_more_is_gone(tmp_path: Path) -> None:
+def test_removed_declarations_drop_their_state(tmp_path: Path) -> None:
     both = declared(n=ValueState(int), old=ValueState(int))
     job = Job(tmp_path, both, ROCKSDB)
     job["a"].n.value = job["a"].old.value = 1
@@ -175,7 +176,7 @@ def test_a_state_that_is_declared_no_more_is_gone(tmp_path: Path) -> None:
     job.close()
 
 
-def test_files_are_gone_when_nobody_reads_them(tmp_path: Path) -> None:
+def test_unused_files_are_removed(tmp_path: Path) -> None:
     job = filled(tmp_path, 10)
     job.checkpoint()
     job.savepoint()
@@ -210,7 +211,7 @@ def test_a_disk_that_fails_is_named(tmp_path: Path) -> None:
     assert full.hint is not None
 
 
-def test_a_disk_that_fails_hides_no_other_error_when_state_is_closed(tmp_path: Path) -> None:
+def test_a_failing_disk_at_close_hides_no_other_error(tmp_path: Path) -> None:
     job = filled(tmp_path, 10)
     job.checkpoint()
     job["user 1"].text.value = "changed"
@@ -228,7 +229,7 @@ def test_a_snapshot_that_cannot_be_linked_is_an_error(tmp_path: Path) -> None:
     job.close()
 
 
-def test_rocksdict_is_asked_for_where_it_is_used(
+def test_a_missing_rocksdict_is_an_error_with_a_hint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = builtins.__import__
@@ -246,7 +247,7 @@ def test_rocksdict_is_asked_for_where_it_is_used(
 
 
 @pytest.mark.parametrize("form", list(EntryForm))
-def test_keys_and_namespaces_are_told_apart(form: EntryForm) -> None:
+def test_keys_and_namespaces_are_distinguished(form: EntryForm) -> None:
     namespaces = {
         EntryForm.VALUE: [b""],
         EntryForm.LIST: [(0).to_bytes(8, "big"), (77).to_bytes(8, "big")],

@@ -1,4 +1,4 @@
-"""State that expires: what is gone is not seen again, whatever keeps it, and does not stay for long."""
+"""State that expires: expired entries are not visible in any backend, and are removed before long."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BY_CLOCK = TimeToLive("4ms", time="processing_time")
 
 
 class Model:
-    """Of one key: pairs of the last update and the value, in dicts."""
+    """Model of one key: pairs of the last update and the value, in dicts."""
 
     def __init__(self) -> None:
         self.values: dict[str, tuple[int, Any]] = {}
@@ -47,7 +47,7 @@ class Model:
         self.used: list[tuple[int, int]] = []
 
     def look(self, kept: dict[str, tuple[int, Any]], name: str, now: int, renew: bool) -> Any:
-        """The value, or None. What is found gone is gone for good."""
+        """Return the value, or None. An expired value is removed for good."""
         if name in kept and kept[name][0] + TTL_MS <= now:
             del kept[name]
         if name not in kept:
@@ -67,8 +67,8 @@ class Model:
 
 
 class Against(RuleBasedStateMachine):
-    """Any sequence of uses and pauses shows what dicts would, though sweeps and whole snapshots clear
-    away what is gone. Calls come out of order, up to 4 ms ahead of what has passed."""
+    """Compare any sequence of uses and pauses with dicts, while sweeps and full snapshots remove
+    expired entries. Calls are out of order, up to 4 ms ahead of the watermark."""
 
     keys = st.sampled_from(KEYS)
     items = st.sampled_from(ITEMS)
@@ -216,8 +216,9 @@ TestAgainst.settings = settings(max_examples=12, stateful_step_count=30, deadlin
 
 
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
-def test_a_long_walk_shows_what_dicts_would(backend: str) -> None:
-    """Denser than what is drawn above: most looks find something that is just gone, or just not."""
+def test_a_long_sequence_agrees_with_dicts(backend: str) -> None:
+    """Check a denser sequence than above: most reads find something that has just expired, or is about
+    to."""
     rng, walk = Random(7), Against()
     walk.begin(backend=backend, parallelism=1)
     for _ in range(700):
@@ -248,8 +249,8 @@ def test_a_long_walk_shows_what_dicts_would(backend: str) -> None:
 
 
 def stored_rows(job: Job) -> int:
-    """How many rows of state a checkpoint would hold; on disk in memory's terms, by a savepoint that is
-    asked to leave nothing out."""
+    """Return the number of rows that a checkpoint would have; on disk, by a savepoint that leaves out
+    nothing."""
     passed, job.passed_ms = job.passed_ms, 0
     written = job.savepoint()
     job.passed_ms = passed
@@ -262,10 +263,10 @@ def stored_rows(job: Job) -> int:
     [ValueState(int, ttl="100ms"), ListState(int, ttl="100ms"), MapState(str, int, ttl="100ms")],
     ids=lambda state: state.kind,
 )
-def test_state_does_not_grow_where_keys_come_and_go(
+def test_state_of_changing_keys_is_bounded(
     tmp_path: Path, backend: str, state: StateDeclaration
 ) -> None:
-    """200 new keys every 10 ms, each with an entry that lives for 100 ms."""
+    """Check 200 new keys every 10 ms, each with an entry that lives for 100 ms."""
     job = Job(tmp_path, declared(state=state), backend, memory_bytes=64 * 1024)
     [task] = job.subtasks
     scope, handle = task.backend.scope, task.handles["state"]
@@ -291,7 +292,9 @@ def test_state_does_not_grow_where_keys_come_and_go(
 
 
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
-def test_a_savepoint_leaves_out_what_is_gone_and_changes_nothing(tmp_path: Path, backend: str) -> None:
+def test_a_savepoint_leaves_out_expired_entries_and_changes_nothing(
+    tmp_path: Path, backend: str
+) -> None:
     states = declared(
         value=ValueState(int, ttl="10ms"),
         log=ListState(int, ttl="10ms"),
@@ -316,7 +319,7 @@ def test_a_savepoint_leaves_out_what_is_gone_and_changes_nothing(tmp_path: Path,
     job.close()
 
 
-def test_a_whole_snapshot_in_memory_leaves_out_what_is_gone(tmp_path: Path) -> None:
+def test_a_full_snapshot_in_memory_leaves_out_expired_entries(tmp_path: Path) -> None:
     job = Job(tmp_path, declared(value=ValueState(int, ttl="10ms")), MEMORY)
     for n in range(1000):
         job[f"user {n}"].value.value = n
@@ -328,8 +331,8 @@ def test_a_whole_snapshot_in_memory_leaves_out_what_is_gone(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("backend", [MEMORY, ROCKSDB])
-def test_what_comes_to_life_again_is_not_swept(tmp_path: Path, backend: str) -> None:
-    """Entries on disk are old; those in memory have been written again since."""
+def test_renewed_entries_are_not_swept(tmp_path: Path, backend: str) -> None:
+    """Check entries that are old on disk, but were written again in memory."""
     states = declared(value=ValueState(int, ttl="10ms"), counts=MapState(str, int, ttl="10ms"))
     job = Job(tmp_path, states, backend)
     keys = [f"user {n}" for n in range(600)]
@@ -352,7 +355,7 @@ def test_what_comes_to_life_again_is_not_swept(tmp_path: Path, backend: str) -> 
 # --- declared and stored ------------------------------------------------------------------------------
 
 
-def test_a_time_to_live_is_checked_where_it_is_written() -> None:
+def test_a_time_to_live_is_checked_at_its_line() -> None:
     for ttl, what in (
         ("soon", "'soon' is not a duration"),
         (TimeToLive("0s"), "must be greater than 0"),
@@ -381,7 +384,7 @@ def test_pickled_values_expire_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("cut", [0, 3, 4, 8, 11, 12, 20])
-def test_stored_entries_that_are_cut_off_are_refused(cut: int) -> None:
+def test_truncated_entries_are_refused(cut: int) -> None:
     one, many = value_codec("n", str, expires=True), list_codec("n", str, expires=True)
     [value], [segment] = one.encode([(5, "text")], ["k"]), many.encode([[(5, "a"), (6, "b")]], ["k"])
     assert one.decode(value) == (5, "text")

@@ -1,4 +1,4 @@
-"""The rows of a side are found by key and time as if each were looked at, however they came."""
+"""Rows of a side are found by key and time as by a search of all rows, however they arrived."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ class Kept(NamedTuple):
 
 @pytest.mark.parametrize("most", [5, 60])
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_look_ups_find_what_a_search_of_all_rows_finds(
-    most: int, on_disk: bool, tmp_path: Path
-) -> None:
+def test_lookups_agree_with_a_search_of_all_rows(most: int, on_disk: bool, tmp_path: Path) -> None:
     rng = np.random.default_rng(most)
     rows = TimedRows(SCHEMA, SpillFolder(str(tmp_path)) if on_disk else None)
     known: list[Kept] = []
@@ -89,7 +87,7 @@ def test_an_array_that_grows_and_shrinks_keeps_its_numbers() -> None:
 
 @pytest.mark.parametrize("slots", [1, 50, 1 << 16, 1 << 20])
 @pytest.mark.parametrize("runs", [1, 3, 400])
-def test_rows_are_in_order_of_slot_then_time_then_as_they_came(slots: int, runs: int) -> None:
+def test_rows_are_ordered_by_slot_time_and_arrival(slots: int, runs: int) -> None:
     rng = np.random.default_rng(slots + runs)
     parts = [np.sort(rng.integers(0, 30, 1200 // runs)) for _ in range(runs)]
     stamps = np.concatenate(parts) + 1_700_000_000_000

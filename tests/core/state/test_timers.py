@@ -77,8 +77,9 @@ def test_deleted_timers_do_not_fire() -> None:
     assert timers.due(5) == [(1, "a")]
 
 
-def test_timers_that_are_moved_on_and_on_take_no_more_memory() -> None:
-    """As those of sessions: what was deleted lies far ahead, and would be met late."""
+def test_timers_that_are_moved_repeatedly_use_no_more_memory() -> None:
+    """Check timers like those of sessions: the deleted ones are far ahead, and would be reached
+    late."""
     timers = Timers()
     for time in range(1_000, 20_000):
         for user in ("a", "b"):
@@ -91,7 +92,7 @@ def test_timers_that_are_moved_on_and_on_take_no_more_memory() -> None:
     assert timers.due(60_000) == [(19_999, "a"), (19_999, "b"), (50_000, "c")]
 
 
-def test_a_part_holds_what_changed() -> None:
+def test_a_part_contains_changes() -> None:
     timers = Timers()
     for i in range(10):
         timers.at(f"user {i}").register(i)
@@ -120,7 +121,7 @@ def test_a_part_holds_what_changed() -> None:
     assert len(timers.restored().processing) == 0
 
 
-def test_a_savepoint_holds_all_timers_and_is_no_part_of_the_chain() -> None:
+def test_a_savepoint_has_all_timers_and_is_not_part_of_the_chain() -> None:
     timers = Timers()
     for i in range(10):
         timers.at(f"user {i}").register(i)

@@ -42,7 +42,7 @@ class Function(rh.BroadcastProcessFunction):
 
 @dataclass
 class Job:
-    """The subtasks of a function, and the store that they are kept in."""
+    """Subtasks of a function, and the store of their checkpoints."""
 
     parallelism: int
     store: MemoryStore = field(default_factory=MemoryStore)
@@ -112,7 +112,7 @@ def filled() -> Job:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3, 4])
-def test_each_kind_finds_its_way_at_any_parallelism(parallelism: int) -> None:
+def test_each_kind_is_restored_at_any_parallelism(parallelism: int) -> None:
     job = filled()
     job.checkpoint()
     job.start(parallelism)
@@ -127,7 +127,7 @@ def test_each_kind_finds_its_way_at_any_parallelism(parallelism: int) -> None:
         assert function.rules == {"a": Rule("a", [1, 2]), "b": Rule("b", [])}
 
 
-def test_lists_are_lists() -> None:
+def test_lists_behave_like_lists() -> None:
     own = filled().functions[0].own
     assert (len(own), 3 in own) == (5, True)
     own.replace(value for value in own if value > 3)
@@ -138,7 +138,7 @@ def test_lists_are_lists() -> None:
         own.append("a text")
 
 
-def test_broadcast_state_is_written_by_no_way_around() -> None:
+def test_broadcast_state_cannot_be_written_elsewhere() -> None:
     rules = filled().functions[0].rules
     rule = Rule("z", [])
     for write in (
@@ -157,7 +157,7 @@ def test_broadcast_state_is_written_by_no_way_around() -> None:
     assert sorted(rules) == ["a", "b"]
 
 
-def test_a_declaration_is_used_in_a_running_function_alone() -> None:
+def test_a_declaration_is_usable_only_in_a_running_function() -> None:
     with pytest.raises(StateAccessError, match="outside a running function"):
         Function().own.append(1)
 
@@ -170,7 +170,7 @@ def test_a_type_that_cannot_be_stored_is_refused() -> None:
         unkeyed_shapes(Wrong())
 
 
-def test_a_changed_program_is_held_against_it() -> None:
+def test_a_changed_program_is_compared_with_stored_state() -> None:
     class Changed(rh.BroadcastProcessFunction):
         rules = rh.BroadcastState(int, Rule)
         own = rh.OperatorListState(float)
@@ -187,7 +187,7 @@ def test_a_changed_program_is_held_against_it() -> None:
     }
 
 
-def test_it_is_shown_as_rows() -> None:
+def test_unkeyed_state_is_shown_as_rows() -> None:
     entry = filled().checkpoint()
     shapes = entry.states[OPERATOR]
     savepoint = Savepoint(id="s", job="job", name="job", version="", taken_ms=0, entry=entry)

@@ -1,8 +1,6 @@
-"""The engines of one job without a master: the test says when checkpoints are triggered, aborted, lost.
-
-Everything below the control messages is real: chains, gates, edges, frames, state files. `Cluster` runs
-one attempt; `Job` strings attempts together as a master would, by the newest checkpoint.
-"""
+"""The engines of one job without a master: the test triggers, aborts and loses checkpoints. Everything
+below the control messages is real: chains, gates, edges, frames, state files. `Cluster` runs one
+attempt; `Job` runs successive attempts as a master does, from the newest checkpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ JOB = JobId("job")
 
 
 def planned(build: Callable[[Environment], Mapping[str, DataStream]]) -> PhysicalPlan:
-    """The plan of a program; every stream that it returns gets a MemorySink of its name."""
+    """Return the plan of a program; every returned stream gets a MemorySink with its name."""
     env = Environment(1, max_parallelism=16)
     for name, stream in build(env).items():
         stream.sink_to(MemorySink(), name=name)
@@ -41,7 +39,7 @@ def planned(build: Callable[[Environment], Mapping[str, DataStream]]) -> Physica
 
 
 class HeldNetwork(SimNetwork):
-    """Back-pressure at will: while `held`, no credit comes back."""
+    """Network with backpressure on demand: while `held`, no credit is returned."""
 
     held = False
 
@@ -57,7 +55,7 @@ class _Slot:
 
 
 class Cluster:
-    """One attempt. `seed` decides who runs when, and how long things take."""
+    """One attempt. `seed` determines the order of steps, and durations."""
 
     def __init__(
         self,
@@ -127,7 +125,7 @@ class Cluster:
     def tell(
         self, message: control.ToTask, subtask: int | None = None, *, at_once: bool = False
     ) -> None:
-        """The message arrives at each subtask after a while of its own, behind those before it."""
+        """Send the message, which arrives at each subtask after a delay, in order."""
         for number, slot in enumerate(self.slots):
             if subtask in (None, number):
                 at_us = self.clock.monotonic_us() + (0 if at_once else self._delay_us())
@@ -150,7 +148,7 @@ class Cluster:
         self.tell(control.Drain(attempt=self.attempt))
 
     def turn(self, slot: int | None = None) -> bool:
-        """One subtask takes a turn; whether it did anything."""
+        """Run a step of one subtask; return whether it did anything."""
         chosen = self.slots[self.rng.randrange(len(self.slots)) if slot is None else slot]
         worked = chosen.io.run_due()
         while chosen.inbox and chosen.inbox[0][0] <= self.clock.monotonic_us():
@@ -183,7 +181,7 @@ class Cluster:
         return total
 
     def entry(self, checkpoint: int, *, savepoint: bool = False) -> CheckpointCompleted:
-        """What the log would hold once all have acknowledged."""
+        """Return the entry of the log once all have acknowledged."""
         messages = [self.acknowledged[checkpoint][subtask] for subtask in range(len(self.slots))]
         return CheckpointCompleted(
             attempt=self.attempt,
@@ -252,7 +250,7 @@ class Job:
         }
 
     def under_back_pressure(self, steps: int = 200) -> None:
-        """Rows lie everywhere, and nothing moves."""
+        """Create backpressure: rows are in all buffers, and nothing moves."""
         self.cluster.run(steps)
         self.cluster.network.held = True
         self.cluster.run(400)
@@ -263,24 +261,24 @@ class Job:
         return self.last_checkpoint
 
     def enter(self, checkpoint: int) -> None:
-        """The checkpoint is in the log."""
+        """Write the checkpoint to the log."""
         self.newest = self.cluster.entry(checkpoint)
         self.cluster.complete(checkpoint)
 
     def take(self) -> control.Cost:
-        """A whole checkpoint, to its entry."""
+        """Take a complete checkpoint, up to its entry."""
         checkpoint = self.trigger()
         self.cluster.run_until(lambda: self.cluster.is_acknowledged(checkpoint))
         self.enter(checkpoint)
         return self.cluster.cost(checkpoint)
 
     def restart(self, parallelism: int) -> None:
-        """The attempt is lost, and the next one begins from the newest checkpoint."""
+        """Lose the attempt, and begin the next one from the newest checkpoint."""
         self._recover()
         self.cluster = self._start(parallelism)
 
     def restart_from_savepoint(self, parallelism: int, folder: str) -> None:
-        """The newest entry is that of a savepoint, whose files are in its folder."""
+        """Begin from the newest entry, that of a savepoint, whose files are in its folder."""
         whole, self.store = self.store, StoreFolder(self.store, folder)  # type: ignore[assignment]
         self.restart(parallelism)
         self.store = whole
@@ -296,7 +294,7 @@ class Job:
                 committer.abort_stale(JOB, Attempt(self.attempts + 1), own)
 
     def finish(self) -> dict[str, list[dict[str, object]]]:
-        """To the end of the input and the final checkpoint. Returns what each sink has committed."""
+        """Run to the end of the input and the final checkpoint. Return what each sink has committed."""
         self.cluster.run_until(lambda: self.cluster.is_drained)
         self.take()
         self._recover()

@@ -1,4 +1,4 @@
-"""A job that is moved, wider and then narrower, while rows are in flight everywhere."""
+"""A job that is rescaled up and then down, while rows are in flight everywhere."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.worlds.programs import CheckedProgram
 
 
 def check_moved(program: CheckedProgram) -> None:
-    """Its outputs are the oracle's, though barriers overtook its rows."""
+    """Check that the output equals the oracle's, although barriers overtook rows."""
     of = made()
     job = Job(planned(build(program, of)), AT_ONCE, parallelism=2, seed=1)
     for parallelism in (3, 1):

@@ -1,4 +1,4 @@
-"""Programs for the engines' tests, and what must come of them."""
+"""Programs for the tests of engines, and their expected results."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Rows:
         }
 
     def arrived(self) -> list[Arrived]:
-        """The rows, each with the watermark of its split before it."""
+        """Return the rows, each with the watermark of its split before it."""
         source, rows = self.source(), []
         for split in range(self.splits):
             start, watermark = 0, MIN_TIMESTAMP_MS
@@ -75,7 +75,7 @@ def made(rows: int = 400, splits: int = 3, seed: int = 1, rate_per_s: float = 1e
 
 
 def _twice_keyed(rows: DataStream) -> Mapping[str, DataStream]:
-    """Two hash exchanges behind each other."""
+    """Return a program with two consecutive hash exchanges."""
     counted = rows.key_by("k").running(n=agg.count(), i=agg.max("i"))
     return {"out": counted.with_columns(g=pl.col("n") % 5).key_by("g").running(m=agg.count())}
 
@@ -91,7 +91,7 @@ TWICE_KEYED = CheckedProgram("twice keyed", _twice_keyed, _check_twice_keyed)
 
 
 def _joined_streams(rows: DataStream) -> Mapping[str, DataStream]:
-    """Forward edges: a union of two branches, and one of the branches behind an exchange."""
+    """Return a program with forward edges: a union of two branches, one of them after an exchange."""
     counted = rows.filter(pl.col("i") % 2 == 0).key_by("k").running(n=agg.count(), i=agg.max("i"))
     others = rows.filter(pl.col("i") % 2 == 1).key_by("k").running(n=agg.count(), i=agg.max("i"))
     return {"out": counted.union(others).with_columns(odd=pl.col("i") % 2)}
@@ -107,13 +107,13 @@ JOINED = CheckedProgram("joined", _joined_streams, _check_joined)
 
 
 def _in_order(rows: DataStream) -> Mapping[str, DataStream]:
-    """Sums of sums so far: they show in which order the rows of a key were added up, twice."""
+    """Return sums of running sums: they show in which order the rows of a key were added, twice."""
     once = rows.key_by("k").running(i=agg.max("i"), s=agg.sum("i"))
     return {"out": once.key_by("k").running(n=agg.count(), i=agg.max("i"), s=agg.sum("s"))}
 
 
 def _check_in_order(rows: list[Arrived], outputs: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Of one split, whose rows are numbered in their order."""
+    """Check the order for one split, whose rows are numbered."""
     wanted: list[tuple[int, int, int, int]] = []
     sums: Counter[int] = Counter()
     sums_of_sums: Counter[int] = Counter()

@@ -1,4 +1,4 @@
-"""Which barrier a chain is to take next, and when one may wait no longer."""
+"""Which barrier a chain takes next, and when it must not wait any longer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Chain:
         return None if arrival is None else arrival.barrier.checkpoint
 
 
-def test_a_barrier_waits_from_its_arrival_as_long_as_it_may() -> None:
+def test_a_barrier_waits_up_to_the_timeout_from_its_arrival() -> None:
     chain = _Chain(100)
     chain.clock.advance(5)
     chain.gate.offer(A, barrier(1))
@@ -65,7 +65,7 @@ def test_the_earliest_goes_first_and_an_aborted_one_not_at_all() -> None:
     assert chain.overdue == 2
 
 
-def test_a_source_goes_by_the_masters_word() -> None:
+def test_a_source_follows_the_masters_message() -> None:
     chain = _Chain(100, source=True)
     chain.barriers.trigger(barrier(1))
     chain.barriers.trigger(barrier(2))
@@ -105,7 +105,7 @@ def test_a_savepoint_does_not_overtake_and_is_not_overtaken() -> None:
     assert chain.overdue == 2
 
 
-def test_one_that_waits_to_be_sent_on_is_overdue_by_its_own_time() -> None:
+def test_a_barrier_that_waits_to_be_sent_is_overdue_by_its_own_time() -> None:
     chain = _Chain(100)
     chain.gate.offer(A, barrier(1))
     arrival = chain.gate.earliest()
@@ -118,7 +118,7 @@ def test_one_that_waits_to_be_sent_on_is_overdue_by_its_own_time() -> None:
     assert chain.barriers.is_overdue(arrival)
 
 
-def test_without_patience_or_guarantee_nothing_overtakes() -> None:
+def test_without_timeout_or_guarantee_nothing_overtakes() -> None:
     for chain in (_Chain(None), _Chain(0, guarantee=Guarantee.AT_LEAST_ONCE)):
         chain.gate.offer(A, barrier(1))
         chain.clock.advance(10_000_000)

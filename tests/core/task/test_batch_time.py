@@ -1,4 +1,4 @@
-"""The size of batches by what their rows cost, against slots whose costs are drawn."""
+"""The size of batches by the cost of their rows, for slots with random costs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BATCH_US = 16_000
 
 
 class Slot:
-    """A slot at full load, whose one chain takes batches as large as they may be."""
+    """Slot at full load, whose one chain processes batches of the maximum size."""
 
     def __init__(self, batch_us: float, row_us: float, controller: BatchTime | None = None) -> None:
         self.batch_us, self.row_us = batch_us, row_us
@@ -38,8 +38,8 @@ class Slot:
     def run(
         self, intervals: int = 1, share: float = 1.0, slower: float = 1.0, worked: float = 1.0
     ) -> int:
-        """`share` of the rows that a batch may have come at once; `worked` is the share of its time in
-        which the slot did not wait for a core."""
+        """Run the slot. `share` of the rows of a full batch may arrive at once; `worked` is the share
+        of time in which the slot did not wait for a core."""
         for _ in range(intervals):
             rows = max(int(self.controller.rows * share), 1)
             one_us = (self.batch_us + self.row_us * rows) * slower
@@ -51,12 +51,12 @@ class Slot:
 
 
 @pytest.mark.parametrize("row_us", [0.1, 5, 400])
-def test_slots_that_wait_for_their_turn_have_batches_as_those_that_do_not(row_us: float) -> None:
+def test_slots_that_wait_for_a_core_have_batches_like_others(row_us: float) -> None:
     assert Slot(0, row_us).run(100, slower=16, worked=1 / 16) == Slot(0, row_us).run(100)
 
 
 class Thread:
-    """Works for 50 ms between one look and the next, of which it has a processor for some."""
+    """Works for 50 ms between two observations, of which it has a processor for a part."""
 
     def __init__(self, ran_us: int, queued_us: int) -> None:
         self._each = ran_us, queued_us
@@ -76,9 +76,7 @@ class Thread:
         (1_000, 0, 1.0),  # It asked a server.
     ],
 )
-def test_time_in_which_a_slot_waits_for_a_core_is_no_work(
-    ran_us: int, queued_us: int, found: float
-) -> None:
+def test_waiting_for_a_core_does_not_count_as_work(ran_us: int, queued_us: int, found: float) -> None:
     pacing = BatchPacing([], 2, TaskConfig(), SimClock(), Thread(ran_us, queued_us))
     assert [pacing._worked(50_000 * looks) for looks in (1, 2)] == pytest.approx([found, found])
 
@@ -119,7 +117,7 @@ def test_after_the_rows_have_become_others_it_is_where_it_would_have_begun(
     assert rows == 1 or 100 + rows * after_us <= BATCH_US + 1
 
 
-def test_the_dearest_of_the_chains_decides() -> None:
+def test_the_most_expensive_chain_decides() -> None:
     controller = BatchTime(3, MOST_ROWS, 2)
     for n in range(1, 100):
         rows = controller.observe(
@@ -128,7 +126,7 @@ def test_the_dearest_of_the_chains_decides() -> None:
     assert rows == 4_096  # Of 3 us each.
 
 
-def test_one_second_in_which_others_had_the_core_changes_nothing() -> None:
+def test_a_second_without_a_core_changes_nothing() -> None:
     slot = Slot(100, 1.0)
     rows = slot.run(100)
     assert {slot.run(slower=4.0) for _ in range(19)} == {rows}
@@ -136,7 +134,7 @@ def test_one_second_in_which_others_had_the_core_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("row_us", [0.1, 2.0, 100.0])
-def test_small_batches_say_nothing(row_us: float) -> None:
+def test_small_batches_are_ignored(row_us: float) -> None:
     slot = Slot(300, row_us)
     rows = slot.run(100)
     assert slot.run(100, share=1 / 20) == rows

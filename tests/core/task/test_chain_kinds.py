@@ -1,4 +1,4 @@
-"""What a chain needs is decided by its class, so no chain asserts that a part of its kind exists."""
+"""The class of a chain determines its parts, so no chain asserts that a part exists."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a subtask answers for the snapshots of its chains: written, given up, or built on sand."""
+"""Answers of a subtask for the snapshots of its chains: written, aborted, or based on missing ones."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _GROUPS = pa.table({"key_group": pa.array([1, 2], pa.uint16()), "value": [10, 20
 
 
 class _Told(CommittingOperator):
-    """Notes what it is given."""
+    """Records its calls."""
 
     def __init__(self) -> None:
         self.failed: list[int] = []
@@ -38,7 +38,7 @@ class _Told(CommittingOperator):
 
 @dataclass
 class _Subtask:
-    """A subtask of two chains, `a` and `b`, of one operator each."""
+    """Subtask of two chains, `a` and `b`, of one operator each."""
 
     store: MemoryStore = field(default_factory=MemoryStore)
     reports: list[control.ToMaster] = field(default_factory=list)
@@ -133,7 +133,7 @@ def test_a_checkpoint_is_acknowledged_when_all_chains_have_taken_it() -> None:
     assert answer.cost.written_bytes == sum(handle.size_bytes for handle in answer.handles)
 
 
-def test_one_that_waits_for_overtaken_rows_keeps_the_checkpoint_open() -> None:
+def test_a_chain_that_waits_for_overtaken_rows_keeps_the_checkpoint_open() -> None:
     subtask = _Subtask()
     taken = subtask.takes("a", 1)
     taken.forwarded = False
@@ -174,7 +174,7 @@ def test_a_delta_on_top_of_a_declined_one_is_declined_too() -> None:
     assert subtask.declined == [3, 4]
 
 
-def test_a_whole_snapshot_after_an_aborted_checkpoint_counts() -> None:
+def test_a_full_snapshot_after_an_aborted_checkpoint_counts() -> None:
     subtask = _Subtask()
     subtask.takes("a", 1)
     subtask.takes("a", 2)
@@ -184,8 +184,9 @@ def test_a_whole_snapshot_after_an_aborted_checkpoint_counts() -> None:
     assert subtask.declined == []
 
 
-def test_what_the_other_chain_took_does_not_spoil() -> None:
-    """Chain b never took the aborted checkpoint: its delta is on top of one that is written."""
+def test_snapshots_of_another_chain_do_not_matter() -> None:
+    """Check chain b, which has not taken the aborted checkpoint: its delta is based on a written
+    one."""
     subtask = _Subtask()
     for chain in "ab":
         subtask.takes(chain, 1)
@@ -209,7 +210,7 @@ def test_the_successors_barriers_may_come_before_the_news_of_an_abort() -> None:
     assert subtask.forced_full() == [[2, 3], [2, 3]]
 
 
-def test_what_sinks_staged_for_a_given_up_checkpoint_is_reported_with_the_next() -> None:
+def test_committables_of_an_aborted_checkpoint_are_reported_with_the_next() -> None:
     subtask = _Subtask()
     subtask.takes("a", 1)
     subtask.aborts(1)
@@ -220,7 +221,7 @@ def test_what_sinks_staged_for_a_given_up_checkpoint_is_reported_with_the_next()
     assert sorted(c.payload for c in answer.committables) == [b"a", b"a", b"b"]
 
 
-def test_several_are_gathered_at_a_time() -> None:
+def test_several_checkpoints_are_collected_at_a_time() -> None:
     subtask = _Subtask()
     for checkpoint in (1, 2, 3):
         subtask.takes("a", checkpoint, _FULL if checkpoint == 1 else _DELTA)
@@ -244,7 +245,7 @@ def _with_savepoint(tell: Callable[[_Subtask], None]) -> _Subtask:
     return subtask
 
 
-def test_a_savepoint_is_written_beside_its_checkpoint() -> None:
+def test_a_savepoint_is_written_alongside_its_checkpoint() -> None:
     subtask = _with_savepoint(lambda subtask: subtask.triggers(2, "my/savepoint"))
     for chain in "ab":
         subtask.takes(chain, 2, _DELTA, savepoint=True)
@@ -298,7 +299,7 @@ def test_an_aborted_savepoint_is_waited_for_no_longer() -> None:
     assert not any(path.startswith("my/") for path in subtask.store.files)
 
 
-def test_what_a_snapshot_holds_is_not_let_go_while_it_is_written() -> None:
+def test_resources_of_a_snapshot_are_kept_while_it_is_written() -> None:
     later = SimIo(lambda: 0, lambda: 0)
     subtask = _Subtask(io=later)
     for chain in "ab":

@@ -1,4 +1,4 @@
-"""Commits of sinks: each by itself, in order, and again while the target is away."""
+"""Commits of sinks: each sink alone, in order, and with retries while its target is down."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Completion:
 
 
 class _Io:
-    """Runs what was submitted when the test wants it."""
+    """I/O that runs submitted work when the test requests it."""
 
     def __init__(self) -> None:
         self.submitted: list[_Completion] = []
@@ -86,7 +86,7 @@ class _World:
         self.committing.complete(CheckpointId(number))
 
     def settle(self) -> list[int]:
-        """Run I/O until nothing more happens; return what was reported."""
+        """Run I/O until nothing more happens; return the reports."""
         reported = []
         while True:
             self.io.run()
@@ -119,7 +119,7 @@ def test_epochs_are_committed_in_order_and_listed_until_then() -> None:
     assert world.committing.staged(CheckpointId(2)) == []
 
 
-def test_a_sink_whose_target_is_away_holds_up_no_other_and_is_retried_until_it_is_back() -> None:
+def test_a_sink_with_an_unavailable_target_is_retried_and_blocks_no_other() -> None:
     world = _World()
     kafka, table = world.sinks[KAFKA], world.sinks[TABLE]
     kafka.error = UnavailableError("no broker answers")
@@ -152,7 +152,7 @@ def test_nothing_is_retried_before_it_is_due() -> None:
     assert world.committing.next_us() == 100_000
 
 
-def test_what_would_not_pass_fails_the_attempt() -> None:
+def test_permanent_errors_fail_the_attempt() -> None:
     world = _World()
     world.sinks[KAFKA].error = CheckpointError("the staged file is damaged")
     world.checkpoint(1, KAFKA)
@@ -160,15 +160,15 @@ def test_what_would_not_pass_fails_the_attempt() -> None:
         world.settle()
 
 
-def test_what_a_later_checkpoint_has_staged_does_not_delay_an_earlier_report() -> None:
+def test_later_committables_do_not_delay_an_earlier_report() -> None:
     world = _World()
     world.checkpoint(1, KAFKA)
     world.committing.stage(CheckpointId(2), TABLE, [b"not complete yet"])
     assert world.settle() == [1]
 
 
-def test_what_a_commit_logs_belongs_to_its_sink() -> None:
-    """Not to the operator that was called last, such as the source: also where it is retried."""
+def test_logs_of_a_commit_belong_to_its_sink() -> None:
+    """Check that logs belong to the sink, not to the operator that ran last, also in retries."""
     world = _World()
     at: list[OperatorId | None] = []
     submit = world.io.submit

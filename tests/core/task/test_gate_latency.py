@@ -1,4 +1,4 @@
-"""How long batches are at a gate."""
+"""Time that batches spend at a gate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Savepoints, draining, and checkpoints that nothing waits for, by whole engines."""
+"""Savepoints, draining, and checkpoints without alignment, with whole engines."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TASK = TaskConfig(batch_rows=8, credits=2, buffer_timeout_us=0)
 @pytest.mark.parametrize(
     "program", [TWICE_KEYED, WINDOWS, LATE_WINDOWS, programs.REDUCED], ids=lambda p: p.name
 )
-def test_a_savepoint_holds_what_its_checkpoint_holds(program: CheckedProgram) -> None:
+def test_a_savepoint_has_the_content_of_its_checkpoint(program: CheckedProgram) -> None:
     of = made()
     job = Job(planned(build(program, of)), _TASK)
     for _ in range(3):
@@ -44,7 +44,7 @@ def test_a_savepoint_holds_what_its_checkpoint_holds(program: CheckedProgram) ->
     program.check(of.arrived(), job.finish())
 
 
-def test_a_checkpoint_after_a_savepoint_holds_what_changed_since_the_savepoints_own() -> None:
+def test_a_checkpoint_after_a_savepoint_has_the_changes_since_its_checkpoint() -> None:
     of = made()
     job = Job(planned(build(programs.COUNTED, of)), _TASK)
     job.cluster.run(60)
@@ -59,7 +59,7 @@ def test_a_checkpoint_after_a_savepoint_holds_what_changed_since_the_savepoints_
     programs.COUNTED.check(of.arrived(), job.finish())
 
 
-def test_draining_ends_the_input_where_it_stands() -> None:
+def test_draining_ends_the_input_at_its_position() -> None:
     of = made(rate_per_s=2000.0)
     job = Job(planned(build(WINDOWS, of)), _TASK)
     job.cluster.run(300)
@@ -80,8 +80,8 @@ def test_draining_ends_the_input_where_it_stands() -> None:
     assert all(row["position"] is not None for row in splits)
 
 
-def test_at_least_once_nothing_waits_for_a_slow_channel() -> None:
-    """Without failures every row still counts once, and checkpoints complete."""
+def test_with_at_least_once_nothing_waits_for_a_slow_channel() -> None:
+    """Check that without failures every row still counts once, and checkpoints complete."""
     task = replace(_TASK, guarantee=Guarantee.AT_LEAST_ONCE)
     of = made(splits=1)
     job = Job(planned(build(RUNNING_IN_ORDER, of)), task)
@@ -91,7 +91,7 @@ def test_at_least_once_nothing_waits_for_a_slow_channel() -> None:
     RUNNING_IN_ORDER.check(of.arrived(), job.finish())
 
 
-def test_at_least_once_rows_may_come_again_and_none_is_lost() -> None:
+def test_with_at_least_once_rows_may_repeat_but_none_is_lost() -> None:
     task = replace(_TASK, guarantee=Guarantee.AT_LEAST_ONCE)
     doubled = 0
     for seed in range(4):
@@ -113,7 +113,7 @@ def test_at_least_once_rows_may_come_again_and_none_is_lost() -> None:
     assert doubled > 0
 
 
-def test_at_least_once_a_savepoint_is_exact() -> None:
+def test_with_at_least_once_a_savepoint_is_exact() -> None:
     task = replace(_TASK, guarantee=Guarantee.AT_LEAST_ONCE)
     for seed in range(4):
         of = made(splits=4, seed=seed)

@@ -1,4 +1,4 @@
-"""Rows between subtasks as state: written, shared out, and back."""
+"""Rows between subtasks as state: written, redistributed, and restored."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_no_rows_are_no_state() -> None:
     assert written([InFlight(_OP, 0, KEYED, True, [])]) == {}
 
 
-def test_what_several_chains_sent_to_a_port_is_one_state() -> None:
+def test_rows_of_several_chains_to_a_port_are_one_state() -> None:
     given_rows = [
         InFlight(_OP, 0, PLAIN, False, [batch(["a"], 1)]),
         InFlight(_OP, 0, PLAIN, False, [batch(["b"], 2)]),
@@ -133,8 +133,8 @@ def test_keyed_rows_go_to_the_owner_of_their_key_and_keep_their_order(
         assert numbers == sorted(numbers)
 
 
-def test_copies_of_rows_are_of_the_subtasks_that_they_are_for() -> None:
-    """A sender has some of them for each receiver; what a receiver has is all its own."""
+def test_copies_of_rows_belong_to_their_receivers() -> None:
+    """Check that a sender has copies for each receiver, while all rows of a receiver are its own."""
     states = written(
         [
             InFlight(_OP, 0, COPIED, False, [batch(["a"], 1), batch(["b", "c"], 2)], receiver=0),
@@ -163,7 +163,7 @@ class _Found(RestoredState):
 
 @pytest.mark.parametrize("was", [PLAIN, KEYED, COPIED], ids=["any", "keyed", "broadcast"])
 @pytest.mark.parametrize("now", [PLAIN, KEYED, COPIED], ids=["any", "keyed", "broadcast"])
-def test_rows_that_were_shared_out_in_another_way_are_refused(was: PortType, now: PortType) -> None:
+def test_rows_of_another_exchange_are_refused(was: PortType, now: PortType) -> None:
     ((kind, data),) = written([InFlight(_OP, 0, was, True, [batch(["a"], 1)])]).values()
     restored = {f"{IN_FLIGHT_INPUT}0": _Found(kind, data)}
     found = restored_batches(operator(like=now), restored, IN_FLIGHT_INPUT, 100)
@@ -175,7 +175,7 @@ def test_rows_that_were_shared_out_in_another_way_are_refused(was: PortType, now
             list(found)
 
 
-def test_operators_do_not_see_them() -> None:
+def test_operators_do_not_see_rows_in_flight() -> None:
     restored = {"own": [], f"{IN_FLIGHT_INPUT}0": [], f"{IN_FLIGHT_OUTPUT}0": []}
     assert without_in_flight(restored) == {"own": []}
 
@@ -197,7 +197,9 @@ def test_rows_of_narrower_columns_fit_wider_ones() -> None:
         (operator(ports=0), "no longer has"),
     ],
 )
-def test_a_changed_program_that_cannot_take_them_is_refused(changed: PlannedOperator, why: str) -> None:
+def test_a_changed_program_that_cannot_receive_them_is_refused(
+    changed: PlannedOperator, why: str
+) -> None:
     states = written([InFlight(_OP, 0, PLAIN, True, [batch(["a"], 1)])])
     ((_, data),) = states.values()
     restored = {f"{IN_FLIGHT_INPUT}0": [state_format.decode(data, None)]}

@@ -1,4 +1,4 @@
-"""Alignment and watermark merge at a chain's input, as timelines."""
+"""Alignment and merging of watermarks at a chain's input, as timelines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def row(value: int) -> pa.RecordBatch:
 
 
 class DecisionLog:
-    """Feeds a gate and writes down what it gives: rows as numbers, marks as their events."""
+    """Passes events to a gate and records its output: rows as numbers, marks as their events."""
 
     def __init__(self, *, blocking: bool = True) -> None:
         self.now_us = 0
@@ -60,7 +60,7 @@ class DecisionLog:
         return seen
 
 
-def test_a_channel_behind_its_barrier_waits_for_the_others() -> None:
+def test_a_channel_after_its_barrier_waits_for_the_others() -> None:
     decisions = DecisionLog()
     decisions.offer(A, row(1), barrier(1), row(2))
     decisions.offer(B, row(10))
@@ -99,7 +99,7 @@ def test_a_newer_barrier_abandons_the_older_alignment() -> None:
     assert decisions.drain() == [1, GateEvent.ALIGNED]
 
 
-def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_up() -> None:
+def test_a_waiting_barrier_is_dropped_once_a_sender_has_aborted() -> None:
     gate = InputGate([(A, 0), (B, 0), (C, 0)], lambda: 0)
     for channel, *elements in (
         (B, barrier(1), End()),
@@ -123,7 +123,7 @@ def test_a_barrier_that_waits_is_dropped_once_a_sender_has_given_its_checkpoint_
     assert gate.aligned() is None
 
 
-def test_time_does_not_end_where_one_channel_does_and_the_others_are_idle() -> None:
+def test_an_ended_channel_among_idle_ones_does_not_end_time() -> None:
     gate = InputGate([(A, 0), (B, 0)], lambda: 0)
     a, b = gate.channels
     assert gate.interpret(a, WatermarkMark(4)) == []
@@ -139,7 +139,7 @@ def test_time_does_not_end_where_one_channel_does_and_the_others_are_idle() -> N
     assert gate.watermark_ms == MAX_TIMESTAMP_MS
 
 
-def test_a_port_without_event_time_holds_nobody_back() -> None:
+def test_a_port_without_event_time_does_not_hold_the_watermark() -> None:
     gate = InputGate([(A, 0), (B, 1)], lambda: 0, untimed=[1])
     a, b = gate.channels
     assert gate.interpret(a, WatermarkMark(4)) == [GateEvent.WATERMARK]
@@ -154,9 +154,9 @@ def test_a_port_without_event_time_holds_nobody_back() -> None:
     assert gate.interpret(b, End()) == [GateEvent.ENDED]
 
 
-def test_what_rows_say_of_the_watermark_is_merged_with_the_other_channels() -> None:
-    """Before each row of a channel the input has come as far as that channel had, and no further than
-    the others have."""
+def test_watermarks_of_rows_are_merged_with_other_channels() -> None:
+    """Check that before each row of a channel, the input has reached that channel's watermark, limited
+    by the others."""
     gate = InputGate([(ChannelId(n, 0, 0), 0) for n in range(3)], lambda: 0)
     a, b, c = gate.channels
 
@@ -189,7 +189,7 @@ def test_an_aborted_checkpoint_unblocks_and_its_late_barriers_are_dropped() -> N
     assert decisions.drain() == [2]
 
 
-def test_the_watermark_is_the_least_of_the_channels_that_are_active() -> None:
+def test_the_watermark_is_the_minimum_of_active_channels() -> None:
     decisions = DecisionLog()
     decisions.offer(A, WatermarkMark(10))
     assert decisions.drain() == []
@@ -239,7 +239,7 @@ def test_alignments_rise_and_no_row_overtakes_its_barrier(steps: list[tuple[Chan
 # --- several checkpoints at a time, and without blocking ---------------------------------------------
 
 
-def test_an_abort_concerns_one_checkpoint_alone() -> None:
+def test_an_abort_concerns_one_checkpoint_only() -> None:
     decisions = DecisionLog()
     decisions.offer(A, barrier(1), row(1), barrier(2), row(2))
     assert decisions.drain() == []
@@ -249,7 +249,7 @@ def test_an_abort_concerns_one_checkpoint_alone() -> None:
     assert decisions.drain() == [GateEvent.ALIGNED, 1, 10, 2]
 
 
-def test_where_nothing_blocks_barriers_are_only_counted() -> None:
+def test_without_blocking_barriers_are_only_counted() -> None:
     decisions = DecisionLog(blocking=False)
     decisions.offer(A, barrier(1), row(1), barrier(2), row(2), barrier(3))
     assert decisions.drain() == [1, 2]
@@ -280,7 +280,7 @@ def recorded(recording: Recording) -> list[object]:
     return [batch.column(0)[0].as_py() for _, batch in recording.batches]
 
 
-def test_a_barrier_is_noticed_when_it_arrives_behind_rows() -> None:
+def test_a_barrier_is_noticed_when_it_arrives_after_rows() -> None:
     decisions = DecisionLog()
     decisions.now_us = 5
     decisions.offer(A, row(1), barrier(1))
@@ -291,7 +291,7 @@ def test_a_barrier_is_noticed_when_it_arrives_behind_rows() -> None:
     assert (arrival.barrier.checkpoint, arrival.at_us) == (1, 5)
 
 
-def test_rows_before_the_barrier_are_recorded_and_those_behind_it_are_not() -> None:
+def test_only_rows_before_the_barrier_are_recorded() -> None:
     decisions = DecisionLog()
     decisions.offer(A, row(1), barrier(1), row(2))
     decisions.offer(B, row(10))
@@ -329,7 +329,7 @@ def test_the_end_of_a_channel_ends_its_recording() -> None:
     assert recorded(recording) == [10, 11]
 
 
-def test_an_end_that_waits_or_is_taken_ends_it_at_once() -> None:
+def test_a_waiting_or_processed_end_ends_the_recording_at_once() -> None:
     decisions = DecisionLog()
     decisions.offer(A, End())
     decisions.drain()
@@ -339,7 +339,7 @@ def test_an_end_that_waits_or_is_taken_ends_it_at_once() -> None:
     assert recorded(recording) == [10]
 
 
-def test_an_aborted_recording_lets_its_rows_go() -> None:
+def test_an_aborted_recording_releases_its_rows() -> None:
     decisions = DecisionLog()
     decisions.offer(A, barrier(1))
     decisions.offer(B, row(10))
@@ -364,7 +364,7 @@ def test_a_newer_barrier_means_that_an_older_one_never_comes() -> None:
     assert second.complete
 
 
-def test_two_are_recorded_at_a_time() -> None:
+def test_two_checkpoints_are_recorded_at_a_time() -> None:
     decisions = DecisionLog()
     decisions.offer(A, barrier(1))
     first = decisions.gate.overtake(CheckpointId(1))

@@ -1,4 +1,4 @@
-"""Whatever the order of triggers, aborts, back-pressure and losses: every row counts once."""
+"""Every row counts once in any order of triggers, aborts, backpressure and losses."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _PROGRAMS = [
 
 
 class _Story:
-    """A master that triggers, aborts and restarts at random."""
+    """Master that triggers, aborts and restarts at random."""
 
     def __init__(self, seed: int) -> None:
         self.rng = rng = Random(seed)

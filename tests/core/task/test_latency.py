@@ -1,4 +1,4 @@
-"""Latency markers: they go behind rows from sources to sinks, and say how long that took."""
+"""Latency markers: they follow rows from sources to sinks, and measure the time in between."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MARK = LatencyMark(ChainId(0), 1_000)
 ROWS = 2_000
 
 
-def test_a_marker_waits_with_the_rows_that_it_is_behind() -> None:
+def test_a_marker_waits_with_the_rows_before_it() -> None:
     line = _Line(4)
     out = edge(line)
     out.write(rows(1))
@@ -39,7 +39,7 @@ def test_a_marker_waits_with_the_rows_that_it_is_behind() -> None:
     assert line.sent == [[1], WatermarkMark(5), MARK]
 
 
-def test_a_marker_that_no_rows_are_before_goes_at_once_and_never_behind_the_end() -> None:
+def test_a_marker_without_rows_is_sent_at_once_and_never_after_the_end() -> None:
     line = _Line(4)
     out = edge(line)
     out.latency(MARK)
@@ -62,7 +62,7 @@ def test_in_an_overdraft_a_marker_keeps_its_place() -> None:
     assert line.sent == [[1], WatermarkMark(5), MARK, End()]
 
 
-def test_markers_go_to_one_target_in_turn_and_to_none_that_gets_no_rows() -> None:
+def test_markers_are_sent_to_targets_with_rows_in_turn() -> None:
     line = _Lines(4)
     described = Edge(0, Exchange.HASH, ChainId(0), ChainId(1), 0, ("v",))
     out = OutputEdge(described, 1, 4, 4, 3, 16, TaskConfig(), line, StillClock())
@@ -71,7 +71,7 @@ def test_markers_go_to_one_target_in_turn_and_to_none_that_gets_no_rows() -> Non
     assert line.sent == [(1, MARK), (2, MARK), (0, MARK), (1, MARK)]
 
 
-def test_no_marker_goes_round_a_loop() -> None:
+def test_no_marker_enters_a_loop() -> None:
     lines = _Line(4), _Line(4)
     edges = {
         number: OutputEdge(
@@ -102,7 +102,7 @@ def _counted(env: Environment) -> Mapping[str, DataStream]:
 
 
 @pytest.mark.parametrize("config", [TaskConfig(progress_interval_us=2_000), TaskConfig()])
-def test_each_sink_says_how_long_rows_took_from_its_source(config: TaskConfig) -> None:
+def test_each_sink_measures_the_latency_from_its_source(config: TaskConfig) -> None:
     cluster = Cluster(planned(_counted), config, parallelism=3)
     cluster.run_until(lambda: cluster.is_drained)
     found: dict[tuple[str, str], Accumulated] = {}

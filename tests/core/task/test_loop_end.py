@@ -1,8 +1,6 @@
-"""Laps find out when a loop is over: never while a row is in it (IT4), and always once none is.
-
-The world here is the protocol alone: heads and tails with queues between them, rows that go round and
-may become two, any order of steps. What is real is `LoopHead` and `IterationMarkMerger`.
-"""
+"""Detection of the end of a loop: never while a row is in it (IT4), and always once none is. The world
+here is the protocol alone: heads and tails with queues in between, rows that circulate and may split,
+steps in any order. `LoopHead` and `IterationMarkMerger` are real."""
 
 from __future__ import annotations
 
@@ -21,7 +19,8 @@ Row = int
 
 @dataclass
 class LoopOf:
-    """Heads send rows to any body, bodies to their own head, or to any: where `wide`."""
+    """Loop in which heads send rows to any body, and bodies to their own head, or with `wide` to
+    any."""
 
     width: int
     wide: bool
@@ -100,7 +99,7 @@ class LoopOf:
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["by subtask", "all to all"])
-def test_a_loop_is_over_once_nothing_goes_round_in_it_and_never_before(wide: bool) -> None:
+def test_a_loop_ends_once_no_row_is_in_it_and_never_before(wide: bool) -> None:
     busiest = 0
     for seed in range(150):
         draw = Random(f"{seed}/{wide}")
@@ -115,7 +114,7 @@ def test_a_loop_is_over_once_nothing_goes_round_in_it_and_never_before(wide: boo
     assert busiest > 4, "some loops went round for long"
 
 
-def test_a_lap_is_quiet_only_where_it_was_on_every_channel() -> None:
+def test_an_iteration_is_quiet_only_if_it_was_on_every_channel() -> None:
     merger = IterationMarkMerger([0, 2])
     merger.came(0, IterationMark(1, quiet=True))
     assert merger.merged() is None

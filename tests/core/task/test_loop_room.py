@@ -1,4 +1,4 @@
-"""New rows wait while many go round in a loop, but not for ever where a barrier is behind them."""
+"""New rows wait while many circulate in a loop, but not for ever if a barrier follows them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rows(count: int) -> pa.RecordBatch:
     return pa.record_batch({"n": list(range(count))})
 
 
-def test_a_full_loop_takes_new_rows_for_a_barrier_once_a_round() -> None:
+def test_a_full_loop_accepts_rows_before_a_barrier_once_per_iteration() -> None:
     gate = InputGate([(NEW, 0), (ROUND, 1)], lambda: 0, feedback=[1], cycle=[1])
     room = LoopRoom(HEAD, gate, batch_rows=4)
     gate.offer(ROUND, rows(4))
@@ -41,7 +41,7 @@ def test_a_full_loop_takes_new_rows_for_a_barrier_once_a_round() -> None:
     assert not room.admits(awaited=False)
 
 
-def test_a_loop_that_is_too_full_says_so_at_the_users_line() -> None:
+def test_a_loop_with_too_many_rows_is_an_error_at_the_users_line() -> None:
     gate = InputGate([(NEW, 0), (ROUND, 1)], lambda: 0, feedback=[1], cycle=[1])
     room = LoopRoom(HEAD, gate, batch_rows=4)
     gate.offer(ROUND, rows(100))

@@ -1,4 +1,4 @@
-"""The sending side: buffers, credits, and what an overdraft and a barrier do to them."""
+"""The sending side: buffers, credits, and the effect of overdrafts and barriers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def rows(*values: int) -> Batch:
 
 
 class _Line:
-    """A transport of one channel that writes down what is sent; rows as lists."""
+    """Transport of one channel that records what is sent; rows as lists."""
 
     def __init__(self, left: int) -> None:
         self.left = left
@@ -48,7 +48,7 @@ class _Line:
 
 
 class _Lines(_Line):
-    """One that keeps its receivers apart."""
+    """Transport that keeps its receivers separate."""
 
     def send(self, channel: ChannelId, batch: Batch) -> None:
         assert self.left > 0
@@ -61,13 +61,14 @@ class _Lines(_Line):
 def edge(
     line: _Line, batch_rows: int = 8, *, buffer_timeout_us: int | None = None, ahead: bool = False
 ) -> OutputEdge:
-    """Its buffers are full at half of `batch_rows`; with no timeout they wait for ever before."""
+    """Return an edge whose buffers are full at half of `batch_rows`; without a timeout they wait for
+    ever below that."""
     described = Edge(0, Exchange.FORWARD, ChainId(0), ChainId(1), 0, ())
     config = TaskConfig(batch_rows=batch_rows, buffer_timeout_us=buffer_timeout_us)
     return OutputEdge(described, 0, 1, 1, 1, 16, config, line, StillClock(), ahead=ahead)
 
 
-def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:
+def test_a_full_buffer_without_credit_accepts_no_more_rows() -> None:
     line = _Line(0)
     out = edge(line)
     out.write(rows(1, 2))
@@ -80,7 +81,7 @@ def test_a_full_buffer_without_credit_lets_nothing_more_be_written() -> None:
     assert line.sent == [[1, 2, 3, 4, 5]]
 
 
-def test_rows_gather_while_others_of_their_channel_are_on_the_way() -> None:
+def test_rows_are_buffered_while_others_of_their_channel_are_in_flight() -> None:
     line = _Line(4)
     out = edge(line, batch_rows=64, buffer_timeout_us=0)
     out.write(rows(1))
@@ -98,7 +99,7 @@ def test_rows_gather_while_others_of_their_channel_are_on_the_way() -> None:
     assert len(line.sent) == 3
 
 
-def test_to_one_that_works_ahead_rows_go_at_once() -> None:
+def test_rows_are_sent_at_once_to_a_receiver_that_works_ahead() -> None:
     line = _Line(4)
     out = edge(line, batch_rows=64, buffer_timeout_us=0, ahead=True)
     for value in (1, 2, 3):
@@ -132,7 +133,7 @@ def test_marks_keep_their_place_in_an_overdraft() -> None:
     assert out.empty
 
 
-def test_it_stays_held_until_all_that_the_overdraft_left_is_sent() -> None:
+def test_the_output_is_blocked_until_the_overdraft_is_sent() -> None:
     line = _Line(0)
     out = edge(line)
     out.overdraft = True
@@ -159,7 +160,7 @@ def test_a_mark_does_not_wait_where_there_is_no_overdraft() -> None:
         out.mark(Idle())
 
 
-def test_a_barrier_overtakes_all_that_waits_and_names_the_rows() -> None:
+def test_a_barrier_overtakes_all_buffered_rows_and_names_them() -> None:
     line = _Line(0)
     out = edge(line)
     out.overdraft = True
@@ -201,7 +202,7 @@ def broadcast(line: _Line, width: int, parallelism: int = 3) -> OutputEdge:
 
 
 @pytest.mark.parametrize("width", [1, 2, 3])
-def test_a_broadcast_gives_every_row_to_all_that_take_rows_and_marks_to_all_there_are(
+def test_a_broadcast_sends_rows_to_all_receivers_of_rows_and_marks_to_all(
     width: int,
 ) -> None:
     line = _Lines(9)
@@ -217,7 +218,7 @@ def test_a_broadcast_gives_every_row_to_all_that_take_rows_and_marks_to_all_ther
     ]
 
 
-def test_a_barrier_overtakes_the_copies_that_each_receiver_still_lacks() -> None:
+def test_a_barrier_overtakes_unsent_copies_of_each_receiver() -> None:
     line = _Lines(0)
     out = broadcast(line, 2)
     out.write(rows(1))
@@ -236,7 +237,7 @@ def test_a_barrier_overtakes_the_copies_that_each_receiver_still_lacks() -> None
     assert line.sent[-3:] == [(0, _BARRIER), (1, _BARRIER), (2, _BARRIER)]
 
 
-def test_a_larger_size_lets_go_of_a_buffer_that_is_no_longer_full() -> None:
+def test_a_larger_size_makes_a_full_buffer_wait_again() -> None:
     line = _Line(0)
     out = edge(line)
     out.write(rows(1, 2, 3, 4))
@@ -250,7 +251,7 @@ def test_a_larger_size_lets_go_of_a_buffer_that_is_no_longer_full() -> None:
     assert line.sent == [[1, 2, 3, 4]]
 
 
-def test_a_timeout_that_is_set_later_strikes() -> None:
+def test_a_timeout_that_is_set_later_applies() -> None:
     line = _Line(4)
     out = edge(line, batch_rows=64)
     out.write(rows(1))

@@ -1,4 +1,4 @@
-"""The controller of a latency objective, against models of slots whose service times are drawn."""
+"""The controller of a latency objective, with models of slots whose service times are random."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_ROWS = 16_384
 
 @dataclass
 class Model:
-    """A slot at full load: batches that wait are as many as credits allow, and each has its price."""
+    """Slot at full load: credits bound the waiting batches, and each batch has a cost."""
 
     batch_us: float
     row_us: float
@@ -24,7 +24,7 @@ class Model:
     jitter: float = 0.0
 
     def seen(self, pace: Pace, rng: Random) -> Observed:
-        """In an interval that the slot has worked all through."""
+        """Return an observation of an interval in which the slot was busy throughout."""
         one_us = self.batch_us + self.row_us * pace.batch_rows
         noise = 1 + rng.uniform(-self.jitter, self.jitter)
         return Observed(
@@ -36,7 +36,7 @@ class Model:
         )
 
     def least_us(self) -> float:
-        """What a row takes where batches are as small as is worth it."""
+        """Return the time per row with the smallest useful batches."""
         return (self.waiting + 1) * (self.batch_us + 1_200)
 
 
@@ -126,14 +126,14 @@ def test_one_pause_of_the_machine_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize("idle", [1, 100])
-def test_where_nothing_flows_nothing_is_decided(idle: int) -> None:
+def test_without_rows_nothing_is_decided(idle: int) -> None:
     controller = PaceController(20_000, 1, MOST_ROWS)
     before = controller.pace
     for _ in range(idle):
         assert controller.observe(Observed(0, 0, 900_000, 0, 0)) == before
 
 
-def test_at_low_load_rows_gather_for_as_long_as_the_objective_leaves() -> None:
+def test_at_low_load_rows_are_buffered_as_long_as_the_objective_allows() -> None:
     controller = PaceController(20_000, 2, MOST_ROWS)
     for _ in range(200):
         pace = controller.observe(Observed(500, 2_000, 500, 0, 400))

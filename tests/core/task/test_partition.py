@@ -1,4 +1,4 @@
-"""The hash exchange's cut: whole, in order, and by the owners of the key groups alone."""
+"""Partitioning by hash: complete, in order, and by the owners of the key groups."""
 
 from __future__ import annotations
 
@@ -56,13 +56,13 @@ def test_each_row_goes_to_its_owner_once_and_in_order(
             part.validate(full=True)
 
 
-def test_a_batch_of_one_key_is_passed_as_it_is() -> None:
+def test_a_batch_of_one_key_is_passed_unchanged() -> None:
     batch = batch_of([7] * 10)
     parts = Partitioner(["k"], 4, 128).split(batch)
     assert [part for part in parts if part is not None] == [batch]
 
 
-def test_several_columns_make_a_key() -> None:
+def test_several_columns_form_a_key() -> None:
     batch = batch_of([1, 2, 3, 1, 2, 3])
     parts = [part for part in Partitioner(["k", "view"], 3, 128).split(batch) if part is not None]
     homes = [set(part.column("k").to_pylist()) for part in parts]

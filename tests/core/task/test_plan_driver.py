@@ -1,4 +1,4 @@
-"""A plan that runs in the calling thread gives the rows, times and ends that a job gives."""
+"""A plan that runs in the calling thread has the rows, times and ends of a job."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def windows(env: rh.Environment) -> Streams:
 
 
 def two_inputs(env: rh.Environment) -> Streams:
-    """The input with less progress holds the windows back."""
+    """Return a program in which the slower input holds the windows."""
     both = clicks(env, 1, 12, 25, 48).union(clicks(env, 2, 3, 4, 5))
     return {"counts": both.key_by("page").window(rh.Tumbling("10ms")).aggregate(n=rh.agg.count())}
 
 
 def loop(env: rh.Environment) -> Streams:
-    """Rows circulate until they are small, and then the loop ends."""
+    """Return a program whose rows circulate until they are small, and then the loop ends."""
     numbers = env.from_source(rh.collection([{"n": n} for n in (1, 7, 20)]))
 
     def halved(rows: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
@@ -59,7 +59,7 @@ def loop(env: rh.Environment) -> Streams:
 
 
 @pytest.mark.parametrize("program", [windows, two_inputs, loop])
-def test_the_rows_are_those_of_a_simulated_job(program: Callable[[rh.Environment], Streams]) -> None:
+def test_rows_equal_those_of_a_simulated_job(program: Callable[[rh.Environment], Streams]) -> None:
     simulated = simulate(program).rows
     assert {name: _counted(rows) for name, rows in driven(program).items()} == {
         name: _counted(rows.to_pylist()) for name, rows in simulated.items()
@@ -112,5 +112,5 @@ def driven(program: Callable[[rh.Environment], Streams]) -> dict[str, list[dict[
 
 
 def test_event_time_is_merged_in_one_place() -> None:
-    """A second driver of plans would need a merger of its own."""
+    """Check that there is a single merger, which a second driver of plans would use."""
     assert list(constructed_in("WatermarkMerger")) == ["core/task/inputs.py"]

@@ -1,4 +1,4 @@
-"""Which subtask gets which rows where the program says so, and what is chained."""
+"""Distribution of rows to subtasks as the program specifies, and chaining."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ COUNT = 240
 
 
 def numbered(block: rh.Block) -> pa.RecordBatch:
-    """From 0 to 239, in two splits."""
+    """Return the numbers from 0 to 239, in two splits."""
     numbers = range(block.start, block.start + block.rows)
     return pa.RecordBatch.from_pydict({"i": [2 * n + block.split for n in numbers]}, SCHEMA)
 
 
 class Where(rh.RichFunction):
-    """Says which subtask has a row."""
+    """Adds the number of the subtask that processes a row."""
 
     def open(self, ctx: rh.RuntimeContext) -> None:
         self.subtask = ctx.subtask
@@ -51,7 +51,7 @@ def source(env: rh.Environment) -> rh.DataStream:
 
 
 def found(dealt: Callable[[rh.DataStream], rh.DataStream]) -> list[tuple[int, int]]:
-    """The rows, each with the subtask that it came to."""
+    """Return the rows, each with the subtask that received it."""
     env = environment()
     dealt(source(env)).map(Where(), returns={"i": int, "at": int}).collect("out")
     return [(row["i"], row["at"]) for row in env.execute().collected["out"].to_pylist()]
@@ -62,22 +62,22 @@ def by_subtask(rows: list[tuple[int, int]]) -> Counter[int]:
     return Counter(at for _, at in rows)
 
 
-def test_rebalanced_rows_go_to_all_subtasks() -> None:
+def test_rebalance_sends_rows_to_all_subtasks() -> None:
     assert by_subtask(found(lambda rows: rows)).keys() == {0, 1}
     evened = by_subtask(found(lambda rows: rows.rebalance()))
     assert evened.keys() == {0, 1, 2}
     assert min(evened.values()) > COUNT // 6
 
 
-def test_global_rows_go_to_one_subtask() -> None:
+def test_global_sends_rows_to_one_subtask() -> None:
     assert by_subtask(found(lambda rows: rows.global_())) == {0: COUNT}
 
 
-def test_forwarded_rows_stay_where_they_are() -> None:
+def test_forward_keeps_rows_in_their_subtask() -> None:
     assert by_subtask(found(lambda rows: rows.forward())) == by_subtask(found(lambda rows: rows))
 
 
-def test_rescaled_rows_go_to_those_that_lie_opposite() -> None:
+def test_rescale_sends_rows_to_the_matching_subtasks() -> None:
     narrow = found(lambda rows: rows.filter("i >= 0").set_parallelism(2).rescale())
     assert by_subtask(narrow).keys() == {0, 1, 2}
     for senders, width, wanted in [
@@ -90,12 +90,12 @@ def test_rescaled_rows_go_to_those_that_lie_opposite() -> None:
         assert [list(_opposite(at, senders, width)) for at in range(senders)] == wanted
 
 
-def test_broadcast_rows_go_to_every_subtask() -> None:
+def test_broadcast_sends_rows_to_every_subtask() -> None:
     rows = found(lambda rows: rows.broadcast())
     assert sorted(rows) == [(i, at) for i in range(COUNT) for at in range(3)]
 
 
-def test_rows_go_where_an_expression_or_a_function_says() -> None:
+def test_an_expression_or_a_function_selects_the_subtask() -> None:
     def by_hundreds(i: int, subtasks: int) -> int:
         assert subtasks == 3
         return i // 100
@@ -109,7 +109,7 @@ def test_rows_go_where_an_expression_or_a_function_says() -> None:
     assert sorted(called) == [(i, i // 100) for i in range(COUNT)]
 
 
-def test_the_last_word_counts() -> None:
+def test_the_last_distribution_counts() -> None:
     assert by_subtask(found(lambda rows: rows.broadcast().rebalance().global_())) == {0: COUNT}
     env = environment()
     env_rows = source(env).broadcast().key_by("i").running(n=rh.agg.count())
@@ -120,7 +120,7 @@ def test_the_last_word_counts() -> None:
 # --- what a partitioner gives wrongly ---------------------------------------------------------------
 
 
-def test_a_number_of_no_subtask_is_an_error_at_the_line_with_the_record() -> None:
+def test_an_invalid_subtask_is_an_error_at_the_line_with_the_record() -> None:
     with pytest.raises(RheosError) as raised:
         found(lambda rows: rows.partition_by(col("i") // 100 + 1))
     error = raised.value
@@ -153,7 +153,7 @@ def test_what_a_function_raises_is_an_error_at_its_line() -> None:
     assert raised.value.site.line == inspect.getsourcelines(choose)[1] + 1
 
 
-def test_null_is_no_subtask() -> None:
+def test_null_is_refused_as_a_subtask() -> None:
     by = PartitionBy(col("i"), (), "i", Site("job.py", 5))
     with pytest.raises(RheosError, match="returned None"):
         CustomPartitioner(by, 3).split(pa.RecordBatch.from_pydict({"i": [1, None]}))
@@ -162,7 +162,7 @@ def test_null_is_no_subtask() -> None:
 # --- plans ------------------------------------------------------------------------------------------
 
 
-def test_the_plan_says_how_rows_are_dealt_out() -> None:
+def test_the_plan_shows_how_rows_are_distributed() -> None:
     env = environment()
     rows = source(env)
     rows.rebalance().filter("i > 1").collect("a")
@@ -183,7 +183,7 @@ def test_the_plan_says_how_rows_are_dealt_out() -> None:
     assert 'reads chain 0 by partition_by [(col("i")) % (dyn int: 2)]' in explain.text(plan)
 
 
-def test_chains_are_cut_where_the_program_says() -> None:
+def test_the_program_may_split_chains() -> None:
     env = environment()
     first = source(env).name("source").filter("i > 1").name("first")
     second = first.filter("i > 2").name("second").disable_chaining()
@@ -199,7 +199,7 @@ def test_chains_are_cut_where_the_program_says() -> None:
     assert env.execute().collected["out"].num_rows == COUNT - 5
 
 
-def test_what_cannot_be_is_refused_where_it_is_written() -> None:
+def test_invalid_distributions_are_refused_at_their_line() -> None:
     env = environment()
     rows = source(env)
     with pytest.raises(ProgramError, match="union\\(\\) cannot take a stream that is repartitioned"):

@@ -1,4 +1,4 @@
-"""The size of a batch, counted without asking Arrow."""
+"""The size of a batch, computed without calls of Arrow."""
 
 from __future__ import annotations
 
@@ -53,6 +53,6 @@ def test_it_is_that_of_its_values_and_of_an_offset_for_each_text(
 
 
 @pytest.mark.parametrize("kind", [pa.list_(pa.int64()), pa.bool_(), pa.string_view(), pa.null()])
-def test_of_other_columns_arrow_is_asked(kind: pa.DataType) -> None:
+def test_the_size_of_other_columns_is_arrows(kind: pa.DataType) -> None:
     batch = pa.record_batch([pa.nulls(10, kind), pa.array(range(10))], names=["a", "b"])
     assert BatchSizes().of(batch) == batch.nbytes

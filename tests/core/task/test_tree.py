@@ -1,4 +1,4 @@
-"""The operators of a chain, driven by hand: where rows go, and whose line an error gets."""
+"""The operators of a chain, driven by hand: routes of rows, and lines of errors."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = pa.record_batch([pa.array([1, 2, 3])], schema=SCHEMA)
 
 
 class Written:
-    """Outputs that keep what they are given; each batch waits once."""
+    """Outputs that keep their rows; each batch waits once."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[int, list[int]]] = []
@@ -51,7 +51,7 @@ class Passing(Operator):
 
 
 class Calling(AsyncOperator):
-    """Its calls complete only if the host waits."""
+    """Operator whose calls complete only if the host waits."""
 
     def begin(self, port: int, batch: Batch) -> Begun:
         return Called()
@@ -69,7 +69,7 @@ class Called(Begun):
 
 
 class Failing(Operator):
-    """Raises the error wherever `at` says."""
+    """Operator that raises the error at the place `at`."""
 
     at = ""
     error: type[Exception] = ValueError
@@ -110,7 +110,7 @@ def tree(
     return OperatorTree(CHAIN, lambda p: kinds[p.name](context(SCHEMA, SCHEMA)), written), written
 
 
-def test_rows_go_down_the_tree_and_out_and_the_outputs_say_when_to_wait() -> None:
+def test_rows_pass_the_tree_and_outputs_request_to_wait() -> None:
     made, written = tree()
     made.open({})
     waits = list(made.batch(0, ROWS))
@@ -145,7 +145,7 @@ def test_a_host_that_may_wait_waits_for_calls_also_of_rows_in_flight(at: int) ->
         ("watermark_behind_head", [(8, [5])]),
     ],
 )
-def test_a_watermark_rises_for_all_for_the_head_or_behind_it(
+def test_a_watermark_advances_for_all_for_the_head_or_downstream_of_it(
     raising: str, rows: list[tuple[int, list[int]]]
 ) -> None:
     made, written = tree()
@@ -177,7 +177,7 @@ def test_an_error_gets_the_line_of_its_operator_wherever_it_is_raised(
             raise made.located(raised) from raised
 
 
-def test_an_operator_that_cannot_be_made_is_named() -> None:
+def test_an_operator_that_cannot_be_created_is_named() -> None:
     def make(planned: PlannedOperator) -> Operator:
         if planned.name == "second":
             raise OSError("no room on the disk")

@@ -1,4 +1,4 @@
-"""What a step says of when the next is due: nothing is stepped that only credit lets go on."""
+"""When the next step of an engine is due: no step runs that only credit can continue."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def keyed(env: Environment) -> Mapping[str, DataStream]:
 
 
 @pytest.mark.parametrize("batch_rows", [4, 10_000], ids=["full buffer", "barrier"])
-def test_who_has_no_credit_waits_for_it_and_for_no_source(batch_rows: int) -> None:
-    """Its buffers are full, or hold rows that a barrier must not overtake."""
+def test_without_credit_an_engine_does_not_wait_for_sources(batch_rows: int) -> None:
+    """Check full buffers, and rows that a barrier must not overtake."""
     task = TaskConfig(
         batch_rows=batch_rows, credits=1, buffer_timeout_us=0, progress_interval_us=LONG_US
     )

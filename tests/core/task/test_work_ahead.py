@@ -1,4 +1,4 @@
-"""Batches that the head of a chain works on while they wait, and what is behind that head."""
+"""Work of a chain's head on batches that wait, and state of operators downstream of it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ CHAIN = Chain(ChainId(0), (operator("head", 3, ToOperator(1)), operator("behind"
 
 @dataclass
 class Tries:
-    """A system that is away: when it was asked, and when it is asked again."""
+    """Unavailable system, with the times of calls and of the next retry."""
 
     now_us: int = 0
     at_us: list[int] = field(default_factory=list)
@@ -42,7 +42,7 @@ class Tries:
 
 
 class Trying(AsyncOperator):
-    """Tries each second, and never gets an answer."""
+    """Retries each second, and never receives an answer."""
 
     tries: Tries
 
@@ -82,8 +82,8 @@ def ahead_of(gate: InputGate, tries: Tries) -> tuple[WorkAhead, Written]:
     return WorkAhead(tree, gate, None), written
 
 
-def test_work_goes_on_for_a_channel_that_is_held_for_a_barrier() -> None:
-    """Nobody asks for its batches, and the worker sleeps until the next try is due."""
+def test_work_continues_for_a_channel_blocked_by_a_barrier() -> None:
+    """Check this while nothing requests its batches, and the worker sleeps until the next retry."""
     tries = Tries()
     gate = InputGate([(A, 0), (B, 0)], lambda: 0)
     ahead, _ = ahead_of(gate, tries)
@@ -104,7 +104,7 @@ def test_work_goes_on_for_a_channel_that_is_held_for_a_barrier() -> None:
     assert tries.at_us == [0, 1_000_000, 2_000_000]
 
 
-def test_rows_in_flight_to_an_operator_behind_the_head_are_not_the_heads() -> None:
+def test_rows_in_flight_to_a_downstream_operator_are_not_the_heads() -> None:
     tries = Tries()
     ahead, written = ahead_of(InputGate([(A, 0)], lambda: 0), tries)
     head, behind = (InFlight.to(planned, 0, [ROWS], sent=True) for planned in CHAIN.operators)
@@ -123,8 +123,8 @@ AT_ONCE = TaskConfig(batch_rows=8, credits=1, buffer_timeout_us=0, unaligned_aft
 
 
 def planned_for(sink: MemorySink, *, united: bool) -> PhysicalPlan:
-    """Rows that are looked up; `united` with those of a second stream, so that what is behind them
-    is the head of a chain of its own."""
+    """Return a plan of rows that are looked up. With `united`, a second stream joins them, so that the
+    downstream operators are a separate chain."""
     env = Environment(1, max_parallelism=16)
 
     def looked_up(first: int) -> DataStream:
@@ -139,7 +139,7 @@ def planned_for(sink: MemorySink, *, united: bool) -> PhysicalPlan:
     return env.plan("job")
 
 
-def test_rows_that_were_looked_up_stay_so_where_the_program_drops_a_union() -> None:
+def test_looked_up_rows_remain_so_if_the_program_drops_a_union() -> None:
     sink = MemorySink()
     job = Job(planned_for(sink, united=True), AT_ONCE, parallelism=1)
     job.cluster.run(150)
