@@ -1,7 +1,5 @@
-"""A slow and lossy cable, made of two devices whose frames pass through this process.
-
-So it needs no more of a kernel than TAP devices, and what is on it meets real delay, disorder and loss.
-"""
+"""A slow and lossy cable between two TAP devices, whose frames pass through this process. Traffic on it
+meets real delay, reordering and loss; the kernel needs no more than TAP devices."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ _ON_THE_WAY = 10_000
 
 
 class Quality(NamedTuple):
-    """Of each of both directions."""
+    """Quality of a cable, for each direction."""
 
     delay_ms: float
     jitter_ms: float
@@ -34,8 +32,8 @@ class Quality(NamedTuple):
 
 
 class WorseCable:
-    """Its ends are network devices of these names, in this process's own network until they are moved.
-    Raises OSError where there can be none."""
+    """Cable whose ends are network devices with these names, in this process's network until they are
+    moved. Raises OSError if devices cannot be created."""
 
     def __init__(self, near: str, far: str, quality: Quality, seed: int = 0) -> None:
         self._quality = quality

@@ -1,4 +1,4 @@
-"""What the tests of deployment share: a program in files of its own, and where it is run."""
+"""Fixtures of the tests of deployment: a program in files, and where it runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whoever reads along on a cable: looks for some bytes in all that passes."""
+"""Eavesdropper on a cable: it searches all traffic for some bytes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _FRAME_BYTES = 1 << 17
 
 
 class Eavesdropper:
-    """Listens on network devices of this process's own network. Needs root."""
+    """Listens on network devices of this process's network. Needs root."""
 
     def __init__(self, devices: Sequence[str], words: bytes) -> None:
         self._words = words

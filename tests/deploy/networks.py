@@ -1,8 +1,6 @@
-"""Hosts of their own on one machine: network namespaces, each joined to a bridge by a cable of its own.
-
-Needs root, and a kernel that has what is needed; `unavailable` says what is missing. All that is made
-has a name of this process's own, and goes with `close`.
-"""
+"""Hosts on one machine: network namespaces, each connected to a bridge by a cable. Needs root and some
+features of the kernel; `unavailable` returns what is missing. All names contain this process's id, and
+`close` removes everything."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def _run(*words: str) -> None:
 
 
 class Network:
-    """A bridge, on which this process's own network is the host `.1`."""
+    """Bridge, on which this process is the host `.1`."""
 
     def __init__(self) -> None:
         number = next(_made)
@@ -44,7 +42,7 @@ class Network:
             raise
 
     def host(self, quality: Quality | None = None) -> Host:
-        """A new one, whose cable is plugged in; a good one, where no quality is given."""
+        """Create a host and connect its cable, which by default has no faults."""
         number = 11 + len(self._hosts)
         name, cable, end = f"{self._name}-{number}", f"{self._name}v{number}", f"{self._name}e{number}"
         _run("ip", "netns", "add", name)
@@ -64,7 +62,7 @@ class Network:
         return Host(name, cable, address, None if quality is None else self._worse[-1])
 
     def close(self) -> None:
-        """Processes within the hosts have ended. Nothing else is touched, and all of it is tried."""
+        """Remove everything, once the processes in the hosts have ended. Continues after errors."""
         for worse in self._worse:
             worse.close()
         for words in (
@@ -84,17 +82,17 @@ class Host:
         self.worse = worse
 
     def within(self, command: list[str]) -> list[str]:
-        """The command, as it is run there: with the host's network, and nothing else of its own."""
+        """Return a command that runs this one in the host's network."""
         return ["ip", "netns", "exec", self.name, *command]
 
     def alone(self, command: list[str]) -> list[str]:
-        """The same, with the host's own name and process ids, too, and with mounts of its own."""
+        """Return a command that also has its own host name, process ids and mounts."""
         unshared = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         named = ["sh", "-c", f'hostname {self.name} && exec "$@"', "sh"]
         return self.within([*unshared, *named, *command])
 
     def runs(self, words: str) -> bool:
-        """Whether the command of a process there has these words."""
+        """Return whether a process there has a command with these words."""
         found = subprocess.run(
             ["ip", "netns", "pids", self.name], capture_output=True, text=True, check=True
         )
@@ -107,7 +105,7 @@ class Host:
         _run("ip", "link", "set", self.cable, "up")
 
     def cover(self, process: int, folder: Path, by: Path) -> None:
-        """Lets one that runs `alone` here find another folder in the place of `folder`."""
+        """Let a command that runs `alone` here see another folder in place of `folder`."""
         _mount(process, "mount", "--bind", str(by), str(folder))
 
     def uncover(self, process: int, folder: Path) -> None:
@@ -126,7 +124,7 @@ def _mount(process: int, *words: str) -> None:
 
 
 def unavailable(quality: Quality | None = None) -> str | None:
-    """Why there can be no such networks here; None where there can."""
+    """Return why such networks are not possible here; None if they are."""
     if shutil.which("ip") is None or os.geteuid() != 0:
         return "network namespaces need root, and the command ip"
     network: Network | None = None

@@ -1,4 +1,4 @@
-"""A job over a standalone master and workers, whose processes are on hosts of their own."""
+"""A job over a standalone master and workers, whose processes are on separate hosts."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ with open(said + ".end", "w") as file:
 
 
 class Cluster:
-    """The master is on this process's own host, each worker on one of its own."""
+    """Cluster with the master on this process's host, and each worker on another."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Cluster:
         cores: int = 2,
         quality: Quality | None = None,
     ) -> None:
-        """`quality` is that of the workers' cables."""
+        """Create the cluster. `quality` is that of the workers' cables."""
         self.network = network
         self._folder = folder
         self._started = started
@@ -87,8 +87,8 @@ class Cluster:
             self._worker(host, cores)
 
     def host_of_a_slot(self) -> Host:
-        """One on which slots of a running job are. All of them may be on one: that of the executor
-        that was there first."""
+        """Return a host with slots of a running job. All slots may be on one host: that of the first
+        executor."""
         return next(host for host in self.hosts if host.runs("-m pyspark.daemon"))
 
     def surroundings(self, address: str) -> dict[str, str]:
@@ -112,14 +112,14 @@ class Cluster:
         folder: str = "",
         standby: bool = False,
     ) -> Run:
-        """The driver is on its own host `on`, or else on the master's. `folder`, below the test's own,
-        is where it finds its checkpoints and puts its output."""
+        """Run the driver on the host `on`, or on the master's host. `folder`, below the test's, has its
+        checkpoints and output."""
         shared = self._folder / folder
         return Run(self, self._started, self._folder, shared, rows, rate_per_s, on, standby)
 
 
 class Run:
-    """One driver."""
+    """A run of one driver."""
 
     def __init__(
         self,
@@ -171,11 +171,11 @@ class Run:
         wait_for(lambda: "standing by: " in self._living(), 400)
 
     def has_written(self, entries: int) -> None:
-        """So many to the log, which may be of several drivers."""
+        """Return whether the log has this number of entries, of any drivers."""
         wait_for(lambda: self._living() != "" and len(self.log()) >= entries, 400)
 
     def _living(self) -> str:
-        """What a driver that has not ended has said so far."""
+        """Return the output so far of a driver that must still run."""
         assert self.driver.poll() is None, self.output()[-4000:]
         return self.output()
 
@@ -183,14 +183,14 @@ class Run:
         return self._started.output(self.driver)
 
     def log(self) -> list[LogEntry]:
-        """All entries of the job's log, by whatever driver."""
+        """Return all entries of the job's log, by any driver."""
         store = open_store(str(self._checkpoints))
         log = JobLog(store, JobId("numbers"))
         paths = sorted(store.list(log.folder))
         return [decode_entry(store.get(path), path).entry for path in paths]
 
     def checkpointed_after(self, owner: str) -> None:
-        """Returns when a driver that is not `owner` has completed a checkpoint."""
+        """Wait until a driver other than `owner` has completed a checkpoint."""
         wait_for(lambda: self._newest_of_another(owner), 400)
 
     def _newest_of_another(self, owner: str) -> bool:
@@ -199,7 +199,7 @@ class Run:
         return newest.owner != owner and isinstance(newest, CheckpointCompleted)
 
     def ends_exactly(self) -> tuple[int, int]:
-        """(restarts, strangers) of the run."""
+        """Check the results; return (restarts, unauthenticated peers) of the run."""
         assert self.driver.wait(400) == 0, self.output()[-4000:]
         frame = pl.read_parquet(f"{self._out}/**/*.parquet")
         counted = sorted(zip(frame["k"].to_list(), frame["n"].to_list(), strict=True))

@@ -1,4 +1,4 @@
-"""The program that is deployed, and what it must find."""
+"""The deployed program, and its expected results."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ print("both have run")
 
 
 def written(folder: Path) -> Path:
-    """The job's file, and the user's module beside it."""
+    """Write the job's file, and the user's module next to it."""
     (folder / "rules.py").write_text(RULES)
     (folder / "job.py").write_text(JOB)
     return folder / "job.py"
 
 
 def check(out: Path) -> None:
-    """Both runs have published just what a straight loop finds."""
+    """Check that both runs have published exactly what a loop computes."""
     sales = pl.DataFrame({"i": range(3_000)}).select(
         shop=pl.col("i") % 7,
         at=pl.col("i") * 1000,
@@ -107,5 +107,5 @@ def check(out: Path) -> None:
 
 
 def said(output: str) -> str:
-    """What a failed driver has printed, for the eye."""
+    """Return what a failed driver has printed, for people."""
     return json.dumps(output[-4000:]).replace("\\n", "\n")

@@ -1,4 +1,4 @@
-"""What can be read on the cables between the machines of a job: no row, unless encryption is off."""
+"""Data on the cables between the machines of a job: no row is readable, unless encryption is off."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def started(network: Network, tmp_path: Path) -> Iterator[Started]:
     processes.end()
 
 
-def test_rows_are_read_on_no_cable_unless_encryption_is_off(
+def test_no_row_is_readable_on_a_cable_unless_encryption_is_off(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
     cluster = Cluster(network, tmp_path, started)

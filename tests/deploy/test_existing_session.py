@@ -1,5 +1,5 @@
-"""In the session of a user, with settings of its own: the results are the same, and the session stays
-as it was."""
+"""Jobs in a user's session with its own settings: results are the same, and the session is not
+changed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ SALES = [Sale(f"shop {i % 3}", i * 60_000, i / 4) for i in range(300)]
 
 @pytest.fixture(params=list(SETTINGS))
 def session(request: pytest.FixtureRequest, spark: Any) -> Any:
-    """The user's: it shares the cluster with the one of the other tests, and no settings."""
+    """Return a session of the user's, which shares the cluster with other tests' sessions, but no
+    settings."""
     session = spark.newSession()
     for name, value in SETTINGS[request.param].items():
         session.conf.set(name, value)
@@ -79,7 +80,7 @@ def session(request: pytest.FixtureRequest, spark: Any) -> Any:
 
 
 def belongings(session: Any) -> dict[str, Any]:
-    """Whatever of the session a job might leave behind or take away."""
+    """Return everything in the session that a job might leave or remove."""
     context = session.sparkContext
     jvm = session._jvm
     local = context._jsc.sc().getLocalProperties()
@@ -101,7 +102,7 @@ def job(session: Any, runtime: Any) -> tuple[rh.Environment, rh.DataStream]:
 
 
 @RUNTIMES
-def test_results_do_not_depend_on_the_settings_nor_they_on_the_job(
+def test_results_and_settings_of_the_session_are_independent(
     runtime: str, session: Any, tmp_path: Path
 ) -> None:
     before = belongings(session)

@@ -1,10 +1,6 @@
-"""What is in deploy/ is true: units, chart, entrypoint and DAG are what their systems take, and each
-command of Rheos in them, and on docs/deploy.md, is one that it takes with these options.
-
-`rendered/` is what Helm makes of the chart. Where the chart is changed, on a machine that has Helm:
-
-    python -m tests.deploy.test_files
-"""
+"""The files in deploy/ are valid: their systems accept units, chart, entrypoint and DAG, and Rheos
+accepts each command and option in them, and on docs/deploy.md. `rendered/` is Helm's output for the
+chart. To update it, on a machine with Helm: python -m tests.deploy.test_files"""
 
 from __future__ import annotations
 
@@ -49,7 +45,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 
 def commands() -> Iterator[tuple[str, list[str]]]:
-    """Those of lines that are commands; of the chart, what it renders."""
+    """Return the lines that are commands; for the chart, those of its output."""
     for name, text in texts():
         if name.endswith(".yaml"):
             for part in yaml.safe_load_all(text) if "rendered" in name else ():
@@ -79,7 +75,7 @@ def test_there_are_commands_in_each_kind_of_file() -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments"), COMMANDS, ids=lambda each: str(each)[:60])
-def test_a_command_is_one_that_rheos_takes(name: str, arguments: list[str]) -> None:
+def test_rheos_accepts_each_command(name: str, arguments: list[str]) -> None:
     if arguments == ["--version"]:
         return
     group: Any = typer.main.get_command(app)
@@ -93,7 +89,7 @@ def test_a_command_is_one_that_rheos_takes(name: str, arguments: list[str]) -> N
 # --- systemd ----------------------------------------------------------------------------------------
 
 
-def test_systemd_takes_the_units(tmp_path: Path) -> None:
+def test_systemd_accepts_the_units(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
         pytest.skip("there is no systemd-analyze")
@@ -111,7 +107,7 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
 
 
 def entered(tmp_path: Path, *arguments: str, **environment: str) -> list[str]:
-    """What the entrypoint runs, by a java that says what it was given."""
+    """Return the command that the entrypoint runs, through a java that records its arguments."""
     java = tmp_path / "java"
     java.write_text('#!/usr/bin/env bash\nprintf "%s\\n" "$@"\n')
     java.chmod(0o755)
@@ -126,7 +122,7 @@ def entered(tmp_path: Path, *arguments: str, **environment: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_the_entrypoint_starts_an_executor_as_spark_says(tmp_path: Path) -> None:
+def test_the_entrypoint_starts_an_executor_as_spark_documents(tmp_path: Path) -> None:
     said = {
         "SPARK_HOME": "/spark",
         "SPARK_EXECUTOR_MEMORY": "2g",
@@ -151,11 +147,11 @@ def test_the_entrypoint_starts_an_executor_as_spark_says(tmp_path: Path) -> None
     assert entered(tmp_path, "executor", **said)[0] == "-Xms2g"
 
 
-def test_the_entrypoint_runs_any_other_command_as_it_is(tmp_path: Path) -> None:
+def test_the_entrypoint_runs_any_other_command_unchanged(tmp_path: Path) -> None:
     assert entered(tmp_path, "printf", "%s|", "a b", "c") == ["a b|c|"]
 
 
-def test_the_dockerfile_copies_what_is_there() -> None:
+def test_the_dockerfile_copies_existing_files() -> None:
     text = (DEPLOY / "docker" / "Dockerfile").read_text()
     copied = re.findall(r"^COPY (\S+) ", text, re.MULTILINE)
     assert copied == ["dist/", "entrypoint.sh"]
@@ -186,7 +182,7 @@ def parts(text: str) -> list[Any]:
     return sorted(found, key=lambda part: str(part["kind"]))
 
 
-def test_what_is_rendered_is_of_this_chart() -> None:
+def test_the_rendered_files_are_of_this_chart() -> None:
     said = (RENDERED / "chart.sha256").read_text().strip()
     assert said == chart_digest(), "render it anew: python -m tests.deploy.test_files"
 
@@ -199,7 +195,7 @@ def test_helm_renders_the_chart(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", SETTINGS)
-def test_kubernetes_takes_what_is_rendered(kind: str) -> None:
+def test_kubernetes_accepts_the_rendered_files(kind: str) -> None:
     schemas = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
     for part in parts((RENDERED / f"{kind}.yaml").read_text()):
         schemas.validate(part, schemas.latest_version(), strict=True)
@@ -233,7 +229,7 @@ def test_the_pod_is_kept_running_and_probed(kind: str) -> None:
 # --- cron and Airflow -------------------------------------------------------------------------------
 
 
-def test_a_line_of_cron_has_its_fields() -> None:
+def test_each_line_of_cron_has_all_fields() -> None:
     lines = (DEPLOY / "cron" / "rheos").read_text().splitlines()
     (line,) = [each for each in lines if each and each[0] not in "#SR"]
     *when, user, _ = line.split(" ", 6)

@@ -1,4 +1,5 @@
-"""What a job leaves on its machine, by the way it ended: nothing, or what the next job removes."""
+"""Files and processes that a job leaves on its machine, by the way it ended: none, or those that the
+next job removes."""
 
 from __future__ import annotations
 
@@ -58,7 +59,7 @@ known, and Spark's warehouse."""
 
 
 class Machine:
-    """The folders of a machine that a job may leave something in; each is this test's own."""
+    """Folders of a machine in which a job may leave something, separate for each test."""
 
     def __init__(self, base: Path, started: Started) -> None:
         self._started = started
@@ -93,7 +94,7 @@ class Machine:
         assert done.returncode == 0, done.stderr
 
     def runs(self, process: subprocess.Popen[bytes]) -> None:
-        """Waits until both slots of the job run."""
+        """Wait until both slots of the job run."""
 
         def met() -> bool:
             assert process.poll() is None, self._started.output(process)
@@ -121,7 +122,7 @@ class Machine:
         wait_for(met)
 
     def left(self) -> list[str]:
-        """Paths of all that the job left, but for what is kept on purpose."""
+        """Return the paths of everything that the job left, except what is kept on purpose."""
         found = [
             relative
             for folder in (self.temporary, self.home)
@@ -175,7 +176,8 @@ def interrupted(machine: Machine) -> None:
 
 
 def killed_by(number: int) -> Callable[[Machine], None]:
-    """By a signal that ends the driver at once. What it leaves, the next job and command remove."""
+    """Kill the driver with a signal that ends it at once. The next job and command remove what it
+    leaves."""
 
     def end(machine: Machine) -> None:
         process = machine.starts("endless")
@@ -211,7 +213,7 @@ ENDS: dict[str, Callable[[Machine], None]] = {
 
 
 @pytest.mark.parametrize("end", ENDS.values(), ids=ENDS)
-def test_nothing_is_left(machine: Machine, end: Callable[[Machine], None]) -> None:
+def test_no_files_or_processes_are_left(machine: Machine, end: Callable[[Machine], None]) -> None:
     end(machine)
     machine.nobody_lives()
     left = machine.left()

@@ -1,4 +1,4 @@
-"""One batch and one continuous program on each kind of master, and given to spark-submit."""
+"""A batch and a continuous program on each kind of master, and with spark-submit."""
 
 from __future__ import annotations
 
@@ -33,21 +33,23 @@ def arguments(tmp_path: Path) -> list[str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("master", ["local[*]", "local-cluster[2,1,1024]"])
-def test_on_one_machine(master: str, tmp_path: Path, started: Started) -> None:
+def test_jobs_run_on_one_machine(master: str, tmp_path: Path, started: Started) -> None:
     job = str(sales.written(tmp_path))
     run(started, [RHEOS, "run", job, "--master", master, *arguments(tmp_path)])
     sales.check(tmp_path / "out")
 
 
 @pytest.mark.slow
-def test_on_a_standalone_master(tmp_path: Path, started: Started, standalone: Standalone) -> None:
+def test_jobs_run_on_a_standalone_master(
+    tmp_path: Path, started: Started, standalone: Standalone
+) -> None:
     command = [RHEOS, "run", str(sales.written(tmp_path)), "--master", standalone.url]
     run(started, [*command, *arguments(tmp_path)], **standalone.surroundings)
     sales.check(tmp_path / "out")
 
 
 @pytest.mark.slow
-def test_submitted_to_one_machine(tmp_path: Path, started: Started) -> None:
+def test_jobs_are_submitted_to_one_machine(tmp_path: Path, started: Started) -> None:
     job = str(sales.written(tmp_path))
     # The script takes the python3 of the path: that of the environment it is in.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -56,7 +58,7 @@ def test_submitted_to_one_machine(tmp_path: Path, started: Started) -> None:
 
 
 def bare_python(folder: Path, *before: Path) -> str:
-    """A Python that has all packages but Rheos, and looks into the folders `before` them."""
+    """Return a Python with all packages except Rheos, which searches the folders `before` them."""
     python = folder / "python"
     path = ":".join(map(str, [*before, PACKAGES]))
     export = f'export PYTHONPATH="{path}${{PYTHONPATH:+:$PYTHONPATH}}"'
@@ -79,7 +81,7 @@ def submit(tmp_path: Path, standalone: Standalone, job: str, *options: str) -> l
     return [SUBMIT, *every, job, *arguments(tmp_path)]
 
 
-def test_submitted_with_py_files_to_executors_without_rheos(
+def test_jobs_are_submitted_with_py_files_to_executors_without_rheos(
     tmp_path: Path, started: Started, standalone: Standalone
 ) -> None:
     job = sales.written(tmp_path)

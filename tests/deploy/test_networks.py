@@ -1,8 +1,5 @@
-"""A job over a standalone master and workers, each process on a host of its own, whose cables
-are pulled.
-
-What travels between them is encrypted: between machines it is so by default.
-"""
+"""A job over a standalone master and workers, on separate hosts whose cables are unplugged. Traffic
+between them is encrypted, which is the default between machines."""
 
 from __future__ import annotations
 
@@ -26,7 +23,7 @@ WORSE = Quality(delay_ms=40, jitter_ms=10, loss=0.05)
 
 @pytest.fixture
 def network() -> Iterator[Network]:
-    """Goes after the processes in it."""
+    """Create a network, which is removed after the processes in it."""
     if (why := unavailable()) is not None:
         pytest.skip(why)
     made = Network()
@@ -55,10 +52,11 @@ def test_a_worker_that_was_cut_off_for_a_while_changes_no_row(
     assert (restarts > 0, strangers) == (True, 0)
 
 
-def test_a_driver_that_was_cut_off_finds_its_job_taken_and_does_nothing(
+def test_a_driver_that_was_cut_off_finds_its_job_taken_over_and_stops(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
-    """It loses the network, and with it the store; another one takes over; it comes back."""
+    """Check a driver that loses the network, and with it the store; another takes over; the first
+    returns."""
     shared, dead = tmp_path / "shared", tmp_path / "dead"
     shared.mkdir()
     dead.mkdir()
@@ -88,11 +86,11 @@ def test_a_driver_that_was_cut_off_finds_its_job_taken_and_does_nothing(
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
 
 
-def test_one_that_stands_by_takes_over_behind_a_partition_and_never_are_there_two(
+def test_a_standby_takes_over_after_a_partition_and_never_are_there_two_leaders(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
-    """Each of two hosts loses the network, and with it the store: first the one that stands by, which
-    takes nothing; then the one that runs the job, which comes back and finds it taken."""
+    """Check two hosts that lose network and store: first that of the standby, which does not take over;
+    then that of the leader, which returns and finds its job taken."""
     shared, dead = tmp_path / "shared", tmp_path / "dead"
     shared.mkdir()
     dead.mkdir()
@@ -132,7 +130,7 @@ def test_one_that_stands_by_takes_over_behind_a_partition_and_never_are_there_tw
 def test_a_slow_and_lossy_link_changes_no_row(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
-    """Frames are late, out of order, and lost; connections bear it, and leases hold."""
+    """Check frames that are late, reordered and lost: connections and leases survive that."""
     if (why := unavailable(WORSE)) is not None:
         pytest.skip(why)
     cluster = Cluster(network, tmp_path, started, quality=WORSE)

@@ -1,7 +1,5 @@
 """A real kernel runs the notebook of the examples, and cells that are changed, wrong and interrupted.
-
-One kernel, with one session, takes all tests, in their order.
-"""
+One kernel with one session runs all tests, in order."""
 
 from __future__ import annotations
 
@@ -28,7 +26,7 @@ WITHIN_S = 400.0
 
 @dataclass
 class Ran:
-    """What a cell has left."""
+    """Output of a cell."""
 
     printed: str = ""
     result: str = ""
@@ -53,7 +51,7 @@ class Notebook:
         self._asked.append(self.client.execute(cell))
 
     def end(self) -> Ran:
-        """Waits for the cell that has begun."""
+        """Wait for the cell that was started."""
         ran, asked = Ran(), self._asked.pop()
         while True:
             message = self.client.get_iopub_msg(timeout=WITHIN_S)
@@ -102,7 +100,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
         manager.cleanup_resources()
 
 
-def test_the_notebook_of_the_examples(notebook: Notebook) -> None:
+def test_the_notebook_of_the_examples_runs(notebook: Notebook) -> None:
     cells = [cell for cell in json.loads(NOTEBOOK.read_text())["cells"] if cell["cell_type"] == "code"]
     ran = [notebook.run("".join(cell["source"])) for cell in cells]
     assert [one.error for one in ran] == [""] * len(cells)
@@ -129,7 +127,7 @@ rows = env.execute("changed").collected["rows"]
 """
 
 
-def test_a_cell_that_is_changed_and_run_again_counts(notebook: Notebook) -> None:
+def test_a_changed_cell_can_be_run_again(notebook: Notebook) -> None:
     for runtime in ("batch", "continuous"):
         for name, value in (("first", 1), ("second", 2)):
             notebook.run(CLASSES.format(name=name, value=value))
@@ -138,7 +136,7 @@ def test_a_cell_that_is_changed_and_run_again_counts(notebook: Notebook) -> None
             )
 
 
-def test_an_event_loop_runs_already(notebook: Notebook) -> None:
+def test_jobs_run_within_an_event_loop(notebook: Notebook) -> None:
     cell = RUN.format(runtime="batch").replace(
         "\n{name", "\nimport asyncio; await asyncio.sleep(0)\n{name"
     )
@@ -166,7 +164,7 @@ counting
 """
 
 
-def test_a_job_shows_its_picture_and_keeps_it_true(notebook: Notebook) -> None:
+def test_a_job_shows_its_diagram_and_updates_it(notebook: Notebook) -> None:
     shown = notebook.run(LIVE)
     assert shown.error == ""
     (first,) = shown.displays[:1]

@@ -1,4 +1,4 @@
-"""The shell in which the commands of a page run."""
+"""Shell in which the commands of a page run."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What pages and comments claim of the tree is so: invariants that are cited are defined, ranges reach
-to the last one, and files that are named are there."""
+"""Claims of pages and comments about the source tree are true: cited invariants are defined, ranges
+extend to the last one, and named files exist."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ def defined(kind: str) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-def test_invariants_are_numbered_through(kind: str) -> None:
+def test_invariants_are_numbered_consecutively(kind: str) -> None:
     assert sorted(defined(kind)) == list(range(1, max(defined(kind)) + 1))
 
 
 @pytest.mark.parametrize("kind", PROTOCOLS)
-def test_every_invariant_that_is_cited_is_defined(kind: str) -> None:
+def test_every_cited_invariant_is_defined(kind: str) -> None:
     known = set(defined(kind))
     for path in [*PAGES, *SOURCES]:
         cited = {int(number) for number in re.findall(rf"\b{kind}(\d+)\b", path.read_text())}
         assert cited <= known, path
 
 
-def test_the_architecture_page_says_how_many_invariants_there_are() -> None:
+def test_the_architecture_page_states_the_number_of_invariants() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
     for kind in PROTOCOLS:
         ranges = re.findall(rf"\b{kind}(\d+) to {kind}(\d+)\b", text)
@@ -46,6 +46,6 @@ def test_the_architecture_page_says_how_many_invariants_there_are() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_files_that_a_page_names_are_there(page: Path) -> None:
+def test_files_that_a_page_names_exist(page: Path) -> None:
     for named in re.findall(r"`((?:[a-z_]+/)+[a-z_]+\.(?:py|md|toml))`", page.read_text()):
         assert any(f"/{path}".endswith(f"/{named}") for path in TREE), named

@@ -1,5 +1,5 @@
-"""No Python block of a page is overlooked: tests/equivalence runs every page on every runtime, and
-holds what its jobs find to goldens; pages that are run elsewhere are named there with the reason."""
+"""No Python block of a page is overlooked: tests/equivalence runs every page on every runtime and
+compares results with goldens; pages that are run elsewhere are listed there with the reason."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def test_the_pages_with_programs_are_run() -> None:
             assert f'"{page.relative_to(ROOT)}"' in pages
 
 
-def test_no_block_hides_in_another_spelling() -> None:
-    """Blocks that are no programs (commands, drawings) are not marked as Python in another way."""
+def test_no_block_has_another_spelling_of_python() -> None:
+    """Check that no block is marked as Python in another spelling."""
     for page in PAGES:
         marks = re.findall(r"^\s*```+ ?(\S+)", page.read_text(), re.MULTILINE)
         assert not {mark for mark in marks if mark.lower().startswith("py") and mark != "python"}, page

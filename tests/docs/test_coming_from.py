@@ -44,7 +44,7 @@ ENGINES = ("Flink", "PyFlink", "Structured Streaming", "Rheos")
 
 
 def blocks(engine: str) -> str:
-    """Those of an engine, each at the lines that it has in the page, so that errors name them."""
+    """Return the blocks of an engine, at their lines in the page, so that errors name them."""
     text = PAGE.read_text()
     lines = [""] * text.count("\n")
     for found in BLOCK.finditer(text):
@@ -62,16 +62,16 @@ def test_every_program_is_written_for_each_engine() -> None:
     assert len(PROGRAMS) == 10
 
 
-def test_every_block_says_whose_it_is() -> None:
+def test_every_block_names_its_engine() -> None:
     text = PAGE.read_text()
     assert len(BLOCK.findall(text)) == len(re.findall(r"^```(?:python|java)$", text, re.MULTILINE))
 
 
-def test_our_programs_do_what_their_timelines_say() -> None:
+def test_our_programs_match_their_timelines() -> None:
     exec(compile(blocks("Rheos"), str(PAGE), "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
-def test_our_program_from_kafka_to_kafka(kafka_broker: Any) -> None:
+def test_our_program_from_kafka_to_kafka_runs(kafka_broker: Any) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     topic = 'rh.kafka.source("payments", '
     code = blocks("Rheos")
@@ -99,7 +99,9 @@ def test_our_program_from_kafka_to_kafka(kafka_broker: Any) -> None:
 
 
 @pytest.mark.slow
-def test_structured_streaming_finds_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_structured_streaming_has_the_same_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from tests.docs.other_engines import rows, structured_streaming
 
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -136,7 +138,7 @@ def test_structured_streaming_finds_the_same(tmp_path: Path, monkeypatch: pytest
 
 @pytest.mark.slow
 @pytest.mark.skipif("PYFLINK" not in os.environ, reason="PYFLINK names no Python that has apache-flink")
-def test_pyflink_finds_the_same(tmp_path: Path) -> None:
+def test_pyflink_has_the_same_results(tmp_path: Path) -> None:
     programs = tmp_path / "programs.py"
     programs.write_text(blocks("PyFlink"))
     runner = "tests.docs.other_engines.pyflink_programs"
@@ -146,7 +148,7 @@ def test_pyflink_finds_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.skipif("FLINK_JARS" not in os.environ, reason="FLINK_JARS names no class path with Flink")
-def test_flink_finds_the_same(tmp_path: Path) -> None:
+def test_flink_has_the_same_results(tmp_path: Path) -> None:
     source = tmp_path / "FlinkPrograms.java"
     source.write_text(
         (OTHERS / "FlinkPrograms.java").read_text().replace("// PROGRAMS", blocks("Flink").strip())

@@ -1,4 +1,4 @@
-"""Each recipe of docs/cookbook.md does what its timeline says."""
+"""Each recipe of docs/cookbook.md matches its timeline."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def common() -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_a_recipe(
+def test_each_recipe_matches_its_timeline(
     recipe: str, common: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The diagrams of docs/images: hand-written SVG that reads on a phone, in light and in dark."""
+"""The diagrams of docs/images: hand-written SVG that is readable on a phone, in light and dark mode."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_diagram_is_described_and_its_text_is_large_enough(path: Path) -> None
 
 
 def test_pictures_are_small() -> None:
-    """`scripts/pictures` takes them."""
+    """Check pictures that `scripts/pictures` takes."""
     sizes = {path.stem: path.stat().st_size for path in IMAGES.glob("*.png")}
     assert set(sizes) >= {"dashboard", "why", "debug", "notebook"}
     assert max(sizes.values()) <= 150_000

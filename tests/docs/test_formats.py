@@ -1,5 +1,5 @@
-"""The programs of docs/formats.md, as they stand there but for the addresses, on a real broker. The
-registry is a stand-in: there is none in a package."""
+"""The programs of docs/formats.md, with other addresses, on a real broker. The registry is a stand-in,
+because no package contains one."""
 
 from __future__ import annotations
 
@@ -37,13 +37,15 @@ def run(file: str, topic: str, kafka_broker: Any, registry: FakeRegistry) -> Non
     exec(compile(code, file, "exec"), {})
 
 
-def test_avro(kafka_broker: Any, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_avro_program_of_the_page_runs(
+    kafka_broker: Any, registry: FakeRegistry, capsys: pytest.CaptureFixture[str]
+) -> None:
     run("by_avro.py", "orders", kafka_broker, registry)
     assert capsys.readouterr().out == PRINTED
     assert list(registry.versions) == ["orders-value"]
 
 
-def test_protobuf(
+def test_the_protobuf_program_of_the_page_runs(
     kafka_broker: Any,
     registry: FakeRegistry,
     capsys: pytest.CaptureFixture[str],
@@ -58,7 +60,7 @@ def test_protobuf(
 
 
 def compiled() -> bytes:
-    """What protoc makes of the page's shop.proto."""
+    """Compile the page's shop.proto with protoc."""
     files, field = descriptor_pb2.FileDescriptorSet(), descriptor_pb2.FieldDescriptorProto
     file = files.file.add(name="shop.proto", package="shop", syntax="proto3")
     order = file.message_type.add(name="Order")

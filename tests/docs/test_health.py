@@ -1,7 +1,5 @@
-"""The page about operating has the table of findings that the declarations make.
-
-To write it anew: python -m tests.docs.test_health
-"""
+"""The page about operating has the table of findings that the declarations generate. To update it:
+python -m tests.docs.test_health"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The walk of docs/kafka.md, as it stands there but for the port, on a real broker and a real Spark."""
+"""The walk of docs/kafka.md, with another port, on a real broker and a real Spark."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def walk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
 
 
 def counts(brokers: str) -> Counter[str]:
-    """How many records of each page the topic `counts` has for who reads what is committed."""
+    """Return the number of committed records of each page in the topic `counts`."""
     from tests.connectors.kafka.topics import read
 
     return Counter(record.key.decode() for record in read(brokers, "counts") if record.key)
@@ -55,7 +55,7 @@ def wait_until(shell_said: Path, brokers: str, each: int) -> None:
 @pytest.mark.spark
 @pytest.mark.deploy
 @pytest.mark.slow
-def test_the_walk(walk: Shell, tmp_path: Path) -> None:
+def test_the_walk_of_the_page_runs(walk: Shell, tmp_path: Path) -> None:
     port = str(free_port())
     brokers = f"127.0.0.1:{port}"
     printed = {}

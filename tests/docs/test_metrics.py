@@ -1,7 +1,5 @@
-"""The page of metrics has the table that the declarations make.
-
-To write it anew: python -m tests.docs.test_metrics
-"""
+"""The page of metrics has the table that the declarations generate. To update it: python -m
+tests.docs.test_metrics"""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ CUSTOMERS, AMOUNTS = 10, 7
 
 
 def wait_for_checkpoints(jobs: int, folder: Path) -> None:
-    """Until so many jobs have completed a checkpoint."""
+    """Wait until this number of jobs has completed a checkpoint."""
     try:
         wait_for(lambda: sum(map(has_checkpoint, Registry().records())) >= jobs, WITHIN_S)
     except AssertionError:
@@ -40,8 +40,8 @@ def counts(rows: pl.DataFrame) -> dict[int, int]:
 
 
 def check_once(rows: pl.DataFrame) -> None:
-    """Every customer's orders are counted from the first one without a gap, and they are those that
-    the two splits begin with."""
+    """Check that every customer's orders are counted from the first one without a gap, as the two
+    splits begin."""
     for customer in range(CUSTOMERS):
         own = rows.filter(customer=customer)
         assert own["orders"].to_list() == list(range(1, own.height + 1))
@@ -55,7 +55,7 @@ def check_once(rows: pl.DataFrame) -> None:
 
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_the_walk(shell: Shell, tmp_path: Path) -> None:
+def test_the_walk_of_the_page_runs(shell: Shell, tmp_path: Path) -> None:
     jobs = 0
     printed = {}
     at_savepoint: pl.DataFrame | None = None

@@ -1,4 +1,4 @@
-"""The job of docs/postgres.md, on a real server, in a world without Spark."""
+"""The job of docs/postgres.md, on a real server, in the simulated runtime."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.docs.walks import steps
 PAGE = Path(__file__).parents[2] / "docs" / "postgres.md"
 
 
-def test_the_job_of_the_page(postgres_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_job_of_the_page_runs(postgres_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     database = new_database(postgres_server)
     [table, dropped, left] = [
         part.split("```")[0].strip() for part in PAGE.read_text().split("```sql\n")[1:]

@@ -44,7 +44,7 @@ def do(shell: Shell, folder: Path, step: Step, output: str) -> None:
     wait_for(lambda: missing(output, shell.run(f"{step.code.strip()} || true\n")) is None, WITHIN_S)
 
 
-def test_the_steps_without_spark(shell: Shell, tmp_path: Path) -> None:
+def test_the_steps_without_spark_print_their_output(shell: Shell, tmp_path: Path) -> None:
     done = PAGE.read_text().index(WITHOUT_SPARK)
     for step, output in WITH_OUTPUT:
         if PAGE.read_text().index(step.code) < done:
@@ -53,7 +53,7 @@ def test_the_steps_without_spark(shell: Shell, tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_all_steps(shell: Shell, tmp_path: Path) -> None:
+def test_all_steps_print_their_output(shell: Shell, tmp_path: Path) -> None:
     for step, output in WITH_OUTPUT:
         if "rheos stop" in step.code or step.code == "rheos jobs\n":
             wait_for(lambda: any(map(has_checkpoint, Registry().records())), WITHIN_S)

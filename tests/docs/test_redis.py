@@ -1,4 +1,4 @@
-"""The programs of docs/redis.md, as they stand there but for the server's address."""
+"""The programs of docs/redis.md, with another address of the server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def client(redis_server: Any) -> Any:
 
 
 def run(file: str, redis_server: Any) -> dict[str, Any]:
-    """What the program of that name leaves."""
+    """Run the program with this name; return its results."""
     [code] = [step.code for step in steps(PAGE) if step.file == file]
     names: dict[str, Any] = {}
     exec(compile(code.replace("redis://localhost:6379", redis_server.url), file, "exec"), names)

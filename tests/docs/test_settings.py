@@ -1,7 +1,5 @@
-"""The page of settings has the tables that the declarations make.
-
-To write it anew: python -m tests.docs.test_settings
-"""
+"""The page of settings has the tables that the declarations generate. To update it: python -m
+tests.docs.test_settings"""
 
 from __future__ import annotations
 

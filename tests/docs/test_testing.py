@@ -17,7 +17,9 @@ TESTS = {name: of for name, of in NAMES.items() if name.startswith("test_")}
 
 
 @pytest.mark.parametrize("test", TESTS.values(), ids=TESTS)
-def test_a_test_of_the_page(test: Callable[..., None], request: pytest.FixtureRequest) -> None:
+def test_each_test_of_the_page_passes(
+    test: Callable[..., None], request: pytest.FixtureRequest
+) -> None:
     given: dict[str, Any] = {
         name: request.getfixturevalue(name) for name in inspect.signature(test).parameters
     }

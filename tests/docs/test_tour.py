@@ -16,7 +16,7 @@ MOST_WORDS = 2_800
 MOST_WORDS_OF_A_CELL = 40
 
 
-def test_the_tour_names_symbols() -> None:
+def test_the_tour_has_symbols() -> None:
     assert len(SYMBOLS) > 40
 
 

@@ -33,7 +33,7 @@ def steps(page: Path) -> list[Step]:
 
 
 class Shell:
-    """One bash for the whole walk, so that its variables stay."""
+    """A bash for the whole walk, so that variables are kept."""
 
     def __init__(self, folder: Path) -> None:
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -48,7 +48,7 @@ class Shell:
         )
 
     def run(self, code: str) -> str:
-        """What the commands print; the last of them must succeed."""
+        """Return the output of the commands; the last of them must succeed."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(f'{code}echo "--done-- $?"\n')
@@ -76,8 +76,9 @@ def has_checkpoint(record: JobRecord) -> bool:
 def program_of(
     page: Path, *, section: str | None = None, names: dict[str, Any] | None = None
 ) -> dict[str, Any]:
-    """What the Python blocks of a page define, run in order as one program, beside other names; of the
-    whole page, or of the section with that heading ("" is what comes before the first)."""
+    """Run the Python blocks of a page as one program, with other names predefined; return what they
+    define. A heading selects a section ("" is what precedes the first); by default the whole page is
+    run."""
     found = {"__name__": "__main__"} if names is None else names
     text, above = page.read_text(), 0
     for part in re.split(r"^(?=## )", text, flags=re.MULTILINE):

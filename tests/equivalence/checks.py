@@ -1,4 +1,4 @@
-"""What is asserted of a program in a mode."""
+"""Assertions about a program in a mode."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ def golden(program: Program) -> Mapping[str, Golden]:
 
 
 def each_program(*kinds: str) -> list[Any]:
-    """Programs by modes whose names begin so; but for those where the mode has nothing to say."""
+    """Parametrize with programs in modes whose names begin like this, except where the mode does not
+    apply."""
     found = []
     for mode in Mode:
         if mode.name.startswith(kinds):
@@ -41,7 +42,7 @@ def each_program(*kinds: str) -> list[Any]:
 
 
 def check(program: Program, mode: Mode, run: Callable[[], Found]) -> None:
-    """The rows of all sinks are the golden's; or the gap is as it was declared."""
+    """Check that the rows of all sinks equal the golden; or that the gap is as declared."""
     declared = gap(program, mode)
     if declared is not None:
         assert declared.raises is not None

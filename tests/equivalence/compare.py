@@ -1,4 +1,4 @@
-"""The one comparison: the multiset of a sink's rows, value by value, is that of the golden."""
+"""Comparison of results: the multiset of a sink's rows equals that of the golden, value by value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Counted = Counter[tuple[Any, ...]]
 
 
 def difference(found: pa.Table, golden: Golden, view: View | None = None) -> str | None:
-    """What is wrong with the rows; None where nothing is."""
+    """Return the difference of the rows; None if they are equal."""
     wanted = _records(golden)
     if view is not None:
         kept = view(_frame(found))
@@ -48,7 +48,7 @@ def _records(golden: Golden) -> list[Mapping[str, Any]]:
 
 
 def _python(table: pa.Table) -> list[dict[str, Any]]:
-    """Timestamps of ns as those of us: Python has no finer ones, and no program here does."""
+    """Convert timestamps of ns to us: Python has no ns, and no program here needs them."""
     for place, field in enumerate(table.schema):
         if pa.types.is_timestamp(field.type) and field.type.unit == "ns":
             cast = table.column(place).cast(pa.timestamp("us", tz=field.type.tz))
@@ -61,8 +61,8 @@ def _row(row: Mapping[str, Any], names: list[str]) -> tuple[Any, ...]:
 
 
 def _value(value: Any) -> Any:
-    """Comparable, and the same for what is the same: a float is no int, NaN is one value, an
-    instant stands in UTC, and a time without a zone is none."""
+    """Return a comparable value: a float differs from an int, NaN is one value, an instant is in UTC,
+    and a time without a zone is not an instant."""
     if isinstance(value, bool) or value is None:
         return value
     if isinstance(value, datetime):

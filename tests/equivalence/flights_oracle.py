@@ -30,13 +30,13 @@ HOUR_MS = 60 * MINUTE_MS
 
 
 def departures() -> pl.DataFrame:
-    """The rows of the file, each with its time and the watermark it met, in ms."""
+    """Return the rows of the file, each with its time and the watermark before it, in ms."""
     ts = pl.col("scheduled_at").dt.epoch("ms")
     return pl.read_parquet(DATA).with_columns(ts=ts, watermark=ts.cum_max().shift(1) - _ms(BOUND) - 1)
 
 
 def per_window() -> pl.DataFrame:
-    """Each departure once for each window it falls into, and whether it is late for that window."""
+    """Yield each departure once per window that contains it, and whether it is late for that window."""
     last_start = pl.col("ts") // _ms(EVERY) * _ms(EVERY)
     starts = [last_start - k * _ms(EVERY) for k in range(SIZE // EVERY)]
     return (
@@ -50,7 +50,7 @@ def per_window() -> pl.DataFrame:
 
 
 def windows() -> pl.DataFrame:
-    """Departures, mean and 95th percentile of the delay, per airport and window."""
+    """Return departures, mean and 95th percentile of the delay, per airport and window."""
     return (
         per_window()
         .filter(~pl.col("late"))
@@ -73,7 +73,7 @@ def windows() -> pl.DataFrame:
 
 
 def late() -> pl.DataFrame:
-    """The departures that are late for all their windows, as they are in the file."""
+    """Return the departures that are late for all their windows, in the order of the file."""
     rows = per_window().group_by("row").agg(pl.col("late").all()).filter("late")["row"]
     return (
         departures()
@@ -84,8 +84,8 @@ def late() -> pl.DataFrame:
 
 
 def alerts() -> pl.DataFrame:
-    """Airports' alerts: raised by the third departure over an hour late in half an hour, cleared when
-    no such departure came for an hour."""
+    """Return the alerts of airports: raised by the third departure over an hour late in half an hour,
+    cleared when no such departure arrived for an hour."""
     in_time = departures().filter((pl.col("ts") > pl.col("watermark")).fill_null(value=True))
     very_late = in_time.filter(pl.col("delay_minutes") > 60)
     found = []

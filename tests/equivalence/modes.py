@@ -1,4 +1,4 @@
-"""How a program of the corpus is run, and which programs are not run in which way, and why."""
+"""How a program of the corpus is run, which programs are not run in a mode, and why."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ COMPILED = {"sessions, compiled"}
 
 
 def is_slow(program: Program, mode: Mode) -> bool:
-    """Whether it is left out of the suite. A program with state is killed with its state on disk, which
-    shows what a whole run does, and is restored into memory on Spark."""
+    """Return whether the suite leaves this out. A program with state is killed with its state on disk,
+    which shows what a whole run does, and is restored into memory on Spark."""
     if program.name in COMPILED and mode in (Mode.CONTINUOUS_RESCALED, Mode.BATCH_WIDE):
         return True
     return mode in SLOW or (mode is Mode.SIMULATED and program.stateful)
@@ -50,7 +50,7 @@ def is_slow(program: Program, mode: Mode) -> bool:
 
 @dataclass(frozen=True)
 class Gap:
-    """A program that is not run in some way."""
+    """Program that is not run in a mode."""
 
     reason: str
     raises: type[Exception] | None = None

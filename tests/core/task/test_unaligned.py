@@ -45,7 +45,7 @@ def test_an_aligned_checkpoint_waits_for_rows_under_back_pressure() -> None:
 
 
 @pytest.mark.parametrize("patience_us", [0, 50_000])
-def test_an_unaligned_checkpoint_stores_the_rows_it_would_wait_for(patience_us: int) -> None:
+def test_an_unaligned_checkpoint_stores_the_overtaken_rows(patience_us: int) -> None:
     task = replace(AT_ONCE, unaligned_after_us=patience_us)
     job = Job(planned(build(TWICE_KEYED, made())), task)
     job.under_back_pressure(150)
@@ -58,8 +58,9 @@ def test_an_unaligned_checkpoint_stores_the_rows_it_would_wait_for(patience_us: 
     assert cost.in_flight_bytes > 0
 
 
-def test_a_null_key_that_was_overtaken_is_the_rows_fault_and_not_the_checkpoints() -> None:
-    """One subtask sends rows without a look at their keys, so the checkpoint is the first to look."""
+def test_an_overtaken_null_key_is_an_error_of_the_row() -> None:
+    """Check rows that a subtask sent without reading their keys, so that the checkpoint reads them
+    first."""
 
     def keyed(rows: DataStream) -> Mapping[str, DataStream]:
         k = pl.when(pl.col("i") < 20).then(pl.col("k"))
@@ -77,7 +78,7 @@ def test_a_null_key_that_was_overtaken_is_the_rows_fault_and_not_the_checkpoints
     assert "'i': 22" in (raised.value.record or "")
 
 
-def test_a_barrier_that_meets_no_obstacle_in_time_overtakes_nothing() -> None:
+def test_a_barrier_that_arrives_in_time_overtakes_nothing() -> None:
     task = replace(AT_ONCE, unaligned_after_us=10_000_000)
     job = Job(planned(build(TWICE_KEYED, made())), task)
     job.cluster.run(100)
@@ -102,8 +103,9 @@ def test_an_error_within_a_snapshot_names_its_operator(
     assert raised.value.site is not None
 
 
-def test_who_waits_for_credit_to_send_a_barrier_does_nothing_meanwhile() -> None:
-    """Its buffers are not full, so it could go on: but nothing may go before the barrier."""
+def test_a_sender_that_waits_for_credit_for_a_barrier_does_nothing_else() -> None:
+    """Check a sender whose buffers are not full: it could continue, but nothing may precede the
+    barrier."""
     task = TaskConfig(batch_rows=640, credits=1, buffer_timeout_us=0)
     job = Job(planned(build(TWICE_KEYED, made(rate_per_s=2000))), task)
     job.cluster.run(60)
@@ -130,7 +132,9 @@ def test_a_savepoint_never_overtakes() -> None:
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("parallelism", [3, 1, pytest.param(2, marks=pytest.mark.slow)])
-def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
+def test_rows_in_flight_are_neither_lost_nor_duplicated(
+    program: CheckedProgram, parallelism: int
+) -> None:
     of = made()
     for seed in range(2):
         job = Job(planned(build(program, of)), AT_ONCE, seed=seed)
@@ -143,8 +147,9 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, pa
 
 
 @pytest.mark.parametrize("program", [WINDOWS, LATE_WINDOWS, ORDERED], ids=lambda p: p.name)
-def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: CheckedProgram) -> None:
-    """Its groups have come less far than those they are put with, and their rows are not late."""
+def test_buffered_rows_of_a_slow_subtask_wait_for_its_rows_in_flight(program: CheckedProgram) -> None:
+    """Check key groups with a lower watermark than those they are merged with: their rows are not
+    late."""
     of = made(rows=300)
     for seed in range(2):
         task = replace(AT_ONCE, credits=2)
@@ -161,7 +166,7 @@ def test_what_waits_in_a_slow_subtask_waits_for_its_rows_in_flight(program: Chec
         program.check(of.arrived(), job.finish())
 
 
-def test_a_checkpoint_taken_before_restored_rows_are_processed_holds_them_again() -> None:
+def test_a_checkpoint_before_restored_rows_are_processed_contains_them() -> None:
     of = made()
     job = Job(planned(build(TWICE_KEYED, of)), AT_ONCE)
     job.under_back_pressure(150)
@@ -175,8 +180,8 @@ def test_a_checkpoint_taken_before_restored_rows_are_processed_holds_them_again(
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_rows_of_one_key_stay_in_their_order(seed: int) -> None:
-    """Of one key there are rows in the sender's buffers, on the way, and restored but not processed."""
+def test_rows_of_one_key_stay_in_order(seed: int) -> None:
+    """Check rows of one key in the sender's buffers, in flight, and restored but not processed."""
     of = made(splits=1)
     job = Job(planned(build(RUNNING_IN_ORDER, of)), replace(AT_ONCE, credits=2), seed=seed)
     job.cluster.run(50)
@@ -211,8 +216,8 @@ def test_an_aborted_checkpoint_that_has_overtaken_leaves_nothing_behind() -> Non
     TWICE_KEYED.check(of.arrived(), job.finish())
 
 
-def test_a_source_that_has_ended_ends_what_is_recorded() -> None:
-    """Its End lies behind rows at the receivers: no barrier will come on its channels."""
+def test_an_ended_source_ends_the_recording() -> None:
+    """Check an end that is behind rows at the receivers: no barrier will follow on its channels."""
     of = made(rows=60)
     job = Job(planned(build(TWICE_KEYED, of)), replace(AT_ONCE, credits=4))
     job.cluster.run(40)

@@ -1,1 +1,1 @@
-"""What the programs of docs/coming-from.md are run with on engines that are not ours."""
+"""Runners of the programs of docs/coming-from.md on other engines."""

@@ -27,7 +27,7 @@ from pyflink.table import Schema, StreamTableEnvironment
 
 
 def found(stream: Any) -> set[given.Values]:
-    """What a job of this stream gives, without the rows that only move the watermark."""
+    """Run a job of this stream; return its rows without those that only advance the watermark."""
     with stream.execute_and_collect() as rows:
         return {row for row in map(tuple, rows) if "z" not in row}
 

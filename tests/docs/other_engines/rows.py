@@ -1,7 +1,5 @@
-"""The rows that all engines are given, a list for each stream, and what each program must find.
-
-A row that is called `z` comes at the end, for its time alone: it moves the watermark past all others.
-"""
+"""Input for all engines, a list per stream, and the expected result of each program. A last row named
+`z` only advances the watermark past all others."""
 
 from __future__ import annotations
 

@@ -51,7 +51,8 @@ class Runner:
         return read.json(str(folder))
 
     def found(self, name: str, result: DataFrame, mode: str = "append") -> set[given.Values]:
-        """What the query writes until all is read, without the rows that only move the watermark."""
+        """Return the rows that the query writes until all is read, without those that only advance the
+        watermark."""
         writer = result.writeStream.format("memory").queryName(name).outputMode(mode)
         checkpoint = str(self._folder / f"checkpoint-{name}")
         query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
@@ -62,7 +63,7 @@ class Runner:
 
 
 def plain(value: Any) -> object:
-    """A window by its start, a time in milliseconds."""
+    """Replace a window by its start, a time in milliseconds."""
     if isinstance(value, Row):
         value = value[0]
     if isinstance(value, datetime):

@@ -1,8 +1,5 @@
-"""The corpus of the equivalence suite: programs, their input, and what they must find.
-
-Each program comes with a golden: its rows, worked out by plain Polars, SQL or straight-line Python,
-which share nothing with Rheos.
-"""
+"""The corpus of the equivalence suite: programs, their input, and expected results. Each program has a
+golden: its rows, computed by plain Polars, SQL or Python, without code of Rheos."""
 
 from tests.equivalence.corpus import (
     changes,

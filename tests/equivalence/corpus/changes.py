@@ -1,4 +1,4 @@
-"""Programs of tables that change: what they are in the end, whatever came first."""
+"""Programs with updating tables: their final content, in any order of arrival."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
 
 
 def in_the_end(found: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are there, of changes that say what each row was."""
+    """Return the final rows of changes that contain the previous row."""
     counted: Counter[tuple[Any, ...]] = Counter()
     names = [name for name in found.columns if name != "op"]
     for row in found.select(*names, "op").iter_rows():

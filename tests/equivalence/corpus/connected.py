@@ -1,6 +1,6 @@
-"""Connected and broadcast streams, and state without a key. What order the streams come in decides no
-row: pairs are found by whichever comes second, totals are given when all have come, and what depends on
-order goes by event time."""
+"""Connected and broadcast streams, and state without a key. Results do not depend on the order of the
+streams: the second row of a pair finds the first, totals are emitted at the end, and whatever depends
+on order uses event time."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class LongestNote(rh.AggregateFunction[Longest]):
 
 
 class Pairs(rh.KeyedCoProcessFunction):
-    """Rows of both streams by one user in one shop."""
+    """Pairs of rows of both streams by one user in one shop."""
 
     side_outputs = {"totals": Total}
     first = rh.ListState(int)
@@ -101,7 +101,7 @@ class Followed:
 
 
 class Follow(rh.KeyedCoProcessFunction):
-    """Which of the second stream's sales in the shop was the last before each of the first's."""
+    """Finds the last sale of the second stream before each sale of the first in the same shop."""
 
     last = rh.ValueState(int | None, default=None)
 
@@ -147,7 +147,7 @@ class Seen:
 
 
 class Compare(rh.BroadcastProcessFunction):
-    """Which rules are known when a sale comes is not said; but they are rules."""
+    """Checks that the rules known when a sale arrives, which may vary, are rules."""
 
     rules = rh.BroadcastState(int, str)
 
@@ -164,7 +164,7 @@ class Numbered:
 
 
 class Number(rh.ProcessFunction):
-    """Numbers the rows, as they come."""
+    """Numbers the rows in order of arrival."""
 
     last = rh.OperatorListState(int)
 
@@ -175,7 +175,7 @@ class Number(rh.ProcessFunction):
 
 
 class NumberByAll(rh.ProcessFunction):
-    """The same, where each subtask gets the state of all as it is restored."""
+    """Numbers the rows, with state that each subtask receives from all when it is restored."""
 
     last = rh.OperatorUnionState(int)
 
@@ -284,7 +284,7 @@ def golden() -> Mapping[str, Golden]:
 
 
 def followed_golden() -> tuple[list[Row], list[Row], list[Row]]:
-    """And what is late of either stream."""
+    """Return the expected pairs, and the late rows of either stream."""
     first, second = arrived(SALES), arrived(MORE_SALES)
     by_shop: dict[str, list[tuple[int, bool, int]]] = defaultdict(list)
     for rows, is_second in ((first, False), (second, True)):

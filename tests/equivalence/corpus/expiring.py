@@ -1,4 +1,4 @@
-"""State that expires, of functions of single rows and of whole batches, in event-time order."""
+"""State that expires, in functions of single rows and of whole batches, in event-time order."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Visit:
 
 
 class Visits(rh.KeyedProcessFunction):
-    """Whether a user was here in the half minute before, and how many of the visits came without a
-    pause. Times of visits tell them apart but for ties, which come in any order."""
+    """Emits whether a user was here in the half minute before, and the number of visits without a
+    pause. Visits are distinguished by time; ties may arrive in any order."""
 
     known = rh.ValueState(bool, ttl="30s")
     in_a_row = rh.ValueState(int, default=0, ttl=rh.TimeToLive("4s"))
@@ -43,7 +43,7 @@ class Visits(rh.KeyedProcessFunction):
 
 
 class VisitBatches(rh.KeyedBatchFunction):
-    """What `Visits` does, a batch at a time."""
+    """Batch form of `Visits`."""
 
     known = rh.ValueState(bool, default=False, ttl="30s")
     in_a_row = rh.ValueState(int, default=0, ttl=rh.TimeToLive("4s"))

@@ -1,4 +1,4 @@
-"""Keyed functions in their other forms: of whole batches, in event-time order, with timers."""
+"""Other forms of keyed functions: for whole batches, in event-time order, with timers."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from tests.equivalence.corpus.program import Given, Program
 
 
 class SessionBatches(rh.KeyedBatchFunction):
-    """Sales of a shop with less than GAP_MS between one and the next. Where a sale comes in one batch
-    with the one before it, the session ends there, and else by its timer."""
+    """Sales of a shop with less than GAP_MS in between. If the next sale is in the same batch, the
+    session ends there, otherwise by a timer."""
 
     side_outputs = {"gaps": Session}
     start = rh.ValueState(int, default=0)
@@ -80,7 +80,7 @@ def vectorised_sessions(given: Given) -> Mapping[str, rh.DataStream]:
 
 
 class CompiledSessions(rh.KeyedProcessFunction):
-    """What `keyed.Sessions` does."""
+    """Compiled form of `keyed.Sessions`."""
 
     side_outputs = {"gaps": Session}
     start = rh.ValueState(int)

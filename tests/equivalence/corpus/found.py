@@ -1,4 +1,4 @@
-"""A source whose splits are found while the job runs; one that gives nothing holds the watermark."""
+"""A source whose splits are discovered while the job runs; one without rows holds the watermark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOLDER = Split("holds the watermark")
 
 @dataclass(frozen=True)
 class FoundLate(Source):
-    """The same splits, the last first, one more with every listing."""
+    """Source with the same splits in reverse order, of which each listing discovers one more."""
 
     source: Source
     listings: list[None] = field(default_factory=list, compare=False)

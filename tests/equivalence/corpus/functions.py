@@ -1,5 +1,5 @@
-"""Asynchronous functions, functions that are opened, watermarks of the program's own, and rows that are
-dealt out by it."""
+"""Asynchronous functions, functions with `open`, user-defined watermarks, and user-defined distribution
+of rows."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def ask(sale: Sale) -> Asked:
 
 
 class AskAgain(rh.AsyncFunction):
-    """An eighth of the calls fail at first."""
+    """Fails an eighth of the calls at first."""
 
     async def open(self, ctx: rh.RuntimeContext) -> None:
         self.refused = set[int]()
@@ -45,7 +45,7 @@ class AskAgain(rh.AsyncFunction):
 
 
 class Stocked(rh.RichFunction):
-    """What it looks up is there once it is open."""
+    """Uses a resource that exists once it is open."""
 
     def open(self, ctx: rh.RuntimeContext) -> None:
         self.stock = {user: 100 * user for user in range(40)}
@@ -55,7 +55,7 @@ class Stocked(rh.RichFunction):
 
 
 class EveryFifth(rh.WatermarkGenerator):
-    """Each fifth row of a split says that those a second before the latest have come."""
+    """Each fifth row of a split marks the time a second before the latest."""
 
     seen = 0
     latest = 0
@@ -111,8 +111,8 @@ def functions_golden() -> Mapping[str, Golden]:
 
 
 def _timed(says: Callable[[Row, int, int], int | None]) -> list[Row]:
-    """The rows, each with the watermark of its split before it: the most said so far, given a row,
-    how many there were, and the latest time."""
+    """Return the rows, each with the watermark of its split before it: the maximum so far, as a
+    function of a row, the number of rows, and the latest time."""
     found = []
     watermarks, latest = [NEVER] * SALES.splits, [0] * SALES.splits
     for number, row in enumerate(SALES.table.to_pylist()):

@@ -1,4 +1,4 @@
-"""The rows that programs of the corpus read: out of order, late, tied, skewed, and with nulls."""
+"""Input of the corpus: rows out of order, late, tied, skewed, and with nulls."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _sales(count: int, seed: int, start: datetime = NOON) -> Rows:
 
 
 def _price(draw: Random) -> float:
-    """Of magnitudes so far apart that a plain sum depends on its order."""
+    """Return a price. Magnitudes differ so much that a plain sum depends on its order."""
     return draw.choice([1.0, 1e-9, 1e8, 1e16, -1e16]) * draw.randrange(1, 1000) / 7
 
 
@@ -79,7 +79,7 @@ SPRING = datetime(2026, 3, 27, 12, tzinfo=UTC)
 
 
 def _slower(rows: Rows, start: datetime, times: int) -> Rows:
-    """The same rows with longer times between them."""
+    """Return the same rows with longer times in between."""
     at = [start + (each - NOON) * times for each in rows.table.column("at").to_pylist()]
     column = pa.array(at, SALE.field("at").type)
     return Rows(

@@ -1,4 +1,4 @@
-"""Programs that join two streams, and windows behind that."""
+"""Programs that join two streams, and windows downstream of joins."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def joins_golden() -> Mapping[str, Golden]:
 
 
 def in_time(rows: Rows) -> tuple[list[Row], list[Row]]:
-    """The rows that are in time, and those that are late."""
+    """Return the rows that are in time, and those that are late."""
     found = arrived(rows)
     late = [row for row in found if row["ts"] <= row["wm"]]
     return [row for row in found if row["ts"] > row["wm"]], late
@@ -109,7 +109,7 @@ def in_windows(left: Iterable[Row], right: Iterable[Row]) -> Iterator[Row]:
 
 
 def in_sessions() -> Iterator[Row]:
-    """Sessions of the rows of both."""
+    """Return sessions of the rows of both."""
     sides = ([{**row, "of": side} for row in arrived(side)] for side in (SALES, MORE_SALES))
     for (user,), start, end, rows in by_session(
         [row for side in sides for row in side], ["user"], 5_000
@@ -158,7 +158,8 @@ def per_shop(pairs: Iterable[Pair]) -> Iterator[Row]:
 
 
 def versions_of(left: Iterable[Row], right: Sequence[Row]) -> Iterator[Row]:
-    """The last row of the shop that is not later; of one time the one of the highest number."""
+    """Return the last row of the shop that is not later; of equal times the one with the highest
+    number."""
     for row in left:
         there = [v for v in right if v["shop"] == row["shop"] and v["ts"] <= row["ts"]]
         last = max(there, key=lambda v: (v["ts"], v["n"]), default={"n": None})

@@ -1,4 +1,4 @@
-"""Programs of keyed functions: state, timers, order, side outputs, and chains of them."""
+"""Programs of keyed functions: state, timers, order, side outputs, and chains of functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ GAP_MS = 6_000
 
 
 def in_time(rows: list[Row], key: str) -> dict[object, list[Row]]:
-    """Of each key the rows that are not late by themselves, in the order of their time."""
+    """Return the rows of each key that are not late within their split, in the order of their time."""
     keyed: dict[object, list[Row]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["ts"]):
         if row["ts"] > row["wm"]:
@@ -51,7 +51,7 @@ class Session:
 
 
 class Sessions(rh.KeyedProcessFunction):
-    """Sales of a shop with less than GAP_MS between one and the next."""
+    """Sales of a shop with less than GAP_MS in between."""
 
     side_outputs = {"gaps": Session}
     start = rh.ValueState(int | None, default=None)
@@ -96,7 +96,7 @@ def sessions_golden() -> Mapping[str, Golden]:
 
 
 def sessions_of(rows: list[Row]) -> tuple[list[Row], list[Row]]:
-    """And the gaps between them."""
+    """Return the sessions and the gaps between them."""
     found: list[Row] = []
     gaps: list[Row] = []
     for shop, of in in_time(rows, "shop").items():
@@ -185,7 +185,7 @@ class Summary:
 
 
 class Summaries(rh.KeyedProcessFunction):
-    """What is known of a shop at the end of all time; the order of its sales does not matter."""
+    """Emits what is known of a shop at the end of time; the order of its sales does not matter."""
 
     by_user = rh.MapState(int, int)
     notes = rh.MapState(str, Tally)
@@ -255,7 +255,7 @@ class Named:
 
 
 class Sorted(rh.KeyedProcessFunction):
-    """Sends each sale where it belongs; keeps nothing."""
+    """Sends each sale to an output; keeps no state."""
 
     side_outputs = {"cheap": Sale, "unpriced": Named}
 
@@ -391,7 +391,7 @@ class Level:
 
 
 class Levels(rh.KeyedProcessFunction):
-    """A level for each third sale of a user; half a minute without one takes it away."""
+    """Raises a level at each third sale of a user; half a minute without one lowers it."""
 
     sales = rh.ValueState(int, default=0)
     until = rh.ValueState(int, default=0)

@@ -1,4 +1,4 @@
-"""Programs that look rows up outside, and windows behind that."""
+"""Programs that look up rows in an outside system, and windows downstream of that."""
 
 from __future__ import annotations
 

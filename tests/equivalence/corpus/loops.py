@@ -1,4 +1,4 @@
-"""Programs with loops: connected components, and k-means whose centres move while points come."""
+"""Programs with loops: connected components, and k-means whose centres move while points arrive."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Message:
 
 
 class Spread(rh.KeyedProcessFunction):
-    """Every node takes the least label that it is offered, and offers it to those beside it."""
+    """Each node adopts the smallest label that it receives, and sends it to its neighbours."""
 
     label = rh.ValueState(int)
     beside = rh.ListState(int)
@@ -75,7 +75,7 @@ class Point:
 
 @dataclass
 class Centre:
-    """The sum of `n` points, in whole numbers: so its place depends on no order."""
+    """Sum of `n` points in whole numbers, so that its place does not depend on order."""
 
     centre: int
     x: int
@@ -84,7 +84,7 @@ class Centre:
 
 
 class Assign(rh.BroadcastProcessFunction):
-    """Gives each point to the centre that is nearest by what has come round so far."""
+    """Assigns each point to the nearest centre, by the centres received so far."""
 
     known = rh.BroadcastState(int, Centre)
 
@@ -113,7 +113,7 @@ class Move(rh.KeyedProcessFunction):
 
 
 def place(n: int, user: int) -> tuple[int, int, int]:
-    """A point, about one of the centres."""
+    """Return a point near one of the centres."""
     centre = user % 3
     x, y = CENTRES[centre]
     return centre, x + n % 41 - 20, y + n % 37 - 18
@@ -125,7 +125,7 @@ def point(sale: Any) -> Point:
 
 
 def start(sale: Any) -> Iterator[Centre]:
-    """A centre comes in with the first row, as any may."""
+    """Return the initial centre, which any first row may bring."""
     if sale.n == 0:
         yield Centre(0, 0, 0, 1)
 
@@ -153,7 +153,7 @@ def loops(given: Given) -> Mapping[str, rh.DataStream]:
 
 
 def split_up(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
-    """Two rows of each row go round."""
+    """Split each row into two, which circulate."""
     here = loop.with_columns(path=pl.col("path") * 2)
     both = here.union(loop.with_columns(path=pl.col("path") * 2 + 1))
     return both, both

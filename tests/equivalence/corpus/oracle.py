@@ -1,5 +1,5 @@
-"""What goldens share: which rows are late, and which windows a row falls into. Straight-line Python
-over the rows as they arrive; nothing here comes from Rheos."""
+"""Common parts of goldens: which rows are late, and the windows of a row. Plain Python over the rows in
+order of arrival, without code of Rheos."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def millis(at: datetime | int) -> int:
 
 
 def arrived(rows: Rows, counts: Callable[[Row], bool] = lambda row: True) -> list[Row]:
-    """The rows that count, in their order, each with its time `ts` and with `wm`, the watermark that
-    its split had reached before it: the latest time so far, less the bound and a millisecond."""
+    """Return the rows that count, in order, each with its time `ts` and with `wm`, the watermark of its
+    split before it: the latest time so far, minus the bound and a millisecond."""
     bound = int(rows.bound.removesuffix("s")) * 1000
     latest = [NEVER] * rows.splits
     found = []
@@ -52,7 +52,7 @@ def arrived(rows: Rows, counts: Callable[[Row], bool] = lambda row: True) -> lis
 
 
 def starts(ts: int, size: int, every: int, offset: int = 0) -> list[int]:
-    """Of all windows [start, start + size) that hold `ts`."""
+    """Return the starts of all windows [start, start + size) that contain `ts`."""
     last = (ts - offset) // every * every + offset
     return list(range(last, ts - size, -every))
 
@@ -65,8 +65,8 @@ def by_window(
     offset: int = 0,
     lateness: int = 0,
 ) -> tuple[dict[tuple[Hashable, ...], list[Row]], list[Row]]:
-    """The rows of each (keys..., start), without those that are late for it, and the rows that are late
-    for all their windows."""
+    """Return the rows of each (keys..., start), without those that are late for it, and the rows that
+    are late for all their windows."""
     windows: dict[tuple[Hashable, ...], list[Row]] = defaultdict(list)
     late = []
     for row in rows:
@@ -83,17 +83,17 @@ def by_window(
 
 
 def bare(rows: Iterable[Row]) -> list[Row]:
-    """As they were before they arrived."""
+    """Return rows without the columns that `arrived` added."""
     return [{name: value for name, value in row.items() if name not in ("ts", "wm")} for row in rows]
 
 
 def too_late(rows: Iterable[Row]) -> list[Row]:
-    """Those that are late by themselves, for what goes in event-time order."""
+    """Return the rows that are late within their split, for operators in event-time order."""
     return bare(row for row in rows if row["ts"] <= row["wm"])
 
 
 def result(names: Sequence[str], key: tuple[Any, ...], size: int, **more: Any) -> Row:
-    """A row of a window's output."""
+    """Return a row of a window's output."""
     *values, start = key
     return {
         **dict(zip(names, values, strict=True)),
@@ -108,7 +108,7 @@ def known(rows: Iterable[Row], column: str) -> list[Any]:
 
 
 def quantile(values: Iterable[float], q: float) -> float | None:
-    """With linear interpolation."""
+    """Return a quantile with linear interpolation."""
     ordered = sorted(values)
     if not ordered:
         return None

@@ -1,4 +1,4 @@
-"""A program that looks for patterns, and oracles in straight-line Python."""
+"""A program that matches patterns, and oracles in plain Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def patterns_golden() -> Mapping[str, Golden]:
 
 
 def by_key(rows: Sequence[Row], key: str) -> Iterator[tuple[object, list[Row]]]:
-    """The rows of each key by time, and those of one time in the order of their columns."""
+    """Return the rows of each key by time, and equal times by all columns."""
 
     def order(row: Row) -> tuple[object, ...]:
         return (row["ts"], *((row[name] is None, row[name]) for name in SALES.table.column_names))

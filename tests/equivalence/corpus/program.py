@@ -1,4 +1,4 @@
-"""What a program of the corpus is, and how its input is handed to it."""
+"""Programs of the corpus, and how modes pass the input to them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ View = Callable[[pl.DataFrame], pl.DataFrame]
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The input of a program: rows in the order of their arrival, dealt out to the splits in turn, so
-    that row i is of split `i % splits`. With `on` it has event time."""
+    """Input of a program: rows in order of arrival, distributed to the splits in turn, so that row i is
+    in split `i % splits`. With `on` it has event time."""
 
     table: pa.Table
     splits: int = 3
@@ -35,7 +35,7 @@ class Rows:
 
 
 class Handing(Enum):
-    """How a program gets its rows. The splits are the same, and so is what is late."""
+    """How a program receives its rows. Splits and late rows are the same."""
 
     PACED = "by a generator, over a second"
     FAST = "by a generator"
@@ -45,7 +45,7 @@ class Handing(Enum):
 
 @dataclass(frozen=True)
 class Dealer:
-    """The generator's function: gives the rows of the table."""
+    """Generator function that returns the rows of the table."""
 
     rows: Rows
 
@@ -56,7 +56,7 @@ class Dealer:
 
 @dataclass
 class Given:
-    """What a program is built from: an environment, and the rows as the mode hands them out."""
+    """Arguments for building a program: an environment, and the rows as the mode passes them."""
 
     env: rh.Environment
     handing: Handing
@@ -73,7 +73,7 @@ class Given:
         return self.env.from_source(self._source(rows), watermark=watermark(rows))
 
     def dataframe(self, rows: Rows) -> rh.DataStream:
-        """The same rows as a Spark DataFrame, which has no order."""
+        """Return the same rows as a Spark DataFrame, which has no order."""
         from pyspark.sql import SparkSession
 
         session = SparkSession.getActiveSession()
@@ -83,7 +83,7 @@ class Given:
         return self.env.from_dataframe(df, event_time=rows.on)
 
     def hybrid(self, history: Rows, live: Rows, switch: datetime | None) -> rh.DataStream:
-        """Files first, and then what the mode hands out."""
+        """Return files first, and then the source of the mode."""
         self.dealt += [history, live]
         parts = self._files_of(history), self._source(live)
         if switch is None:
@@ -124,7 +124,7 @@ class Given:
         return paths
 
     def path(self, suffix: str) -> Path:
-        """Where a file of the program may be written."""
+        """Return the path where a file of the program may be written."""
         self._files += 1
         return self.folder / f"{self._files:03d}.{suffix}"
 
@@ -137,8 +137,8 @@ def watermark(rows: Rows) -> rh.Watermark | None:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """`build` writes it, and gives the streams whose rows are compared; `golden` finds the same rows
-    without Rheos."""
+    """Program of the corpus. `build` returns the streams whose rows are compared; `golden` computes the
+    same rows without Rheos."""
 
     name: str
     build: Callable[[Given], Mapping[str, rh.DataStream]]

@@ -24,9 +24,9 @@ class Found(NamedTuple):
 
 
 def by_session(rows: Iterable[Row], keys: Sequence[str], gap: int) -> tuple[list[Found], list[Row]]:
-    """The sessions, and the rows that are late. Of [ts, ts + gap] a row covers what its watermark had
-    not passed; rows whose covers meet are one session. A row with nothing left is of the session that
-    covers all from its end to its watermark, or late."""
+    """Return the sessions, and the late rows. A row covers the part of [ts, ts + gap] that its
+    watermark had not passed; rows whose covers touch are one session. A row without cover belongs to
+    the session that covers everything from its end to its watermark, or is late."""
     of_keys: dict[tuple[Any, ...], list[tuple[int, int, Row]]] = defaultdict(list)
     for row in rows:
         low, high = max(row["ts"], row["wm"] + 2), row["ts"] + gap

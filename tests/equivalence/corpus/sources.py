@@ -1,4 +1,4 @@
-"""Programs that read Spark DataFrames, and history before the live stream."""
+"""Programs that read Spark DataFrames, and history before a live stream."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def dataframes(given: Given) -> Mapping[str, rh.DataStream]:
 
 
 def dataframes_golden() -> Mapping[str, Golden]:
-    """A DataFrame has no order, so none of its rows is late."""
+    """Compute the result for DataFrames, which have no order, so that no row is late."""
     rows = [{**row, "wm": NEVER} for row in arrived(SALES)]
     windows, late = by_window(rows, ["shop"], 15_000, 5_000)
     assert not late
@@ -71,7 +71,7 @@ def history_first_golden() -> Mapping[str, Golden]:
 
 
 def whole_history_first(given: Given) -> Mapping[str, rh.DataStream]:
-    """Without a switch each part is read whole; order of arrival decides nothing here."""
+    """Compute the result without a switch: each part is read completely, and order does not matter."""
     sales = given.hybrid(ONE_SHOP, SALES, None)
     counted = sales.key_by("shop", "user").window(rh.Tumbling("1m")).aggregate(rows=rh.agg.count())
     return {"counted": counted}

@@ -319,7 +319,7 @@ def one_row_golden() -> Mapping[str, Golden]:
 
 
 def narrow(given: Given) -> Mapping[str, rh.DataStream]:
-    """Operators in fewer subtasks than the job has, without state and with."""
+    """Build a program whose operators have fewer subtasks than the job, with and without state."""
     one = given.stream(SALES).filter(col("quantity") >= 10).set_parallelism(1)
     per_shop = one.key_by("shop").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
     return {

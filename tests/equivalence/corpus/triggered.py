@@ -1,8 +1,6 @@
-"""Programs of windows with triggers, evictors and functions of their own, of counts, and of all rows.
-
-Rows of several splits come in no certain order: what depends on it (the early firings themselves, the
-rows of a window of a count) is left to the operator's own tests.
-"""
+"""Programs of windows with user-defined triggers, evictors and functions, of counts, and over all rows.
+The order of rows of several splits is undefined: whatever depends on it (early results, rows of a count
+window) is tested with the operator."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ TEN_S, MINUTE = 10_000, 60_000
 
 
 class Priced(rh.Evictor):
-    """Sales without a price do not count."""
+    """Ignores sales without a price."""
 
     def evict_before(self, elements: list[rh.Element], ctx: rh.EvictorContext) -> list[rh.Element]:
         return [element for element in elements if element.record.price is not None]
@@ -82,7 +80,7 @@ class OfShop(rh.WindowFunction):
 
 
 class MinuteAndHalf(rh.WindowAssigner):
-    """A window for the minute, and one for its first half."""
+    """Assigns a window for the minute, and one for its first half."""
 
     def assign(self, record: Any, timestamp: int, ctx: Any) -> list[rh.TimeWindow]:
         start = timestamp - timestamp % MINUTE
@@ -97,7 +95,7 @@ EARLY = rh.triggers.event_time(early=rh.triggers.continuous_event_time("2s"))
 
 
 def gap_of(user: Any) -> Any:
-    """In ms; no two rows are just so far apart."""
+    """Return a gap in ms. No two rows are exactly that far apart."""
     return 1_501 * (user % 3 + 1)
 
 
@@ -202,7 +200,7 @@ def triggered_golden() -> Mapping[str, Golden]:
 
 
 def with_own_gaps(rows: list[Row]) -> Iterator[Row]:
-    """Sessions of rows that are never late, each with a gap of its own."""
+    """Return sessions of rows that are never late, each with its own gap."""
     open_: dict[str, tuple[int, int, int]] = {}
     for row in sorted(rows, key=lambda row: row["ts"]):
         shop, ts = row["shop"], row["ts"]
@@ -216,7 +214,7 @@ def with_own_gaps(rows: list[Row]) -> Iterator[Row]:
 
 
 def all_there(found: pl.DataFrame) -> pl.DataFrame:
-    """Of each window the firing with the most rows."""
+    """Return for each window the result with the most rows."""
     return found.sort("n").unique(["shop", "window_end"], keep="last")
 
 

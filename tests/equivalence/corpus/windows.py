@@ -1,4 +1,4 @@
-"""Programs of windows: what is in them, what is late for them, and what is made of them."""
+"""Programs of windows: their content, late rows, and results."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ MERGED = {
 
 
 def aggregated(rows: list[Row]) -> Row:
-    """All of AGGREGATES."""
+    """Return a program with all of AGGREGATES."""
     quantities, notes, prices = known(rows, "quantity"), known(rows, "note"), known(rows, "price")
     return {
         "rows": len(rows),
@@ -171,7 +171,8 @@ TOMORROW = timedelta(days=1)
 
 
 def given_behind(given: Given) -> Mapping[str, rh.DataStream]:
-    """The rows a day later, behind what leaves some of them out; beside the windows of today."""
+    """Return a program whose rows are a day later, downstream of a filter, next to windows of the
+    original time."""
     bound = rh.Watermark.bounded_out_of_orderness("5s", on="at")
     sales = given.stream(SALES)
     moved = sales.filter(col("n") % 3 != 0).with_columns(at=col("at") + TOMORROW).with_event_time(bound)
@@ -250,7 +251,7 @@ def offsets_golden() -> Mapping[str, Golden]:
         return {"n": len(rows), "users": users, "about": about(known(rows, "quantity"))}
 
     def about(values: list[int]) -> float | None:
-        """The middle of the bucket of the median; a bucket ends at 1.1 / 0.9 times its beginning."""
+        """Return the middle of the median's bucket; a bucket ends at 1.1 / 0.9 times its beginning."""
         if not values:
             return None
         median = sorted(values)[(len(values) - 1) // 2]
@@ -365,7 +366,7 @@ def lateness_golden() -> Mapping[str, Golden]:
 
 
 def last_update(found: pl.DataFrame) -> pl.DataFrame:
-    """Of each window: the update that has seen the most rows."""
+    """Return the update of each window that has the most rows."""
     place = [name for name in found.columns if name not in ("n", "total")]
     return found.sort("n").unique(place, keep="last")
 
