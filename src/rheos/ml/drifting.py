@@ -1,4 +1,4 @@
-"""`drift`: rows of a key at which its values begin to be others than they were."""
+"""`drift`: rows of a key at which the distribution of its values changes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rheos.ml.states import with_state
 
 
 class Detector(Protocol):
-    """As River's detectors are. After a drift it begins anew by itself."""
+    """The interface of River's drift detectors. A detector restarts by itself after a drift."""
 
     drift_detected: bool
 
@@ -37,7 +37,7 @@ class PageHinkley:
     delta: float = 0.005
     threshold: float = 50.0
     least_rows: int = 30
-    """Fewer say nothing."""
+    """Minimum number of values before drift is reported."""
     drift_detected: bool = False
     rows: int = 0
     mean: float = 0.0

@@ -1,4 +1,4 @@
-"""The columns that models read and give, checked where the program is written."""
+"""Columns that models read and return, checked while the program is built."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from rheos.core.protocol.types import arrow_type
 
 
 def check_features(schema: pa.Schema, features: Sequence[str], method: str) -> tuple[str, ...]:
-    """Raises SchemaError where a column is not there, or no number, text or truth value."""
+    """Check the features. Raise SchemaError if a column does not exist, or is not a number, string or
+    boolean.
+    """
     if isinstance(features, str) or not features:
         raise SchemaError(
             f"features of {method}() must be the columns that the model reads, not {features!r}",
@@ -30,7 +32,7 @@ def check_column(schema: pa.Schema, name: str, method: str) -> None:
 
 
 def with_result(schema: pa.Schema, results: dict[str, Any], method: str) -> pa.Schema:
-    """The columns of the rows, and those of what a model says (name to type), which may be null."""
+    """Return the columns of the rows, and the nullable columns of a model's results (name to type)."""
     for name in results:
         if name in schema.names:
             raise SchemaError(

@@ -22,7 +22,7 @@ class Learner(Protocol):
 
 
 class RiverLearner:
-    """Models that are taught row by row, with features by name."""
+    """A learner for River's models, which learn row by row and receive features by name."""
 
     def predicted(self, model: Any, features: Features) -> Any:
         return model.predict_one(dict(features))
@@ -32,7 +32,7 @@ class RiverLearner:
 
 
 class PartialFitLearner:
-    """Models of scikit-learn with `partial_fit`, which see features in their order."""
+    """A learner for models of scikit-learn with `partial_fit`, which receive features in order."""
 
     def __init__(self, classes: Sequence[Any] | None) -> None:
         self._more = {} if classes is None else {"classes": list(classes)}
@@ -66,5 +66,5 @@ def learner_of(model: Any, classes: Sequence[Any] | None) -> Learner:
 
 
 def plain(value: Any) -> Any:
-    """Numpy's scalars as Python's."""
+    """Convert a NumPy scalar to a Python value."""
     return value.item() if isinstance(value, np.generic) else value

@@ -1,4 +1,4 @@
-"""Predictors: from a matrix of features (a row for each row) to a value for each."""
+"""Predictors: functions from a matrix of features, one line per row, to a value for each row."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.core.errors import ConfigurationError, InputError
 
 Matrix: TypeAlias = npt.NDArray[np.float32]
 Predictor: TypeAlias = Callable[[Matrix], Sequence[Any] | npt.NDArray[Any]]
-"""Given (rows, features), gives (rows,), or (rows, 1)."""
+"""Function of a matrix (rows, features) that returns (rows,) or (rows, 1)."""
 
 
 class Onnx:
@@ -27,7 +27,9 @@ class Onnx:
     """
 
     def __init__(self, model: bytes) -> None:
-        """Raises ConfigurationError without ONNX Runtime, InputError where this is no model."""
+        """Load the model. Raise ConfigurationError without ONNX Runtime, and InputError if the bytes
+        are not a model.
+        """
         self._model = model
         self._session = _session(model)
 

@@ -1,4 +1,4 @@
-"""`score`: a predictor that stays as it is, over whole batches."""
+"""`score`: a fixed predictor that is applied to whole batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rheos.ml.predictors import Matrix, Predictor, values
 
 @dataclass(frozen=True)
 class _Scores:
-    """The function of `map_batches`."""
+    """The function of `map_batches` that adds predictions."""
 
     predictor: Predictor
     features: tuple[str, ...]
@@ -30,7 +30,7 @@ class _Scores:
 
 
 def matrix(batch: pa.RecordBatch, features: Sequence[str]) -> Matrix:
-    """The features of rows; null is NaN."""
+    """Return the features of rows as a float32 matrix, with NaN for null."""
     columns = [batch.column(name).cast(pa.float32()) for name in features]
     return np.column_stack([column.to_numpy(zero_copy_only=False) for column in columns])
 

@@ -1,4 +1,4 @@
-"""Settings of simulated jobs, drawn: none of them may change a result."""
+"""Settings of simulated jobs, drawn at random. None of them may change a result."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ CHECKPOINTS = CheckpointConfig(
 
 @dataclass(frozen=True)
 class DrawnSettings:
-    """All that a seed decides about how a program is run, and nothing about its input."""
+    """Everything that a seed decides about how a program runs. It decides nothing about the input."""
 
     seed: int
     faults: Faults
     parallelisms: tuple[int, ...]
-    """Of the job's drivers, one after the other."""
+    """Parallelism under each of the job's drivers, in turn."""
     min_parallelism: int | None
     checkpoint: CheckpointConfig
     task: TaskConfig
@@ -36,7 +36,7 @@ class DrawnSettings:
 
     @classmethod
     def draw(cls, seed: int) -> DrawnSettings:
-        """Each part is drawn by itself. The job always comes to its end, and reads all of its input."""
+        """Draw each part independently. The job always ends after reading all of its input."""
 
         def drawing(what: str) -> Random:
             return Random(f"{seed}/{what}")
@@ -79,7 +79,7 @@ def draw_checkpoints(rng: Random) -> CheckpointConfig:
 
 
 def draw_task(rng: Random, *, has_least: bool) -> TaskConfig:
-    """`has_least`: whether the job may repeat rows."""
+    """Draw settings of the data plane. `has_least` is whether the job may repeat rows."""
     least = has_least and rng.random() < 0.1
     return TaskConfig(
         batch_rows=rng.choice([1, 3, 8, 16, 64]),
@@ -92,7 +92,7 @@ def draw_task(rng: Random, *, has_least: bool) -> TaskConfig:
 
 
 def draw_requests(rng: Random) -> Requests:
-    """Few worlds have nothing asked of them, and few have all."""
+    """Draw requests: most worlds have some of them, few have none or all."""
 
     def rate(share: float, least: float, most: float) -> float:
         return rng.uniform(least, most) if rng.random() < share else 0.0

@@ -1,4 +1,4 @@
-"""The names that `rheos.testing` exports."""
+"""Names that `rheos.testing` exports."""
 
 from rheos.runtimes.simulated.faults import Faults, Requests
 from rheos.runtimes.simulated.invariants import InvariantError

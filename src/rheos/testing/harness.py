@@ -94,30 +94,30 @@ class OperatorExample:
     schema: pa.Schema
     script: Sequence[Step]
     on: str | None = None
-    """The column of event time, where there is one."""
+    """Event-time column, if there is one."""
     right: pa.Schema | None = None
     """Columns of the second stream; None if there is only one."""
     right_on: str | None = None
-    """Its column of event time, where there is one."""
+    """Event-time column of the second stream, if there is one."""
     last_by: tuple[str, ...] = ()
     """For results that replace each other, such as those of windows with allowed lateness: only the
     last one of each combination of these columns counts."""
     upserts_by: tuple[str, ...] = ()
     """The rows are upserts of a table by this key; in `op` they say what they are."""
     right_upserts_by: tuple[str, ...] = ()
-    """Likewise those of the second stream."""
+    """Key of the second stream, if its rows are upserts."""
 
 
 @dataclass(frozen=True)
 class ReplayMode:
-    """One way of going through a script."""
+    """A way to replay a script."""
 
     name: str
     together: bool = False
-    """Rows between watermarks come in one batch; else one by one."""
+    """Whether rows between watermarks arrive in one batch instead of one by one."""
     batch_rows: int = 1000
     parallelisms: Sequence[int] = (1,)
-    """To begin with, and after each restore in turn."""
+    """Parallelism at the start, and after each restore in turn."""
     checkpoint_every: int = 0
     """Number of steps between checkpoints; 0 for none."""
     restore_every: int = 0
@@ -127,7 +127,7 @@ class ReplayMode:
     from_savepoints: bool = False
     """Whether a restore uses a savepoint that was taken with the checkpoint."""
     on_disk: bool = False
-    """State has a local disk, and next to no memory: the backend is rocksdb."""
+    """Whether state is on local disk, with almost no memory: the backend is rocksdb."""
 
 
 REPLAYS = (
@@ -221,7 +221,7 @@ def check_example(
 
 
 def _shown(rows: Rows) -> Rows:
-    """Without the hidden columns."""
+    """Return rows without the hidden columns."""
     return {
         output: [
             {name: value for name, value in row.items() if not name.startswith(HIDDEN_PREFIX)}
@@ -257,7 +257,7 @@ def _settled(rows: Sequence[Mapping[str, Any]], last_by: tuple[str, ...]) -> lis
 
 @dataclass
 class _Run:
-    """All subtasks of the operator, through one script."""
+    """A run of all subtasks of the operator through one script."""
 
     example: OperatorExample
     way: ReplayMode
@@ -292,7 +292,7 @@ class _Run:
         return self.rows
 
     def _steps(self) -> Iterator[tuple[int, list[Mapping[str, Any]]] | WatermarkMark]:
-        """Rows with their port, and watermarks."""
+        """Yield batches of rows with their port, and watermarks."""
         gathered: dict[int, list[Mapping[str, Any]]] = {}
         for step in self.example.script:
             if isinstance(step, WatermarkMark):
@@ -335,7 +335,7 @@ class _Run:
         return begun.finish(batch)
 
     def _drive(self, calls: list[Iterator[Out]]) -> None:
-        """Takes one batch of each call in turn: the others are suspended meanwhile."""
+        """Take one batch from each call in turn, while the other calls are suspended."""
         while calls:
             left = []
             for call in calls:
@@ -439,7 +439,7 @@ class _Run:
 
 
 def _planned(example: OperatorExample) -> tuple[PlannedOperator, dict[str, str]]:
-    """The operator of the example, and by which name the rows of each tag are known."""
+    """Return the example's operator, and the name of the output of each tag."""
     env = Environment(1, max_parallelism=_MAX_PARALLELISM)
     given = [_source(env, example.schema, example.on, example.upserts_by)]
     if example.right is not None:

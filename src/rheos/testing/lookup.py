@@ -24,7 +24,7 @@ class MemoryLookup(Lookup):
 
     key_columns: Sequence[str]
     rows: Sequence[Mapping[str, Any]]
-    """With the columns of the key; all have the same."""
+    """Rows, all with the same columns, which include those of the key."""
     keys: tuple[str, ...] = field(init=False)
     schema: pa.Schema = field(init=False)
 

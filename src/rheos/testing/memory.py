@@ -1,7 +1,7 @@
-"""A two-phase sink in process memory: what was committed outlives every simulated crash.
+"""A two-phase sink in process memory. Committed rows survive every simulated crash.
 
-It holds the engine to the sink contract: nothing is committed that was not staged, nothing is staged
-twice, and a commit that comes again changes nothing. What breaks it is noted in `violations`.
+It checks the engine against the sink contract: only staged rows are committed, no rows are staged
+twice, and a repeated commit changes nothing. `violations` has what broke a rule.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Moment = Literal["before", "after"]
 
 
 class StagedRows(msgspec.Struct, frozen=True):
-    """The committable: which rows. A name is never used twice."""
+    """The name of staged rows, which is the committable. It is used only once."""
 
     job: str
     operator: str
@@ -48,7 +48,7 @@ class MemoryTable:
     def __init__(self) -> None:
         self.staged: dict[StagedRows, pa.Table] = {}
         self.committed: dict[StagedRows, pa.Table] = {}
-        """In the order of their commits."""
+        """Committed rows, in the order of their commits."""
         self.on_commit: Callable[[Moment, OperatorId, bytes], None] | None = None
         self.violations: list[str] = []
 

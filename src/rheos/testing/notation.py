@@ -35,14 +35,16 @@ NULL = "null"
 
 
 def distance_ms(text: str) -> int:
-    """A distance from the start of the timeline, or between two moments. Raises ProgramError."""
+    """Return a distance from the start of the timeline, or between two times, in ms. Raise ProgramError
+    if it cannot be parsed.
+    """
     if _NUMBER.fullmatch(text):
         return round(float(text) * 1000)
     return signed_duration_ms(text)
 
 
 def shown_distance(ms: int) -> str:
-    """As `distance_ms` reads it."""
+    """Format a distance so that `distance_ms` can parse it."""
     if ms < 0:
         return f"-{shown_distance(-ms)}"
     parts = []
@@ -81,7 +83,7 @@ def pieces(text: str, ends: Callable[[str], bool]) -> Iterator[str]:
 
 
 def tokens(text: str) -> list[str]:
-    """The parts of a line, which spaces part; nothing of what follows a `#`."""
+    """Return the parts of a line, which spaces separate, without the comment after `#`."""
     found = []
     for token in pieces(text, str.isspace):
         if token.startswith("#"):
@@ -107,7 +109,7 @@ def row_of(text: str, schema: pa.Schema, start: datetime) -> dict[str, Any]:
 
 
 def shown_row_of(row: Mapping[str, Any], schema: pa.Schema, start: datetime) -> str:
-    """As `row_of` reads it."""
+    """Format a row so that `row_of` can parse it."""
     return ",".join(_shown(row[field.name], field.type, start) for field in schema)
 
 

@@ -9,7 +9,7 @@ from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError
 
 OUT = "out"
-"""The name of the output of a program that has one."""
+"""Name of the output of a program with a single one."""
 
 
 def named_outputs(made: Any) -> Mapping[str, DataStream]:

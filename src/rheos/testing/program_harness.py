@@ -58,7 +58,7 @@ ProgramOfStreams = Callable[..., DataStream | Mapping[str, DataStream]]
 by name."""
 
 IN = "in"
-"""The name of the one input."""
+"""Name of a single input."""
 START = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 _JOB = JobId("harness")
@@ -137,22 +137,22 @@ class Harness:
 
     @property
     def now(self) -> datetime:
-        """The time by the clock."""
+        """Current time of the clock."""
         return datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
 
     @property
     def inputs(self) -> Mapping[str, pa.Schema]:
-        """The columns of each input, by its name; "in" where there is one without."""
+        """Columns of each input, by its name; a single input is named "in"."""
         return {name: self._read_by(name).type.schema for name in self._names}
 
     @property
     def outputs(self) -> Mapping[str, pa.Schema]:
-        """The columns of each output, by its name; "out" where there is one without."""
+        """Columns of each output, by its name; a single output is named "out"."""
         return {name: taken.schema for name, taken in self._rows.items()}
 
     @property
     def times(self) -> Mapping[str, str]:
-        """The column of event time of each input that has it."""
+        """Event-time column of each input that has one."""
         return self._times
 
     def take(self, output: str = OUT) -> list[dict[str, Any]]:
@@ -308,7 +308,7 @@ class Harness:
         return pa.RecordBatch.from_arrays([columns[field] for field in schema.names], schema=schema)
 
     def _announce(self, names: Iterable[str]) -> None:
-        """Tell the program how far event time has come in some inputs."""
+        """Notify the program of the event time that some inputs have reached."""
         for name in names:
             self._fed[name].watermark_ms = self._watermarks[name]
         for name in names:
@@ -361,7 +361,7 @@ class Harness:
         return fed
 
     def _wait_for(self, begun: Begun) -> None:
-        """Calls to the outside are answered at once; what is tried again later takes its time."""
+        """Wait until calls to outside systems end, advancing the clock for retries."""
         for _ in range(_MOST_RETRIES):
             if begun.ready():
                 return
@@ -407,7 +407,9 @@ def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
 
 
 def _named(inputs: Any) -> dict[str, Any]:
-    """The inputs by their names: a dict of columns has types, and one of inputs their columns."""
+    """Return the columns of the inputs by name. In a dict of columns the values are types; in a dict of
+    inputs they are columns.
+    """
     if isinstance(inputs, Mapping) and any(
         isinstance(each, Mapping | pa.Schema) or hasattr(each, "__dataclass_fields__")
         for each in inputs.values()
@@ -419,7 +421,7 @@ def _named(inputs: Any) -> dict[str, Any]:
 def _times(
     inputs: Mapping[str, pa.Schema], event_time: str | Mapping[str, str] | None
 ) -> Mapping[str, str]:
-    """The column of event time of each input that has one."""
+    """Return the event-time column of each input that has one."""
     if event_time is None:
         return {}
     if isinstance(event_time, str):
@@ -456,7 +458,7 @@ def _columns(columns: Any) -> tuple[pa.Schema, type | None]:
 
 
 class _FedSource(SourceOperator):
-    """A source whose rows and event time are the test's."""
+    """A source whose rows and event time the test provides."""
 
     def __init__(self, ctx: OperatorContext, spec: SourceSpec, splits: Sequence[Split]) -> None:
         super().__init__(ctx, spec, splits)
@@ -477,7 +479,7 @@ class _FedSource(SourceOperator):
 
 
 class _Taken:
-    """The rows that the program has emitted."""
+    """Rows that the program has emitted."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
@@ -493,7 +495,7 @@ class _Taken:
 
 @dataclass(frozen=True, eq=False)
 class _TakingSink(Sink):
-    """Hands rows to the test as they come."""
+    """A sink that passes rows to the test as they arrive."""
 
     in_process = True
     takes_changes = True

@@ -42,14 +42,17 @@ def _seeds(text: str) -> list[int]:
 
 @pytest.fixture(scope="session")
 def rheos_seeds(request: pytest.FixtureRequest) -> list[int]:
-    """The seeds of `rheos.testing.simulate(..., seeds=rheos_seeds)`: five, or those of the command line
-    (`--rheos-seeds=0-99`)."""
+    """Return the seeds for `rheos.testing.simulate(..., seeds=rheos_seeds)`: five, or those of the
+    command line (`--rheos-seeds=0-99`).
+    """
     return list(request.config.getoption("--rheos-seeds"))
 
 
 @pytest.fixture
 def rheos_harness() -> Iterator[Callable[..., Harness]]:
-    """Makes a `rheos.testing.Harness`, with its arguments, and closes it when the test has ended."""
+    """Return a function that creates a `rheos.testing.Harness`. The harness is closed when the test
+    ends.
+    """
     from contextlib import ExitStack
 
     from rheos.testing import Harness
@@ -74,8 +77,12 @@ def rheos_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 @pytest.fixture(scope="session")
 def rheos_server() -> Iterator[Callable[[str], Server]]:
-    """Starts a real server by its name, such as "kafka" (see `rheos connectors`): one of each, until
-    all tests have ended. Where it cannot be had, the test is skipped."""
+    """Return a function that starts a real server by its name, such as "kafka" (see `rheos
+    connectors`).
+
+    One server of each name runs until all tests have ended. If a server is not available, the test is
+    skipped.
+    """
     from contextlib import ExitStack
 
     from rheos.testing.servers import development_server
@@ -94,7 +101,7 @@ def rheos_server() -> Iterator[Callable[[str], Server]]:
 
 
 def installed(server: Server) -> None:
-    """Sees to it that the server can be started. Skips the test where it cannot be had."""
+    """Install the server if necessary. Skip the test if it is not available."""
     from rheos.core.errors import ConfigurationError
 
     try:

@@ -1,4 +1,4 @@
-"""One program under many seeds: whatever is drawn, what it commits is the same."""
+"""One program under many seeds: it must commit the same rows for each."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ class Agreement:
     """Expectation about a program that must hold for every seed."""
 
     run: Callable[[DrawnSettings | None], Simulated]
-    """Runs the program with what was drawn; with nothing drawn, nothing goes wrong."""
+    """Runs the program with drawn settings; None runs it without faults."""
     expected: Mapping[str, Sequence[Any]] | None
-    """The rows of each output; None: those of the run in which nothing goes wrong."""
+    """Rows of each output; None: those of the run without faults."""
     last_by: Sequence[str]
 
     def check(self, seeds: Iterable[int]) -> Simulated:
-        """The run in which nothing went wrong. Raises AssertionError for the first seed that gives
-        other rows, and what a run raises, with its seed."""
+        """Run the program for each seed, and return the run without faults.
+
+        Raise AssertionError for the first seed with other rows, and any error of a run with its seed.
+        """
         quiet = self.run(None)
         wanted: Mapping[str, Sequence[Any]] = {
             name: table.to_pylist() for name, table in quiet.rows.items()
@@ -61,7 +63,7 @@ class Agreement:
     def _fail(
         self, wanted: Mapping[str, Sequence[Any]], drawn: DrawnSettings, found: list[str]
     ) -> None:
-        """Says what is wrong, in a world from which nothing can be left out that is in the way."""
+        """Raise the error of a seed, with the simplest world that still shows it."""
         for less in _LESS:
             smaller = less(drawn)
             if smaller == drawn:
@@ -106,12 +108,12 @@ class Agreement:
 
 
 def seeds_of(seeds: int | Iterable[int]) -> Iterable[int]:
-    """So many from 0 on, or those that are named."""
+    """Return the seeds: the first `n` numbers from 0 for a number, or the listed ones."""
     return range(seeds) if isinstance(seeds, int) else seeds
 
 
 def _as_rows(rows: Sequence[Any], schema: pa.Schema) -> list[dict[str, Any]]:
-    """As the output has them: with its columns, in its types."""
+    """Return expected rows with the columns and types of the output."""
     shown = [row if isinstance(row, Mapping) else vars(row) for row in rows]
     for row in shown:
         if set(row) != set(schema.names):

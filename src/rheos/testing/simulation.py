@@ -1,4 +1,4 @@
-"""Runs a program under the simulated runtime: virtual time, drawn faults, one seed."""
+"""Run a program in the simulated runtime: virtual time and faults, drawn from one seed."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class Taken:
 
     directory: str
     final: bool
-    """Whether all input had ended, by itself or because it was asked to."""
+    """Whether all input had ended, by itself or by a request."""
     files: Mapping[str, bytes]
-    """By their paths."""
+    """Contents of its files, by path."""
     rows: Mapping[str, pa.Table]
     """Rows of each output that had been committed up to it."""
 
@@ -77,7 +77,7 @@ class Simulated:
 
     @property
     def out(self) -> pa.Table:
-        """The rows of the one output."""
+        """Rows of the only output."""
         return self.rows[OUT]
 
 
@@ -257,7 +257,7 @@ def _positions(world: World) -> dict[OperatorId, dict[str, bytes | None]]:
 
 
 def _slowed(plan: PhysicalPlan, seed: int) -> PhysicalPlan:
-    """The plan with sources that take their time."""
+    """Return the plan with slow sources."""
 
     def slowed(planned: PlannedOperator) -> PlannedOperator:
         spec = planned.spec
@@ -275,7 +275,7 @@ def _slowed(plan: PhysicalPlan, seed: int) -> PhysicalPlan:
 
 @dataclass
 class _Runtime:
-    """The simulated runtime, with a job id and settings that do not differ from run to run."""
+    """The simulated runtime, with a job id and settings that are the same in each run."""
 
     seed: int
     faults: Faults

@@ -1,4 +1,4 @@
-"""A source that takes its time: what is read in one go has been read before anything can go wrong."""
+"""A slow source, so that faults can occur while its input is read."""
 
 from __future__ import annotations
 
@@ -17,8 +17,11 @@ _SOONER_BY = 10
 
 @dataclass(frozen=True, eq=False)
 class SlowSource(WrappedSource):
-    """Gives few rows at a time, and waits in between: a hundred rows take about half a second of
-    virtual time, a hundred thousand two. Each attempt reads at other moments."""
+    """A source that emits few rows at a time, with pauses.
+
+    A hundred rows take about half a second of virtual time, a hundred thousand about two. Each attempt
+    reads at other times.
+    """
 
     seed: int = 0
 

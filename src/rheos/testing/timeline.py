@@ -56,7 +56,7 @@ _RESTART, _END, _GIVES = "restart", "end", ">"
 
 @dataclass(frozen=True)
 class _Rows:
-    """A row, or several that come in one batch."""
+    """A row, or several rows in one batch."""
 
     input: str
     rows: tuple[Mapping[str, Any], ...]
@@ -66,7 +66,7 @@ class _Rows:
 class _Line:
     number: int
     text: str
-    """The steps, as they were written."""
+    """Steps as written."""
     steps: Sequence[_Rows | Callable[[Harness], None]]
     wanted: Sequence[str]
     """Each row with its output, where there are several, in the one way that it is shown."""
@@ -128,7 +128,7 @@ def check_timeline(
 
 
 def _written(timeline: str) -> Iterator[tuple[int, list[str], list[str]]]:
-    """The lines that say something: their number, their steps and what they give."""
+    """Return the lines with content: their number, steps and expected rows."""
     for number, text in enumerate(timeline.splitlines(), 1):
         with _in_line(number):
             parts = tokens(text)
@@ -139,7 +139,7 @@ def _written(timeline: str) -> Iterator[tuple[int, list[str], list[str]]]:
 
 @contextmanager
 def _in_line(number: int) -> Iterator[None]:
-    """Errors say which line of the timeline they are of."""
+    """Add the line of the timeline to errors of the block."""
     try:
         yield
     except ProgramError as error:
@@ -185,7 +185,7 @@ def _distance(text: str) -> timedelta:
 
 
 def _stream(text: str, known: Mapping[str, pa.Schema], main: str) -> tuple[str, str]:
-    """The name of the stream that a row is of, and the rest; the main one need not be named."""
+    """Return the name of a row's stream, and the rest. The main stream needs no name."""
     name, colon, rest = text.partition(":")
     if colon and name in known and len(known) > 1:
         return name, rest
@@ -225,7 +225,7 @@ def _labelled(name: str, row: str) -> str:
 
 
 def _run(harness: Harness, lines: Sequence[_Line], *, restarts: bool) -> list[list[str]]:
-    """The rows that each line has given."""
+    """Return the rows that each line has caused."""
     given = []
     for line in lines:
         for step in line.steps if restarts else _together(line.steps):
@@ -248,7 +248,7 @@ def _run(harness: Harness, lines: Sequence[_Line], *, restarts: bool) -> list[li
 def _together(
     steps: Sequence[_Rows | Callable[[Harness], None]],
 ) -> Iterator[_Rows | Callable[[Harness], None]]:
-    """Rows that follow each other into one input come in one batch."""
+    """Combine consecutive rows of one input into a batch."""
     for name, some in groupby(steps, lambda step: step.input if isinstance(step, _Rows) else None):
         if name is None:
             yield from some
