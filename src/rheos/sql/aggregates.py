@@ -1,7 +1,7 @@
-"""The aggregates of SQL as those of Rheos: a table, as that of expressions.
+"""The aggregates of SQL, by their nodes in the syntax tree.
 
-An aggregate reads a column of its own, which is computed before the grouping; what it gives may be an
-expression over its result.
+An aggregate reads a column that is computed before the grouping. Its result in SQL may be an expression
+over the result of the aggregate.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _OF_DISTINCT: dict[Callable[[str], Agg | pl.Expr], Callable[[str], Agg | pl.Expr
 
 
 def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | None) -> Aggregated:
-    """All values are collected; several of a row as a struct."""
+    """Return a user's aggregate: all values are collected, several arguments of a row as a struct."""
     of = node.function
     given = of.arguments(compiler, node)
     value = given[0]
@@ -218,7 +218,7 @@ _aggregate(exp.VariancePop)(_real(lambda column: agg.variance(column, ddof=0)))
 
 
 def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
-    """Giving one of the values."""
+    """Return the maker of an aggregate whose result is one of the values."""
 
     def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
         if isinstance(value.type, pl.List | pl.Struct):

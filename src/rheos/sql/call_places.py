@@ -19,7 +19,7 @@ from rheos.sql.text import SqlText
 
 
 def user_calls(node: exp.Expr) -> Iterator[UserCall]:
-    """The calls of functions of values, those within others first."""
+    """Yield the calls of the user's functions, inner calls first."""
     if isinstance(node, exp.Query | exp.Subquery):
         return
     for inner in node.iter_expressions():
@@ -29,7 +29,7 @@ def user_calls(node: exp.Expr) -> Iterator[UserCall]:
 
 
 def named_by_text(node: exp.Select) -> None:
-    """Gives the columns of SELECT with such calls their texts as names, before these are replaced."""
+    """Name the columns of SELECT that have such calls by their SQL, before the calls are replaced."""
     for item in [*node.expressions]:
         if not isinstance(item, exp.Alias) and next(user_calls(item), None) is not None:
             item.replace(exp.alias_(item.copy(), item.sql(dialect="spark"), quoted=True))
@@ -41,9 +41,12 @@ def with_calls(
     nodes: Iterable[exp.Expr],
     other: SqlRelation | None = None,
 ) -> tuple[SqlRelation, list[exp.Expr]]:
-    """The rows with a column for each call in these expressions, and the expressions with those columns
-    in the place of the calls. Calls of what is known of groups alone stay; so do, of two sides of a
-    join, those that read the `other` one. Raises ProgramError."""
+    """Return the rows with a column for each call in some expressions, and the expressions that read
+    these columns.
+
+    Calls on values that only groups have are kept; so are, for one side of a join, calls that read the
+    `other` side. Raise ProgramError.
+    """
     left = []
     for node in nodes:
         now = node
@@ -62,7 +65,7 @@ def with_calls(
 
 
 def _reads(sql: SqlText, relation: SqlRelation, other: SqlRelation, call: UserCall) -> bool:
-    """Whether a call reads columns of the relation, and of that alone."""
+    """Return whether a call reads columns of the relation, and no others."""
     columns = [*call.find_all(exp.Column)]
     mine, theirs = (
         [NameScope(sql, side.tables).find(column) is not None for column in columns]
@@ -85,7 +88,7 @@ def _computed(sql: SqlText, relation: SqlRelation, call: UserCall) -> tuple[SqlR
 
 
 def with_calls_of_groups(sql: SqlText, sight: Grouped, nodes: Iterable[exp.Expr]) -> Grouped:
-    """The groups with a column for each call of what is known of them."""
+    """Return the groups with a column for each call on their values."""
     for node in nodes:
         for call in user_calls(node):
             text = spelled(sight.scope, call)

@@ -17,7 +17,7 @@ from rheos.sql.plan import CallPlan, PlanNode, SqlColumn, with_keys
 def with_call(
     plan: PlanNode, of: UserFunction, arguments: Sequence[Typed], text: str
 ) -> tuple[PlanNode, SqlColumn]:
-    """The rows with what the function gives for each, and the column of that."""
+    """Return the rows with a column for the function's results, and that column."""
     plan, names = with_keys(plan, arguments, f"in {text}")
     takes_null = [name for place, name in enumerate(names) if of.parameter(place).takes_null]
     assert of.gives is not None
@@ -25,7 +25,7 @@ def with_call(
 
 
 def folded(plan: PlanNode, of: UserFunction, values: str, text: str) -> tuple[PlanNode, SqlColumn]:
-    """Groups with what an aggregate makes of the lists of their values."""
+    """Return groups with the results of an aggregate over the lists of their values."""
     assert of.gives is not None
     fold = Folded(of.fn, of.record)
     return _called(plan, f"{text} of all", fold, (values,), CallForm.VALUES, (values,), of.gives)

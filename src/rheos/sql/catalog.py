@@ -1,4 +1,4 @@
-"""The tables that queries know by name."""
+"""The tables that queries can name."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DeclaredTable:
-    """A table of CREATE TABLE, which is read or written, once a statement does."""
+    """A table of CREATE TABLE. It is read or written only if a statement does so."""
 
     name: str
     schema: pa.Schema
@@ -39,7 +39,7 @@ class DeclaredTable:
 
 @dataclass
 class Catalog:
-    """Names of tables, which SQL does not distinguish by capitals."""
+    """Names of tables; SQL ignores their case."""
 
     tables: dict[str, PlanNode] = field(default_factory=dict)
     """By the name in small letters."""
@@ -74,7 +74,7 @@ class Catalog:
         return name.casefold() in self.names
 
     def columns(self) -> dict[str, list[str]]:
-        """The tables with their columns, which of a lookup are not known."""
+        """Return the columns of each table. The columns of a lookup are unknown."""
         found: dict[str, list[str]] = {}
         for folded, name in self.names.items():
             declared, plan = self.declared(name), self.tables.get(folded)
@@ -96,7 +96,7 @@ class Catalog:
 
 
 def scan(name: str, stream: DataStream) -> Scan:
-    """The plan of a stream's rows."""
+    """Return the plan of a stream's rows."""
     type = stream.transformation.type
     kinds = empty_frame(type.schema).schema
     columns = tuple(

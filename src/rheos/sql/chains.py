@@ -1,8 +1,8 @@
-"""Chains of one operator, as trees that are not deep.
+"""Balance chains of one operator, so that their trees are not deep.
 
-`a OR b OR c OR ...` is read as `((a OR b) OR c) OR ...`, as many levels deep as the chain is long. What
-goes down a tree level by level could not go down thousands of them. Where it does not matter which are
-taken together first, each half is taken together by itself:
+The parser reads `a OR b OR c OR ...` as `((a OR b) OR c) OR ...`, a tree as deep as the chain is long.
+Recursive code cannot descend thousands of levels. If the operator is associative, each half of the
+chain becomes a subtree:
 
         OR                     OR
       OR  d          =>     OR    OR

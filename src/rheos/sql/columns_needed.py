@@ -1,13 +1,13 @@
-"""Which columns of each step anything behind it looks at, and plans without the others.
+"""Pruning of columns: plans without the columns that no later step reads.
 
     join on auction                            join on auction
       bids (auction, price, channel, ts)  =>     project auction, price
                                                    bids
       sales                                      ...
 
-So that fewer columns are sent between subtasks, and fewer wait in joins. What an operator's state is
-known by stays: the keys and aggregates of groups, all columns of different rows. So do the columns by
-which rows of one place are told apart, in the order of a frame or of first rows.
+Fewer columns are then sent between subtasks, and fewer are buffered in joins. Columns that identify an
+operator's state are kept: the keys and aggregates of groups, and all columns of DISTINCT rows. So are
+columns that order rows with equal times in a frame or in the first rows.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ from rheos.sql.sharing import PlanNumbers
 
 
 def narrowed(roots: Sequence[PlanNode]) -> list[PlanNode]:
-    """The same queries, which may share parts: what several read has the columns of all."""
+    """Return the queries without unread columns. They may share parts: a part with several readers has
+    the columns of all.
+    """
     narrowing = _Narrowing(roots)
     return [narrowing.made(root) for root in roots]
 
 
 def read_of_tables(root: PlanNode) -> dict[str, list[str]]:
-    """The columns that a query reads of each table, in the table's order."""
+    """Return the columns that a query reads from each table, in the table's order."""
     narrowing = _Narrowing([root])
     found: dict[str, list[str]] = {}
     for scan in _scans(root):
@@ -56,7 +58,7 @@ class _Narrowing:
         return self._needed[self._numbers.number(plan)]
 
     def _need(self, plan: PlanNode, names: Names) -> None:
-        """Notes that these columns of it are looked at."""
+        """Record that these columns of a plan are read."""
         number = self._numbers.number(plan)
         known = self._needed.get(number, frozenset())
         if known and names <= known:
@@ -66,7 +68,7 @@ class _Narrowing:
             self._need(each, wanted)
 
     def _wanted(self, plan: PlanNode) -> list[Names]:
-        """What it needs of each of its inputs."""
+        """Return the columns that a plan reads of each of its inputs."""
         looked_at = plan.looked_at(self.needed(plan))
         return [_of(each, names) for each, names in zip(plan.upstream(), looked_at, strict=True)]
 
@@ -102,8 +104,7 @@ class _Narrowing:
 
 
 def _of(plan: PlanNode, names: Names) -> Names:
-    """The columns of a plan among these, and those by which its changes are known. Rows have a column
-    at least."""
+    """Return these columns of a plan, and those that identify its changes; at least one column."""
     found = names & names_of(plan)
     if plan.changes is not None:
         found |= {*plan.changes.key}
@@ -111,7 +112,7 @@ def _of(plan: PlanNode, names: Names) -> Names:
 
 
 def _carrying(plan: PlanNode, wanted: Names) -> PlanNode:
-    """The rows with no more columns than are wanted, where a step carries all that it is given."""
+    """Return the rows with only the wanted columns, if a step passes all its columns through."""
     columns = tuple(column for column in plan.columns if column.name in wanted)
     if len(columns) == len(plan.columns):
         return plan
@@ -119,7 +120,7 @@ def _carrying(plan: PlanNode, wanted: Names) -> PlanNode:
 
 
 def _over(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
-    """The step over inputs that have fewer columns: it hands on those that are left, and its own."""
+    """Return the step over narrowed inputs: it passes their columns through, and adds its own."""
     before = {column.name for each in plan.upstream() for column in each.columns}
     left = {column.name for each in inputs for column in each.columns}
     gone = before - left

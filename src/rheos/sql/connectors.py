@@ -30,7 +30,7 @@ class WithOptions:
 
     @property
     def name(self) -> str:
-        """The name of the connector."""
+        """Name of the connector."""
         return self.connector.name
 
     def source(self, sql: SqlText, schema: pa.Schema) -> Source:

@@ -1,4 +1,4 @@
-"""Text to tree: Spark's dialect as sqlglot reads it, with the forms that Flink adds for streams."""
+"""Parsing of SQL: Spark's dialect as sqlglot reads it, with Flink's forms for streams."""
 
 from __future__ import annotations
 
@@ -178,7 +178,7 @@ class _Parser(MatchParser):
 
 
 class StreamSql(Spark):
-    """Spark's SQL with what Flink says of streams."""
+    """Spark's SQL with Flink's extensions for streams."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
@@ -230,7 +230,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
 
 
 def _check_open(sql: SqlText, tokens: Sequence[Token]) -> None:
-    """Raises ProgramError at the first place where too much is open."""
+    """Raise ProgramError at the first place that is nested too deeply."""
     is_open, signs = 0, 0
     for token in tokens:
         signs = signs + 1 if token.token_type in _SIGNS else 0
@@ -247,7 +247,7 @@ def _check_open(sql: SqlText, tokens: Sequence[Token]) -> None:
 
 
 def _check_levels(sql: SqlText, statement: exp.Expr) -> None:
-    """Raises ProgramError at an expression that is too deep."""
+    """Raise ProgramError if an expression is nested too deeply."""
     depth: dict[int, int] = {}
     for node in statement.walk():
         above = 0 if node.parent is None else depth.get(id(node.parent), 0)

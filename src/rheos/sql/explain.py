@@ -11,7 +11,9 @@ from rheos.sql.plan import PlanNode, Scan
 
 
 def explained(plan: PlanNode) -> str:
-    """A line for each node, its inputs below it; of a table which of its columns are read."""
+    """Return a line for each node, with its inputs below it. For a table, the line has the columns that
+    are read.
+    """
     return "\n".join(_lines(plan, 0, read_of_tables(plan))) + "\n"
 
 

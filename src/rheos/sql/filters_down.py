@@ -1,13 +1,13 @@
-"""Filters as near to the sources as the meaning of a query allows.
+"""Pushdown of filters, as close to the sources as the meaning of a query allows.
 
     filter price > 3                      join
       join                        =>        filter price > 3
         bids                                  bids
         sales                               sales
 
-A filter stays above what gives other rows where some of its input are left out: groups and sides of
-joins that it says more of than their keys, numbers of rows, frames, patterns, versions. It stays above
-what others read, too, so that what several queries ask for is computed once.
+A filter stays above a step whose rows depend on the filtered ones. These are groups, row numbers,
+frames, patterns and versions, and sides of joins with conditions on more than their keys. It also stays
+above a step with other readers, so that rows that several queries read are computed once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rheos.sql.sharing import PlanNumbers
 
 
 def filters_down(roots: Sequence[PlanNode]) -> list[PlanNode]:
-    """The same queries, which may share parts."""
+    """Return the queries with pushed filters. They may share parts."""
     pushing = _Pushing(roots)
     return [pushing.made(root) for root in roots]
 
@@ -56,7 +56,7 @@ class _Pushing:
         return with_inputs(plan, [self.made(each) for each in plan.upstream()])
 
     def _lower(self, plan: Filter) -> PlanNode | None:
-        """The filter below what it filters; None where it stays above."""
+        """Return the plan with its filter below the filtered step; None if the filter stays above."""
         of = plan.input
         shared = len(self._readers.get(self._numbers.number(of), ())) > 1
         if plan.pinned or shared or plan.changes != of.changes:

@@ -1,5 +1,6 @@
-"""ORDER BY with LIMIT: the first rows of a whole query, as those of ROW_NUMBER() that are bounded. They
-are a table that changes, and come in no order themselves."""
+"""ORDER BY with LIMIT: the first rows of a whole query, planned as a bounded ROW_NUMBER(). The result
+is an updating table, whose rows have no order.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ def is_first_rows(node: exp.Expr) -> bool:
 
 
 def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
-    """The plan of a query with ORDER BY and LIMIT. Raises ProgramError, SchemaError."""
+    """Plan a query with ORDER BY and LIMIT. Raise ProgramError or SchemaError."""
     count = _number(planner, node.args["limit"])
     skipped = _number(planner, node.args["offset"]) if node.args.get("offset") is not None else 0
     within = node.copy()
@@ -58,7 +59,9 @@ def _number(planner: Planner, clause: exp.Expr) -> int:
 
 
 def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> None:
-    """Has ORDER BY read the columns of the result: by name, also with their table, or by place."""
+    """Replace columns of the result in ORDER BY, which are given by name (also with their table) or by
+    position.
+    """
     by = each.this
     if isinstance(by, exp.Literal) and not by.is_string:
         place = int(by.this) - 1

@@ -1,7 +1,7 @@
-"""A folder of `.sql` files as one job: all their statements, each after those whose tables it reads.
+"""A folder of `.sql` files as one job. Each statement runs after those that define the tables it reads.
 
-A file that is one query is a view by the name of the file: `models/slow.sql`, with SELECT alone, is the
-table `slow` of the other files.
+A file that contains a single query defines a view by the name of the file: `models/slow.sql`, with
+SELECT alone, is the table `slow` of the other files.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class FolderStatement:
     """The name of the file, where this is the query that it is."""
 
     def reads(self) -> Iterator[tuple[str, exp.Expr]]:
-        """The tables that it names, in small letters, and where."""
+        """Return the tables that the statement names, in lower case, and their places."""
         here = {each.alias.casefold() for each in self.node.find_all(exp.CTE)}
         own = self.node.find(exp.Table) if isinstance(self.node, exp.Create) else None
         for each in self.node.find_all(exp.Table):

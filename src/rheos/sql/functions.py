@@ -1,10 +1,10 @@
-"""Functions of the user, in Python: what they take and give, by their annotations.
+"""Python functions of the user in SQL. Annotations declare their arguments and results:
 
-def dollars(cents: int) -> float                        of the values of a row
-def score(text: pl.Series) -> pl.Series                 of columns; returns= says the type
-def total(price: pl.Expr, n: pl.Expr) -> pl.Expr        an expression, which has no call at all
-def words(text: str) -> Iterator[Word]                  a table
-class Spread(rh.AggregateFunction)                      an aggregate
+def dollars(cents: int) -> float                  of the values of a row
+def score(text: pl.Series) -> pl.Series           of columns; returns= declares the type
+def total(price: pl.Expr, n: pl.Expr) -> pl.Expr  an expression, which is inlined
+def words(text: str) -> Iterator[Word]            a table
+class Spread(rh.AggregateFunction)                an aggregate
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = {pl.Series: CallForm.SERIES, pa.Array: CallForm.ARROW}
 
 
 class FunctionKind(Enum):
-    """Place in a query at which a function may be called."""
+    """Kind of a function, which determines where a query may call it."""
 
     EXPRESSION = auto()
     SCALAR = auto()
@@ -63,7 +63,7 @@ class SqlParameter:
 
 @dataclass(frozen=True)
 class UserFunction:
-    """A function that queries know by name."""
+    """A function that queries can call by name."""
 
     name: str
     fn: Any
@@ -78,7 +78,9 @@ class UserFunction:
     """For an aggregate with several arguments, the class in which they are passed."""
 
     def arguments(self, compiler: Compiler, node: exp.Expr) -> list[Typed]:
-        """The arguments of a call, as the function takes them. Raises ProgramError, SchemaError."""
+        """Return the arguments of a call with the function's types. Raise ProgramError or
+        SchemaError.
+        """
         given = node.expressions
         least = sum(not each.optional for each in self.takes)
         most = None if self.further is not None else len(self.takes)
@@ -119,7 +121,7 @@ def _fitted(compiler: Compiler, value: Typed, wanted: SqlParameter, node: exp.Ex
 
 
 class UserCall(OwnCall):
-    """A call of a function of the user. Each function has a class of its own."""
+    """A call of a user's function. Each function has a class of its own."""
 
     function: ClassVar[UserFunction]
 
@@ -141,7 +143,7 @@ class UserCall(OwnCall):
 
 
 class UserAggregateCall(UserCall, exp.AggFunc):
-    """A call of an aggregate of the user."""
+    """A call of a user's aggregate."""
 
 
 def _inlined(compiler: Compiler, node: UserCall) -> Typed:
@@ -169,8 +171,7 @@ def _inlined(compiler: Compiler, node: UserCall) -> Typed:
 
 
 def resolved(tree: exp.Expr, functions: typing.Mapping[str, type[OwnCall]]) -> None:
-    """Replace calls of functions that are known by calls of these. Other names may be those of
-    aggregates."""
+    """Replace calls of known functions by their nodes. Other names may be those of aggregates."""
     for node in [*tree.find_all(exp.Anonymous)]:
         known = functions.get(node.name.casefold()) or named_aggregate(node.name)
         if known is not None:
@@ -183,7 +184,7 @@ def resolved(tree: exp.Expr, functions: typing.Mapping[str, type[OwnCall]]) -> N
 
 
 def called(name: str, fn: Any, returns: Any) -> type[UserCall]:
-    """The class of the calls of a function. Raises ProgramError, SchemaError."""
+    """Return the class for the calls of a function. Raise ProgramError or SchemaError."""
     upper = name.upper()
     if upper in SparkParser.FUNCTIONS or name.casefold() in NAMED or upper in (*WINDOWS, "TABLE"):
         raise ProgramError(
@@ -241,7 +242,7 @@ def _function(name: str, fn: Any, returns: Any) -> UserFunction:
 
 
 def _aggregate(name: str, fn: AggregateFunction[Any]) -> UserFunction:
-    """An aggregate takes one value, or several as the fields of a dataclass."""
+    """Return a user's aggregate. It takes one value, or several as the fields of a dataclass."""
     check_methods(fn, AggregateFunction, "register_function")
     add, result = Signature(fn.add), Signature(fn.get_result).result
     if result in (UNSAID, Any):
@@ -295,14 +296,16 @@ def _parameters(fn: Any, signature: Signature) -> tuple[tuple[SqlParameter, ...]
 
 
 def _taken(annotation: Any, fn: Any) -> pl.DataType | None:
-    """The type of a parameter; None where it takes any."""
+    """Return the type of a parameter; None for any type."""
     if annotation in (UNSAID, Any, pl.Expr, *_COLUMNS):
         return None
     return types.of_arrow(_type(annotation, fn))
 
 
 def _type(said: Any, fn: Any) -> pa.DataType:
-    """The type of values. Raises SchemaError, which says whose they are."""
+    """Return the SQL type of an annotation. Raise SchemaError, with the name of the parameter or
+    result.
+    """
     if isinstance(said, pa.DataType):
         return said
     if isinstance(said, dict | pa.Schema):
@@ -323,7 +326,7 @@ def _hashable(annotation: Any) -> bool:
 
 @dataclass(frozen=True)
 class Folded:
-    """An aggregate as a function of all values, in their order."""
+    """An aggregate as a function of all values, in order."""
 
     function: AggregateFunction[Any]
     record: type | None

@@ -1,4 +1,4 @@
-"""Nodes of the plan that look at several rows of a key: windows, groups, ranks, frames, patterns."""
+"""Plan nodes that read several rows of a key: windows, groups, ranks, frames and patterns."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Windowed(PlanNode):
-    """Rows with the windows that they are in: what TUMBLE and its like give."""
+    """Rows with their windows: the result of TUMBLE and similar functions."""
 
     input: PlanNode
     time: str
@@ -88,7 +88,7 @@ class Aggregate(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class Distinct(PlanNode):
-    """Each row once, of rows that stay."""
+    """Distinct rows of an append-only input."""
 
     input: PlanNode
     columns: Columns
@@ -108,8 +108,9 @@ class Distinct(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class Ranked(PlanNode):
-    """Rows with their numbers in the order of a column, by key. It is not computed: a filter makes
-    `TopN` of it."""
+    """Rows with their numbers by key, in the order of a column. It is never computed: a filter turns it
+    into `TopN`.
+    """
 
     input: PlanNode
     keys: tuple[str, ...]
@@ -199,7 +200,9 @@ class OverPlan(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class MatchPlan(PlanNode):
-    """The matches of a pattern: the keys, the rows in their order, and when each was certain."""
+    """The matches of a pattern: the keys, the rows in order, and the time at which each match became
+    certain.
+    """
 
     input: PlanNode
     keys: tuple[str, ...]

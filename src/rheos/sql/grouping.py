@@ -94,7 +94,7 @@ class Grouped:
 
 
 def spelled(scope: NameScope, node: exp.Expr) -> str:
-    """The text of an expression, with the columns by which it is computed."""
+    """Return the SQL of an expression, after inserting the columns that it is computed from."""
 
     def resolved(part: exp.Expr) -> exp.Expr:
         if isinstance(part, exp.Column) and not isinstance(part.this, exp.Star):
@@ -108,7 +108,7 @@ def spelled(scope: NameScope, node: exp.Expr) -> str:
 
 @dataclass
 class _Grouping:
-    """A GROUP BY that is being planned."""
+    """State of planning one GROUP BY."""
 
     sql: SqlText
     relation: SqlRelation
@@ -125,7 +125,7 @@ class _Grouping:
         return Compiler(self.sql, self.scope)
 
     def computed(self, name: str, value: Typed) -> str:
-        """The column that a value is computed as."""
+        """Return the column for a computed value."""
         for expr, column in zip(self.exprs, self.columns, strict=True):
             if column.name == name and expr.meta.eq(value.expr):
                 return name
@@ -137,7 +137,9 @@ class _Grouping:
 
 
 def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
-    """The plan of the groups, and what SELECT and HAVING see of them. Raises ProgramError."""
+    """Return the plan of the groups, and the names that SELECT and HAVING can use. Raise
+    ProgramError.
+    """
     work = _Grouping(sql, relation)
     scope, compiler = work.scope, work.compiler
     found: dict[str, Typed] = {}
@@ -206,8 +208,9 @@ def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
 
 
 def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
-    """The rows in every set of keys; None where there is one alone. The bounds of windows are in all
-    sets."""
+    """Return the rows repeated for each set of keys; None if there is only one set. Window bounds are
+    in all sets.
+    """
     if said.sets is None:
         return None
     scope = work.scope
@@ -235,7 +238,7 @@ def _in_sets(work: _Grouping, said: GroupBy) -> InSets | None:
 def _groupings(
     work: _Grouping, node: exp.Select, sets: InSets | None, texts: Sequence[str], keys: list[str]
 ) -> dict[str, Typed]:
-    """GROUPING and GROUPING_ID, by their texts. The set becomes a key."""
+    """Return calls of GROUPING and GROUPING_ID, by their SQL. The set becomes a key."""
     sql, scope, found = work.sql, work.scope, {}
     if sets is not None:
         keys.append(work.computed("grouping set", sets.set))
@@ -254,7 +257,7 @@ def _groupings(
 
 
 def _calls(sql: SqlText, node: exp.Select, scope: NameScope) -> dict[str, exp.Expr]:
-    """The calls of aggregates in SELECT and HAVING, by their texts."""
+    """Return the calls of aggregates in SELECT and HAVING, by their SQL."""
     parts = [*node.expressions, *([node.args["having"]] if node.args.get("having") else [])]
     calls: dict[str, exp.Expr] = {}
     for part in parts:
@@ -273,7 +276,7 @@ def _window(
     keys: list[str],
     written: Sequence[exp.Expr],
 ) -> tuple[Window | None, PlanNode, list[str]]:
-    """The windows of the groups, the rows that are aggregated, and the keys."""
+    """Return the windows of the groups, the rows that are aggregated, and the keys."""
     sql, plan = work.sql, work.relation.plan
     if not in_window:
         return None, plan, keys
@@ -310,7 +313,9 @@ def _window(
 def _aggregate(
     work: _Grouping, text: str, call: exp.Expr, each: Aggregated
 ) -> tuple[str, Agg | pl.Expr]:
-    """The aggregate of a column, which is computed before; it is named by its call."""
+    """Return the aggregate of a column that is computed before the grouping. Its name is that of the
+    call.
+    """
     if each.argument is None:
         return text, each.of("")
     value = each.argument
@@ -376,7 +381,7 @@ def result_column(input: PlanNode, name: str, made: Agg | pl.Expr) -> SqlColumn:
 
 
 def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, changing: bool) -> None:
-    """An aggregate that has no end is kept row by row."""
+    """Check that an aggregate without a window can be updated row by row."""
     of = call.this if isinstance(call, exp.Filter) else call
     if not (isinstance(made, Agg) and can_be_kept(made)):
         raise sql.error(
@@ -397,7 +402,7 @@ def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, chang
 def _see_window(
     scope: NameScope, found: dict[str, Typed], names: dict[str, Named], plan: PlanNode
 ) -> None:
-    """The bounds of the window, by the columns that the query knows them by."""
+    """Record the columns of the window's bounds, by their names in the query."""
     start, end = (column.name for column in WINDOW_COLUMNS[:2])
     assert isinstance(plan, Aggregate)
     again = plan.window is AT_ITS_END
@@ -420,7 +425,7 @@ def _see_window(
 
 
 def distinct(plan: PlanNode) -> PlanNode:
-    """Each row once. Of rows that change, those that are there."""
+    """Return distinct rows; of a changelog, the distinct current rows."""
     if plan.changes is None:
         return Distinct(plan, settled(plan))
     keys = tuple(column.name for column in plan.columns)

@@ -1,5 +1,7 @@
-"""GROUPING SETS, ROLLUP and CUBE: each row goes into a group of every set of keys. The keys that a set
-leaves out are null there, and the set is a key itself."""
+"""GROUPING SETS, ROLLUP and CUBE: each row belongs to a group of every set of keys.
+
+Keys outside of a set are null in its groups, and the number of the set is a key itself.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,7 @@ Resolve = Callable[[exp.Expr], exp.Expr]
 
 @dataclass(frozen=True)
 class GroupBy:
-    """The keys of GROUP BY, each once, and by which of them rows are grouped."""
+    """The distinct keys of GROUP BY, and the sets by which rows are grouped."""
 
     keys: Sequence[exp.Expr]
     sets: Sequence[frozenset[int]] | None
@@ -74,7 +76,7 @@ def group_by(
 
 
 def _sets(node: exp.Expr) -> list[list[exp.Expr]]:
-    """The sets that one part of GROUP BY names."""
+    """Return the sets that one part of GROUP BY names."""
     parts = [_keys(each) for each in node.expressions]
     match node:
         case exp.Rollup():
@@ -103,7 +105,7 @@ def _keys(node: exp.Expr) -> list[exp.Expr]:
 
 @dataclass(frozen=True)
 class InSets:
-    """Rows that are in every set."""
+    """Rows that are repeated for every set."""
 
     plan: PlanNode
     keys: Sequence[Typed]
@@ -114,8 +116,9 @@ class InSets:
     """Number of grouping sets."""
 
     def left_out(self, places: Sequence[int], number: pl.Expr) -> pl.Expr:
-        """A bit for each of these keys, the first one the highest: 1 where the set leaves it out;
-        `number` is that of the set."""
+        """Return a bit for each of these keys, the first key as the highest bit: 1 if the set lacks the
+        key. `number` is the number of the set.
+        """
         mask = number // self.count
         bits = [
             (mask // (1 << place)) % 2 * (1 << (len(places) - 1 - at))
@@ -125,7 +128,7 @@ class InSets:
 
 
 def in_sets(plan: PlanNode, keys: Sequence[Typed], sets: Sequence[frozenset[int]]) -> InSets:
-    """The rows of a plan, each once for every set of the keys."""
+    """Return the rows of a plan, repeated for every set of keys."""
     names = [f"{_SET} key {place}" for place in range(len(keys))]
     count = len(sets)
     copies = []
@@ -152,7 +155,7 @@ def in_sets(plan: PlanNode, keys: Sequence[Typed], sets: Sequence[frozenset[int]
 
 
 def groupings(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
-    """The calls of GROUPING and GROUPING_ID."""
+    """Yield the calls of GROUPING and GROUPING_ID."""
     for node in nodes:
         if is_grouping(node):
             yield node
@@ -161,14 +164,16 @@ def groupings(nodes: Sequence[exp.Expr]) -> Iterator[exp.Expr]:
 
 
 def is_grouping(node: exp.Expr) -> bool:
-    """Whether it says of which keys a group is."""
+    """Return whether a node is GROUPING or GROUPING_ID."""
     return isinstance(node, exp.Grouping | exp.GroupingId)
 
 
 def asked(
     sql: SqlText, call: exp.Expr, texts: Sequence[str], spell: Callable[[exp.Expr], str]
 ) -> list[int]:
-    """The places of the keys that a call names; all, where it names none. Raises ProgramError."""
+    """Return the positions of the keys that a call names; all keys if it names none. Raise
+    ProgramError.
+    """
     if not call.expressions:
         return list(range(len(texts)))
     places = []

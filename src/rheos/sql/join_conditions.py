@@ -82,12 +82,12 @@ class ColumnsOfSides:
     right: frozenset[str]
 
     def read(self, value: Typed) -> tuple[bool, bool]:
-        """Whether an expression reads the left side, and the right one."""
+        """Return whether an expression reads the left side, and whether it reads the right side."""
         names = {*value.expr.meta.root_names()}
         return bool(names & self.left), bool(names & self.right)
 
     def taken_apart(self, conditions: Sequence[exp.Expr]) -> JoinCondition:
-        """Raises ProgramError, SchemaError."""
+        """Split a condition into its parts. Raise ProgramError or SchemaError."""
         found = JoinCondition()
         for each in conditions:
             if not (self._in_time(each, found) or self._equal(each, found)):
@@ -161,7 +161,7 @@ class ColumnsOfSides:
         return True
 
     def _moment(self, node: exp.Expr) -> tuple[SqlColumn, timedelta] | None:
-        """An event time, moved by an interval; None for anything else."""
+        """Return an event time, shifted by an interval; None for anything else."""
         match node:
             case exp.Paren():
                 return self._moment(node.this)

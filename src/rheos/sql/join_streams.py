@@ -1,4 +1,4 @@
-"""A join of the plan by the method of keyed streams that computes it."""
+"""Lowering of a join: the method of keyed streams that computes it."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _HOWS = {"inner": (False, False), "left": (True, False), "right": (False, True),
 
 
 class Known(Protocol):
-    """Gives a stream's state the id of its place in the query."""
+    """A function that gives a stream's state an id, derived from its place in the query."""
 
     def __call__(self, stream: DataStream, *what: str) -> DataStream: ...
 
 
 def joined(plan: JoinPlan, left: DataStream, right: DataStream, known: Known) -> DataStream:
-    """The pairs, with the columns of the plan."""
+    """Return the pairs, with the columns of the plan."""
     in_window = isinstance(plan.meeting, InOneWindow)
     kept = _HOWS[plan.how]
     rows = [
@@ -94,7 +94,7 @@ def _without_bounds(stream: DataStream, columns: Sequence[SqlColumn], which: str
 
 
 def _column(plan: JoinPlan, column: SqlColumn, in_window: bool) -> pl.Expr:
-    """A column of the plan, of the pairs."""
+    """Return the expression of a plan's column in the pairs."""
     name = column.name
     if not in_window or column.role not in OF_WINDOWS:
         return pl.col(name)
@@ -117,8 +117,11 @@ def _column(plan: JoinPlan, column: SqlColumn, in_window: bool) -> pl.Expr:
 def _sides(
     rows: Sequence[DataStream], keys: Sequence[Sequence[str]], kept: tuple[bool, bool]
 ) -> tuple[KeyedStream, KeyedStream]:
-    """Both sides by key. A row with a null in it finds no partner: it is left out, or, where its side
-    is kept, has a key that the other side has not."""
+    """Return both sides by key.
+
+    A row with a null key has no partner. It is dropped or, if its side is preserved, gets a key that
+    the other side does not have.
+    """
     nullable = [
         any(each.schema.field(key).nullable for key in of) for each, of in zip(rows, keys, strict=True)
     ]
@@ -146,7 +149,9 @@ def _sides(
 
 
 def _changed(stream: DataStream, change: object, keys: Sequence[str]) -> DataStream:
-    """The rows after a step; of changes, with what they were, as a row may have come to another key."""
+    """Return the rows after a step. For a changelog, add the previous rows, because the key of a row
+    may have changed.
+    """
     assert callable(change)
     changes = stream.transformation.type.changes
     if changes is None:

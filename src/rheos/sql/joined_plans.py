@@ -1,4 +1,4 @@
-"""Nodes of the plan that join rows: with those of another input, and with a system outside."""
+"""Plan nodes that join rows with those of another input, or with an external system."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class CloseInTime:
 
 
 def _distance(distance: timedelta) -> str:
-    """Python writes a minute back as a day back and 23:59:00 on."""
+    """Format a distance in time. Python writes minus one minute as minus one day plus 23:59:00."""
     return f"{'-' if distance < timedelta(0) else ''}{abs(distance)}"
 
 
 @dataclass(frozen=True)
 class InOneWindow:
-    """Rows of one window meet."""
+    """A join of rows in the same window."""
 
     window: Window | None
     """None: the windows are over, and their bounds are among the keys."""
@@ -48,7 +48,7 @@ class InOneWindow:
 
 @dataclass(frozen=True)
 class AsOfTime:
-    """A row meets the version that counted at its time."""
+    """A join of each row with the version that was valid at its time."""
 
     def __str__(self) -> str:
         return "as of the time"
@@ -56,7 +56,7 @@ class AsOfTime:
 
 @dataclass(frozen=True)
 class AllRows:
-    """All rows meet, for a while."""
+    """A join of all rows, limited by a time to live."""
 
     ttl: TimeToLive
 
@@ -77,7 +77,7 @@ class JoinKeys:
 
 @dataclass(frozen=True, eq=False)
 class JoinPlan(PlanNode):
-    """Pairs of rows. Nulls are equal to nothing."""
+    """Pairs of rows. A null key equals nothing."""
 
     left: PlanNode
     right: PlanNode
@@ -99,7 +99,9 @@ class JoinPlan(PlanNode):
         return [needed.union(self.keys.left), needed.union(self.keys.right)]
 
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
-        """Into the side that has all columns of the condition, if no nulls are added to it."""
+        """Push a filter to the side that has all columns of the condition, unless the join adds nulls
+        to that side.
+        """
         if read and read <= names_of(self.left) and self.how in ("inner", "left"):
             return self.with_filtered_input(0, condition)
         # The version at a time is chosen from all rows.
@@ -121,7 +123,7 @@ class JoinPlan(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class LookupPlan(PlanNode):
-    """Rows with what a system outside has for their keys."""
+    """Rows with columns of an external system, looked up by their keys."""
 
     input: PlanNode
     lookup: Lookup

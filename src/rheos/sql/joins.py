@@ -1,4 +1,6 @@
-"""Joins: of rows close in time, of one window, with the version of a time, or of all for a while."""
+"""Joins: of rows close in time, of rows in one window, with versions, and of all rows for a limited
+time.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ FOR_EVER = (
 
 @dataclass(frozen=True)
 class Joining:
-    """A join that is being planned."""
+    """State of planning one join."""
 
     sql: SqlText
     node: exp.Join
@@ -53,7 +55,7 @@ class Joining:
     def relation(
         self, left: SqlRelation, right: SqlRelation, conditions: Sequence[exp.Expr]
     ) -> SqlRelation:
-        """The pairs. Raises ProgramError, SchemaError."""
+        """Return the pairs. Raise ProgramError or SchemaError."""
         right = _apart(left, right, self.node.this.alias_or_name)
         tables = (*left.tables, *right.tables)
         names = [frozenset(column.name for column in each.plan.columns) for each in (left, right)]
@@ -74,7 +76,7 @@ class Joining:
         return SqlRelation(made, seen)
 
     def _without_using(self, right: SqlRelation) -> tuple[TableInSight, ...]:
-        """The right tables without what USING names, which is one column of both sides."""
+        """Return the right tables without the columns of USING, which both sides share."""
         using = self.node.args.get("using") or []
         if using and self.how in ("right", "full"):
             raise self.sql.error(
@@ -102,7 +104,7 @@ class Joining:
     def _filtered(
         self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
     ) -> tuple[PlanNode, PlanNode]:
-        """Both sides, without the rows that find no partner and are not kept."""
+        """Return both sides without rows that cannot have a partner and are not preserved."""
         compiler = Compiler(self.sql, scope)
         kept_left, kept_right = self.how in ("left", "full"), self.how in ("right", "full")
         refused = [*found.rest] if self.how != "inner" else []
@@ -206,7 +208,7 @@ class Joining:
             )
 
     def _known(self, side: PlanNode, keys: Sequence[str]) -> PlanNode:
-        """A side of changes, by which rows it is known."""
+        """Return a changelog side, with the columns that identify its rows."""
         changes = side.changes
         if changes is None:
             return side
@@ -258,7 +260,7 @@ def _windows_of(side: PlanNode) -> dict[ColumnRole, str]:
 
 
 def _table_of(sql: SqlText, side: SqlRelation, name: exp.Expr) -> str | None:
-    """The table of a side that has the column of USING."""
+    """Return the table of a side that has the column of USING."""
     for table in side.tables:
         if any(each.name.casefold() == name.name.casefold() for each in table.columns):
             return table.alias
@@ -267,7 +269,7 @@ def _table_of(sql: SqlText, side: SqlRelation, name: exp.Expr) -> str | None:
 
 
 def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
-    """The right side, with columns that are called as none of the left one."""
+    """Return the right side, with columns renamed if the left side has their names."""
     taken = {column.name for column in left.plan.columns}
     names: dict[str, str] = {}
     for column in right.plan.columns:
@@ -285,14 +287,16 @@ def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
 def _keyed(
     left: PlanNode, right: PlanNode, equal: Sequence[tuple[Typed, Typed]]
 ) -> tuple[PlanNode, PlanNode, JoinKeys]:
-    """Both sides with the columns that are equal."""
+    """Return both sides with the columns that must be equal."""
     left, mine = with_keys(left, [one for one, _ in equal], "left")
     right, theirs = with_keys(right, [other for _, other in equal], "right")
     return left, right, JoinKeys(mine, theirs)
 
 
 def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str, ...]:
-    """As `api.joins` has it: of rows of both sides that are known, and of the key."""
+    """Return the columns that identify a pair: those of both rows and the join key, as in
+    `api.joins`.
+    """
     if left.changes is None or right.changes is None:
         return ()
     known = {*left.changes.key, *keys.left, *right.changes.key, *keys.right}

@@ -1,4 +1,4 @@
-"""Tables that are made of each row: LATERAL TABLE(f(x)), UNNEST(list), LATERAL VIEW EXPLODE(list)."""
+"""Tables computed from each row: LATERAL TABLE(f(x)), UNNEST(list), LATERAL VIEW EXPLODE(list)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EXAMPLE = "write FROM t, LATERAL TABLE(words(t.text)) AS w, or FROM t, UNNEST(t
 
 
 def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation:
-    """Each row with those of a table that is made of it. Raises ProgramError."""
+    """Join each row with the table computed from it. Raise ProgramError."""
     sql.only(node, ("this", "on", "side", "kind"), " of LATERAL")
     side, on = str(node.args.get("side") or ""), node.args.get("on")
     if side not in ("", "LEFT"):
@@ -29,7 +29,7 @@ def lateral_join(sql: SqlText, left: SqlRelation, node: exp.Join) -> SqlRelation
 
 
 def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> SqlRelation:
-    """The rows, each once for every row of its table; with `outer`, once where that is empty."""
+    """Return each row once for every row of its table; with `outer`, once if the table is empty."""
     plan, values, names, fields = _list(sql, left, node)
     list_type = values.type
     assert isinstance(list_type, pl.List)
@@ -63,8 +63,9 @@ def lateral(sql: SqlText, left: SqlRelation, node: exp.Expr, *, outer: bool) -> 
 
 
 def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, SqlColumn, str, bool]:
-    """The rows with the list that is taken apart, its column, what its elements are called, and whether
-    their fields are columns."""
+    """Return the rows with the list to unnest, its column, the names of its elements, and whether their
+    fields become columns.
+    """
     call = node.this
     if isinstance(node, exp.Unnest):
         sql.only(node, ("expressions", "alias"))
@@ -100,7 +101,7 @@ def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[
 
 
 def exploded(plan: PlanNode, values: SqlColumn, *, outer: bool) -> tuple[PlanNode, str]:
-    """The rows of each element of a list, in a column of its own, and what that is called."""
+    """Return a row for each element of a list, and the name of the element's column."""
     element = _ELEMENT
     while any(column.name == element for column in plan.columns):
         element += "_"

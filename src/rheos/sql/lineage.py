@@ -10,7 +10,7 @@ from rheos.sql.plan import PlanNode
 
 
 def lineage(sinks: Iterable[tuple[str, PlanNode]]) -> str:
-    """A line for each column that is written, with the columns that it is made of."""
+    """Return a line for each written column, with the source columns of its values."""
     lines = []
     for name, plan in sinks:
         found = plan.origins()

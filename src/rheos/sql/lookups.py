@@ -1,4 +1,4 @@
-"""A join with what a system outside has for the row's key when it comes."""
+"""A join with rows of an external system, looked up by key when a row arrives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rheos.sql.text import SqlText
 
 @dataclass(frozen=True)
 class LookupJoin:
-    """A join with a lookup that is being planned."""
+    """State of planning one join with a lookup."""
 
     sql: SqlText
     node: exp.Join
@@ -26,7 +26,7 @@ class LookupJoin:
     how: str
 
     def relation(self, left: SqlRelation, conditions: Sequence[exp.Expr]) -> SqlRelation:
-        """The rows with what is found for each. Raises ProgramError, SchemaError."""
+        """Return the rows with the looked-up columns. Raise ProgramError or SchemaError."""
         table, sql = self.node.this, self.sql
         sql.only(table, ("this", "alias"), " of a lookup")
         if self.how not in ("inner", "left"):
@@ -90,7 +90,7 @@ class LookupJoin:
         return [found[key] for key in self.lookup.keys], rest
 
     def _key(self, node: exp.Expr) -> str | None:
-        """The key of the lookup that a column names, by its table."""
+        """Return the lookup's key that a column names, also with its table."""
         if not isinstance(node, exp.Column):
             return None
         if node.table.casefold() != self.node.this.alias_or_name.casefold():

@@ -1,4 +1,4 @@
-"""Plan to streams: each node by the method of streams that computes it."""
+"""Lowering of plans to streams: each node calls the method of streams that computes it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class Lowering:
-    """Makes the streams of plans in one environment. A plan like one before is the stream of that."""
+    """The streams of plans in one environment. Equivalent plans share a stream."""
 
     def __init__(self, env: Environment) -> None:
         self._env = env
@@ -105,8 +105,9 @@ class Lowering:
         return DataStream.at(made.with_changes(plan.changes))
 
     def windowed(self, plan: Windowed) -> DataStream:
-        """A row for each window that a row is in. Where the windows are grouped by, they are those of
-        the aggregate, and this is not asked."""
+        """Return a row for each window of a row. It is not used if the rows are grouped by the
+        windows.
+        """
         stream, window = self.stream(plan.input), plan.window
         if window.time != "event_time":
             raise ProgramError(
@@ -223,8 +224,10 @@ class Lowering:
         return _untimed(found) if is_behind_time(plan) else found
 
     def known(self, stream: DataStream, plan: PlanNode, *what: str) -> DataStream:
-        """The stream, whose state is known by what it is of: tables, kind, keys and windows. So it is
-        found again where the query has changed in other parts."""
+        """Set an id of the stream's state, derived from its tables, kind, keys and windows.
+
+        So the state is found again after other parts of the query have changed.
+        """
         known = "\0".join([*what, *sorted(_tables(plan))])
         uid = f"sql {what[0]} {hashlib.sha256(known.encode()).hexdigest()[:12]}"
         self._uids[uid] = count = self._uids.get(uid, 0) + 1
@@ -232,7 +235,7 @@ class Lowering:
 
 
 def _timed_alike(streams: list[DataStream]) -> list[DataStream]:
-    """Without event time, where some of them have none."""
+    """Return the streams without event time, if one of them has none."""
     if all(stream.transformation.type.event_time for stream in streams):
         return streams
     return [_untimed(stream) if stream.transformation.type.event_time else stream for stream in streams]
@@ -246,7 +249,7 @@ def _untimed(stream: DataStream) -> DataStream:
 
 
 def _called(expr: pl.Expr, name: str) -> pl.Expr:
-    """A column of its own name is handed on as it is."""
+    """Return an expression under a name. A column of that name is unchanged."""
     plain = expr.meta.is_column() and expr.meta.output_name() == name
     return expr if plain else expr.alias(name)
 

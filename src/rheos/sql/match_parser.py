@@ -39,7 +39,7 @@ class RowVariable(exp.Expression):
 
 
 class RowRepeated(exp.Expression):
-    """A part with how often it is taken: whole numbers, `most` None where there is no end."""
+    """A repeated part: bounds as whole numbers, with `most` None for no upper bound."""
 
     arg_types = {"this": True, "least": True, "most": False, "reluctant": False}
 
@@ -88,7 +88,7 @@ _UNBOUNDED: dict[str, tuple[int, int | None]] = {"*": (0, None), "+": (1, None),
 
 
 def _offset_call(name: str, node: type[exp.Expr]) -> Any:
-    """FIRST and LAST with a number are not those of Spark, which takes a condition there."""
+    """Parse FIRST and LAST with a number. Spark's functions take a condition there."""
 
     def made(args: list[exp.Expr]) -> exp.Expr:
         if len(args) == 2 and isinstance(args[1], exp.Literal):
@@ -226,7 +226,7 @@ class MatchParser(SparkParser):
         return RowVariable(this=self._parse_id_var(any_token=True))
 
     def _parse_permuted(self) -> exp.Expr:
-        """PERMUTE (A, B) is (A B | B A), in the order of their places."""
+        """Parse PERMUTE (A, B) as (A B | B A), in the order of positions."""
         self._advance()
         parts = self._parse_wrapped_csv(self._parse_row_pattern)
         if len(parts) > _MOST_PERMUTED:

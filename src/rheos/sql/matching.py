@@ -34,7 +34,9 @@ Shown: TypeAlias = tuple[pl.Expr, SqlColumn]
 
 
 def matched(sql: SqlText, node: MatchRecognize, relation: SqlRelation) -> PlanNode:
-    """The rows of matches: the columns of PARTITION BY, then those of MEASURES. Raises ProgramError."""
+    """Return the rows of matches: the columns of PARTITION BY, then those of MEASURES. Raise
+    ProgramError.
+    """
     return _Matching(sql, node, relation).plan()
 
 
@@ -100,7 +102,7 @@ class _Matching:
     # --- the rows -------------------------------------------------------------------------------------
 
     def _time(self) -> str:
-        """The event time, by which rows are in order."""
+        """Return the event time, which orders the rows."""
         order = self.node.args.get("order")
         hint = "write ORDER BY the event time, which is the column of the table's watermark"
         if order is None:
@@ -127,8 +129,11 @@ class _Matching:
         return tuple(keys)
 
     def _carry_order(self) -> None:
-        """Computes what rows of one time are ordered by, whatever else the query reads: the further
-        columns of ORDER BY, then all columns of the table. Rows are compared column by column."""
+        """Compute the columns that order rows of one time, even if the query does not read them.
+
+        They are the further columns of ORDER BY, then all columns of the table, compared column by
+        column.
+        """
         time, *others = self.node.args["order"].expressions
         compiler = Compiler(self.sql, self._scope)
         self.computed.name(compiler.compile(time.this))
@@ -175,7 +180,9 @@ class _Matching:
         return found
 
     def _condition(self, pattern: RowPattern, time: str, variable: str, part: exp.Expr) -> Condition:
-        """A part of AND: an expression where it is about the row, and those directly before it."""
+        """Return the condition of one part of AND. It is an expression if it reads only the row and
+        those directly before it.
+        """
         rows = RowNavigation(self.sql, self._scope, pattern, self.computed, time, own=variable)
         condition = rows.compiler.condition(part, "DEFINE").expr
         previous = rows.previous()
@@ -190,7 +197,7 @@ class _Matching:
         return Condition((), (Function(call, None, True, site),))
 
     def _check_ends(self, pattern: RowPattern, conditions: dict[str, Condition]) -> None:
-        """Raises ProgramError where matches go on for as long as there are rows."""
+        """Raise ProgramError if matches could extend without a bound."""
         endless = pattern.endless(conditions)
         if endless is not None:
             name = endless.this.name
@@ -262,7 +269,7 @@ class _Matching:
         *,
         excludes: bool = False,
     ) -> PlanNode:
-        """Rows with the keys and these columns: those of ALL ROWS PER MATCH where there are `first`."""
+        """Return rows with the keys and these columns; for ALL ROWS PER MATCH, if `first` is set."""
         computed = tuple(self.computed.columns)
         rows = projected(self.relation.plan, tuple(self.computed.exprs), computed)
         row = pl.Struct({column.name: column.type for column in computed})
@@ -298,7 +305,7 @@ class _Matching:
 
 
 def _each_row(matches: PlanNode) -> PlanNode:
-    """A row for each row of a match, with the match and its place there, from 1 on."""
+    """Return a row for each row of a match, with the match and the position in it, from 1."""
     element = pl.Struct({_PLACE: types.BIGINT})
     places = pl.int_ranges(1, pl.col(ROWS).list.len().cast(types.BIGINT) + 1)
     exprs = [pl.col(column.name) for column in matches.columns]

@@ -1,7 +1,7 @@
-"""IN, EXISTS, NOT IN and NOT EXISTS with a query: the rows whose values it has, or has not.
+"""IN, EXISTS, NOT IN and NOT EXISTS with a query.
 
-They are joins with the different rows of the query: an inner one, or a left one of which those rows are
-taken that found none. What is equal with columns of the query around it is a part of the values.
+They are joins with the distinct rows of the query: an inner join, or a left join that keeps rows
+without a partner. Columns that must equal columns of the outer query are part of the values.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Membership:
-    """A condition that is true of rows by what a query has."""
+    """A condition that tests rows against the rows of a query."""
 
     node: exp.Expr
     query: exp.Expr
@@ -62,7 +62,7 @@ def _bare(query: exp.Expr) -> exp.Expr:
 
 
 def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> SqlRelation:
-    """The rows of which it is true. Raises ProgramError, SchemaError."""
+    """Return the rows that fulfil the condition. Raise ProgramError or SchemaError."""
     sql = planner.sql
     if planner.ttl is None:
         raise sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
@@ -161,7 +161,9 @@ def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typ
 def _correlated(
     planner: Planner, scope: NameScope, query: exp.Select
 ) -> tuple[exp.Select, list[tuple[exp.Expr, exp.Expr]]]:
-    """The query without what makes its columns equal to those around it, and these pairs."""
+    """Return the query without its conditions on outer columns, and the pairs of columns in these
+    conditions.
+    """
     sql = planner.sql
     where = query.args.get("where")
     if where is None:
@@ -191,7 +193,9 @@ def _correlated(
 
 
 def _reads(within: NameScope, around: NameScope, node: exp.Expr) -> tuple[bool, bool]:
-    """Whether it reads columns of the query, and of the one around it."""
+    """Return whether an expression reads columns of the query, and whether it reads those of the outer
+    query.
+    """
     inner = outer = False
     for column in node.find_all(exp.Column):
         if within.find(column) is not None:
@@ -216,7 +220,9 @@ def _selecting(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
 
 
 def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: PlanNode) -> None:
-    """With a null among its values NOT IN is true of no row: that is seldom meant, and kept off."""
+    """Check that the values of NOT IN cannot be null. With a null, NOT IN is true for no row, which is
+    seldom intended.
+    """
     if isinstance(query, exp.Select) and (where := query.args.get("where")) is not None:
         known = {
             part.this.this.sql()

@@ -1,5 +1,6 @@
-"""Keys that may be null: in SQL these rows are a group of their own, and a row without a key belongs to
-no subtask. So such a key is two: its value, or any, and whether it is null."""
+"""Nullable keys. In SQL, rows with a null key form a group, but a stream's key cannot be null. So such
+a key becomes two: its value, or any value, and whether it is null.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class NullableKeys:
-    """The keys of rows, none of which is null."""
+    """Keys of rows, none of which is null."""
 
     stream: DataStream
     """The rows, with columns for those that may be."""
@@ -52,7 +53,9 @@ class NullableKeys:
 
 
 def selected(stream: DataStream, exprs: Sequence[pl.Expr], changes: Changes | None) -> DataStream:
-    """New columns; of changes, with what they say of a row, as changes of the table that these are."""
+    """Return new columns; of a changelog, with the kind of change, as a changelog of the resulting
+    table.
+    """
     if stream.transformation.type.changes is None:
         return stream.select(*exprs)
     given = [*exprs, pl.col(OP)]
@@ -67,7 +70,7 @@ def with_changes(stream: DataStream, changes: Changes | None) -> DataStream:
 
 
 def not_null(stream: DataStream, keys: Sequence[str]) -> NullableKeys:
-    """The rows by keys that may be null."""
+    """Return the rows with non-null columns for nullable keys."""
     of = tuple(key for key in keys if stream.schema.field(key).nullable)
     if not of:
         return NullableKeys(stream, tuple(keys), of)
@@ -96,7 +99,7 @@ def _absence(key: str) -> str:
 
 
 def any_value(kind: pl.DataType) -> pl.Expr:
-    """A value of the type."""
+    """Return some value of the type."""
     match kind:
         case pl.String():
             return pl.lit("")

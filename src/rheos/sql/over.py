@@ -50,8 +50,9 @@ def over_calls(node: exp.Expr) -> Iterator[exp.Window]:
 def with_over(
     sql: SqlText, node: exp.Select, compiler: Compiler, plan: PlanNode
 ) -> tuple[PlanNode, Compiler]:
-    """The rows with the aggregates of SELECT that are OVER others, and what reads those. Raises
-    ProgramError, SchemaError."""
+    """Return the rows with the OVER aggregates of SELECT, and the expressions that read them. Raise
+    ProgramError or SchemaError.
+    """
     named = {each.this.name.casefold(): each for each in node.args.get("windows") or []}
     groups: dict[tuple[str, str, FrameSpec], list[_OverCall]] = {}
     for item in node.expressions:
@@ -77,12 +78,12 @@ def with_over(
 
 
 def is_behind_time(plan: PlanNode) -> bool:
-    """Whether its rows waited for later ones, and so have no event time."""
+    """Return whether the rows were delayed for later rows, and so have no event time."""
     return isinstance(plan, OverPlan) and plan.frame.following > 0 and plan.changes is None
 
 
 def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.Expr:
-    """The window of a call, which WINDOW may define by a name."""
+    """Return the window of a call, which the WINDOW clause may define by name."""
     name = call.args.get("alias")
     if name is None:
         return call
@@ -94,7 +95,7 @@ def _defined(sql: SqlText, call: exp.Window, named: dict[str, exp.Expr]) -> exp.
 def _over(
     sql: SqlText, compiler: Compiler, calls: Sequence[_OverCall], plan: PlanNode, place: int
 ) -> tuple[PlanNode, list[Typed]]:
-    """The rows with the aggregates over frames of one kind, and the values of those."""
+    """Return the rows with aggregates over frames of one kind, and the values of these aggregates."""
     first = calls[0]
     window, orders = first.window, first.orders
     partition = [compiler.compile(each) for each in window.args.get("partition_by") or []]
@@ -140,7 +141,7 @@ def _over(
 
 
 def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at: exp.Expr) -> None:
-    """Rows that stay are given in the order of event time, once all before them are there."""
+    """Check that a frame over append-only rows is ordered by event time."""
     known = [each.name for each in plan.columns if each.role is ColumnRole.EVENT_TIME]
     expr = orders[0].value.expr
     by_time = len(orders) == 1 and expr.meta.is_column() and expr.meta.output_name() in known
@@ -228,7 +229,7 @@ class _OverCall:
         return self.position is not None and self.position.is_rank
 
     def function(self, column: str) -> OverFunction:
-        """Return what is computed of a column."""
+        """Return the function that is computed over a column."""
         if self.position is not None:
             return self.position
         made = self.aggregate.of(column)

@@ -74,7 +74,7 @@ NO_ORIGIN: frozenset[Origin] = frozenset()
 
 
 class PlanNode(ABC):
-    """The contract of a node of the plan. Each kind is a frozen dataclass, and answers for itself."""
+    """A node of the plan. Each kind is a frozen dataclass that implements these methods."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -146,7 +146,7 @@ def names_of(plan: PlanNode) -> Names:
 
 
 def with_inputs(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
-    """Return the plan with other inputs; the same one if they are."""
+    """Return the plan with other inputs, or the plan itself if they are the same."""
     same = all(one is other for one, other in zip(plan.upstream(), inputs, strict=True))
     return plan if same else plan.on_inputs(inputs)
 
@@ -166,7 +166,7 @@ def origins_of_time(plan: PlanNode) -> frozenset[Origin]:
 
 @dataclass(frozen=True, eq=False)
 class Scan(PlanNode):
-    """The rows of a stream that is known by a name."""
+    """The rows of a named stream."""
 
     name: str
     stream: DataStream
@@ -205,7 +205,7 @@ class ValueRows(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class Filter(PlanNode):
-    """The rows for which a condition holds."""
+    """The rows that fulfil a condition."""
 
     input: PlanNode
     condition: pl.Expr
@@ -270,7 +270,7 @@ class Project(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class CallPlan(PlanNode):
-    """A column more, which a function of the user gives."""
+    """An additional column, computed by a user's function."""
 
     input: PlanNode
     spec: CallSpec
@@ -321,7 +321,7 @@ class Explode(PlanNode):
 
 @dataclass(frozen=True, eq=False)
 class Retract(PlanNode):
-    """Upserts, with what each row was before."""
+    """Upserts with the previous version of each row."""
 
     input: PlanNode
     columns: Columns
@@ -377,7 +377,9 @@ class Union(PlanNode):
 
 
 def filtered(input: PlanNode, condition: pl.Expr, *, pinned: bool = False) -> Filter:
-    """A filter. Of upserts, one by more than their key looks at what each row was, too."""
+    """Return a filter. For upserts, a condition on more than their key also reads the previous
+    versions.
+    """
     changes = input.changes
     if changes is not None and not set(condition.meta.root_names()) <= set(changes.key):
         input = retracting(input)
@@ -386,7 +388,7 @@ def filtered(input: PlanNode, condition: pl.Expr, *, pinned: bool = False) -> Fi
 
 
 def projected(input: PlanNode, exprs: tuple[pl.Expr, ...], columns: Columns) -> PlanNode:
-    """New columns. Changes are known by their key for as long as all of it is there."""
+    """Return new columns. Changes keep their key as long as all its columns are kept."""
     changes = input.changes
     if changes is not None:
         names: dict[str, str] = {}
@@ -403,7 +405,7 @@ def projected(input: PlanNode, exprs: tuple[pl.Expr, ...], columns: Columns) -> 
 
 
 def retracting(input: PlanNode) -> PlanNode:
-    """The same table, as rows that stay or as changes that say what each row was."""
+    """Return the same table as append-only rows, or as changes that contain previous rows."""
     changes = input.changes
     if changes is None or changes.retracts:
         return input
@@ -411,7 +413,7 @@ def retracting(input: PlanNode) -> PlanNode:
 
 
 def renamed(input: PlanNode, names: tuple[str, ...]) -> PlanNode:
-    """The same columns under other names."""
+    """Return the same columns under other names."""
     if names == tuple(column.name for column in input.columns):
         return input
     columns = tuple(
@@ -422,8 +424,9 @@ def renamed(input: PlanNode, names: tuple[str, ...]) -> PlanNode:
 
 
 def with_keys(input: PlanNode, keys: Sequence[Typed], what: str) -> tuple[PlanNode, tuple[str, ...]]:
-    """The rows with a column of its own for each key, and the names of these: `what` begins those of
-    the ones that are computed."""
+    """Return the rows with a column for each key, and the names of these columns. `what` is the prefix
+    of the computed ones.
+    """
     exprs = [pl.col(column.name) for column in input.columns]
     columns = [*input.columns]
     names: list[str] = []

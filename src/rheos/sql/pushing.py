@@ -15,5 +15,5 @@ from rheos.sql.plan import PlanNode
 
 
 def pushed(roots: Sequence[PlanNode]) -> list[PlanNode]:
-    """The same queries, with the same columns."""
+    """Return the same queries, with the same columns, after pushdown."""
     return narrowed(filters_down(roots))

@@ -80,7 +80,7 @@ class Planner:
         raise self.sql.error("this is not a query", node, "write SELECT ... FROM ...")
 
     def _with(self, node: exp.Expr) -> Planner:
-        """A planner that knows what WITH names."""
+        """Return a planner that knows the queries of WITH."""
         clause = node.args.get("with_")
         if clause is None:
             return self
@@ -198,7 +198,7 @@ class Planner:
     def _projected(
         self, node: exp.Select, plan: PlanNode, sight: NameScope | Grouped, compiler: Compiler
     ) -> PlanNode:
-        """The columns of SELECT."""
+        """Return the columns of SELECT."""
         exprs: list[pl.Expr] = []
         columns: list[SqlColumn] = []
         for item in node.expressions:
@@ -254,13 +254,13 @@ class Planner:
             )
 
     def from_of(self, node: exp.Select) -> SqlRelation:
-        """The tables of a query."""
+        """Return the tables of a query."""
         return self._from(node, [])
 
     # --- FROM -----------------------------------------------------------------------------------------
 
     def _from(self, node: exp.Select, conditions: list[exp.Expr]) -> SqlRelation:
-        """The tables. Of the conditions of WHERE, those that join tables are taken out."""
+        """Return the joined tables. Conditions of WHERE that join tables are removed from WHERE."""
         clause = node.args.get("from_")
         if clause is None:
             # One row without columns; a table has at least one.
@@ -361,7 +361,7 @@ class Planner:
         return self.catalog.lookups.get(node.name.casefold())
 
     def _windowed(self, call: WindowCall) -> PlanNode:
-        """The rows of a table with the windows that they are in."""
+        """Return the rows of a table with their windows."""
         relation = self._named_table(call.table)
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
         time = scope.named(call.time)

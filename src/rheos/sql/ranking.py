@@ -39,7 +39,7 @@ _ALL = "all rows"
 
 
 def ranks_in(node: exp.Select) -> list[exp.Expr]:
-    """The columns of SELECT that are numbers of rows."""
+    """Return the columns of SELECT that are row numbers."""
     return [item for item in node.expressions if is_rank(item.unalias())]
 
 
@@ -48,7 +48,7 @@ def is_rank(node: exp.Expr) -> bool:
 
 
 def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> tuple[PlanNode, Typed]:
-    """The rows with their numbers, and the column of those. Raises ProgramError."""
+    """Return the rows with their numbers, and the column of the numbers. Raise ProgramError."""
     node = item.unalias()
     sql.only(node, ("this", "partition_by", "order", "over"), " of OVER")
     order = node.args.get("order")
@@ -102,7 +102,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
 
 
 def _plain(value: Typed, plan: PlanNode) -> SqlColumn | None:
-    """The column that an expression is."""
+    """Return the column that an expression consists of."""
     if not value.expr.meta.is_column():
         return None
     name = value.expr.meta.output_name()
@@ -117,7 +117,7 @@ def _in_window(
     exprs: list[pl.Expr],
     columns: list[SqlColumn],
 ) -> tuple[Window, PlanNode, list[str], list[pl.Expr], list[SqlColumn]]:
-    """The windows in which rows are numbered, and those rows."""
+    """Return the windows in which rows are numbered, and the rows."""
     call = windowed_below(plan)
     if call is None:
         return AT_ITS_END, plan, keys, exprs, columns
@@ -193,7 +193,7 @@ class OrderTerm:
 
 
 def sorted_by(sql: SqlText, orders: Sequence[OrderTerm]) -> pl.Expr:
-    """One column in the order of all; null has its place in it."""
+    """Return one column that sorts in the order of all terms, with nulls in their place."""
     first, *others = orders
     if others:
         return pl.concat_str([_as_text(sql, each, flipped=each.desc != first.desc) for each in orders])
@@ -226,7 +226,7 @@ def _from_nine(digits: pl.Expr) -> pl.Expr:
 
 
 def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
-    """Texts of one length in the order of the values, or in the reverse one."""
+    """Return strings of one length in the order of the values, or in reverse order."""
     number, kind = order.number(), order.value.type
     if number is None and isinstance(kind, pl.Decimal):
         text = _decimal_as_text(order.value.expr, kind, null_is_least=order.null_is_least)
@@ -248,7 +248,7 @@ def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
 
 
 def rank_of(plan: PlanNode) -> str | None:
-    """The column with numbers that are not bounded yet."""
+    """Return the column of row numbers that are not bounded yet."""
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
@@ -292,13 +292,14 @@ def _whole(node: exp.Expr) -> int | None:
 
 
 def limited(plan: PlanNode, n: int) -> PlanNode:
-    """The rows with the first numbers."""
+    """Return the rows with the first numbers."""
     return _with_ranked(plan, lambda ranked: _top_n(ranked, n))
 
 
 def numbered(plan: PlanNode) -> PlanNode:
-    """All rows with their numbers, where these are known: of rows that stay, by event time. What is in
-    another order is left as it is."""
+    """Return all rows with their numbers, if these are final: for append-only rows in the order of
+    event time. Other orders are unchanged.
+    """
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
@@ -321,7 +322,7 @@ def _with_ranked(plan: PlanNode, made: Callable[[Ranked], PlanNode]) -> PlanNode
 
 
 def _counted(plan: Ranked) -> PlanNode:
-    """The number of a row is how many there are up to it."""
+    """Return the plan that computes row numbers as running counts."""
     over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
     frame = FrameSpec(by_rows=True, preceding=None)
@@ -353,7 +354,7 @@ def _bounded(column: SqlColumn) -> SqlColumn:
 
 
 def check_result(sql: SqlText, plan: PlanNode) -> None:
-    """Raises ProgramError where rows are numbered without an end, or say the time of the clock."""
+    """Raise ProgramError if a result has unbounded row numbers or reads processing time."""
     for column in plan.columns:
         if column.role is ColumnRole.PROCESSING_TIME:
             raise sql.error(

@@ -108,7 +108,7 @@ class RowColumns:
     columns: list[SqlColumn] = field(default_factory=list)
 
     def name(self, value: Typed, wanted: str | None = None) -> str:
-        """The column that a value is computed as."""
+        """Return the column for a computed value."""
         if wanted is None:
             plain = value.expr.meta.is_column()
             wanted = value.expr.meta.output_name() if plain else value.node.sql(dialect="spark")
@@ -176,7 +176,7 @@ class RowNavigation:
         return self._aggregate(node) if is_aggregate(node) else None
 
     def _seen(self, node: RowsSeen) -> Typed:
-        """FINAL and RUNNING."""
+        """Compile an expression within FINAL or RUNNING."""
         call, word = node.this, "FINAL" if node.args["final"] else "RUNNING"
         over_rows = is_aggregate(call) or isinstance(call, exp.First | exp.Last)
         if not over_rows and call.name.casefold() not in ("first", "last"):
@@ -237,7 +237,7 @@ class RowNavigation:
         return self._read(node, variable, typed, n if first else -1 - n)
 
     def _before(self, node: exp.Expr, name: str, value: exp.Expr, n: int) -> Typed:
-        """PREV: a row of the match, as rows of a match follow each other."""
+        """Compile PREV: an earlier row of the match."""
         if name == "next":
             raise self.sql.error("NEXT is not supported, because it would read later rows", node)
         if self.own is None:
@@ -300,16 +300,16 @@ class RowNavigation:
     # --- rows -----------------------------------------------------------------------------------------
 
     def of_row(self, column: SqlColumn, at: exp.Expr) -> pl.Expr:
-        """A column of the row that is shown."""
+        """Compile a column of the current row."""
         return self._read(at, None, Typed(pl.col(column.name), column.type, at), -1).expr
 
     def _of_one_row(self, node: exp.Expr) -> tuple[Variables, Typed]:
-        """A value of one row, and of which variables; None: of all."""
+        """Return a value of one row, and its variables; None means all."""
         variable, rows = self._rows(node)
         return variable, rows.compile(node)
 
     def _rows(self, node: exp.Expr) -> tuple[Variables, Compiler]:
-        """The variables that all columns in there are of, and what they are in their rows."""
+        """Return the variables of all columns in an expression, and the expression over their rows."""
         of: dict[Variables, exp.Column] = {}
         for each in node.find_all(exp.Column):
             of.setdefault(self._variable(each), each)
@@ -342,7 +342,7 @@ class RowNavigation:
 
 @dataclass(frozen=True)
 class _OneRow:
-    """Columns of a row, whatever variable they are named by."""
+    """Resolution of columns of one row, whatever variable qualifies them."""
 
     of: RowNavigation
 

@@ -43,7 +43,7 @@ class RowPattern:
 
     @staticmethod
     def of(sql: SqlText, node: exp.Expr, subsets: Sequence[RowSubset]) -> RowPattern:
-        """Raises ProgramError for a pattern, or an alternative, that may take no rows."""
+        """Return the pattern. Raise ProgramError if the pattern or an alternative may match no rows."""
         names: dict[str, str] = {}
         for each in node.walk(bfs=False):
             if isinstance(each, RowAlternatives):
@@ -96,7 +96,7 @@ class RowPattern:
         return None
 
     def variable(self, node: exp.Expr) -> str:
-        """The variable that an identifier names. Raises SchemaError."""
+        """Return the variable that an identifier names. Raise SchemaError."""
         for each in self.variables:
             if each.casefold() == node.name.casefold():
                 return each
@@ -105,7 +105,7 @@ class RowPattern:
         )
 
     def begins(self) -> set[str]:
-        """The variables that may take the first row."""
+        """Return the variables that may match the first row."""
         return {each.this.name for each in _begins(self.node)}
 
     def rows_before(self, variable: str) -> int:
@@ -125,7 +125,7 @@ class RowPattern:
         return None
 
     def excludes(self) -> bool:
-        """Whether it has rows that are not shown."""
+        """Return whether the pattern has excluded rows."""
         return self.node.find(RowExcluded) is not None
 
     def parts(self, conditions: Mapping[str, Condition], site: Site) -> tuple[Part, ...]:
@@ -170,7 +170,9 @@ def _part(
 
 
 def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariable | None:
-    """A variable by which it takes whatever rows come."""
+    """Return a variable without a condition, by which the node matches any row; None if there is
+    none.
+    """
     match node:
         case RowVariable():
             return None if conditions[node.this.name] else node
@@ -213,7 +215,9 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
 
 
 def _before(node: exp.Expr, variable: str) -> int | None:
-    """Rows before the first place of a variable; None where it is not in there."""
+    """Return the minimum number of rows before a variable's first occurrence; None if it does not
+    occur.
+    """
     match node:
         case RowVariable():
             return 0 if node.this.name == variable else None

@@ -38,8 +38,9 @@ def scalar_queries(node: exp.Expr) -> Iterator[exp.Subquery]:
 def with_scalars(
     planner: Planner, relation: SqlRelation, nodes: Iterable[exp.Expr]
 ) -> tuple[SqlRelation, list[exp.Expr]]:
-    """The rows with a column for each such query, and the expressions with those columns in their
-    places. Raises ProgramError, SchemaError."""
+    """Return the rows with a column for each scalar subquery, and the expressions that read these
+    columns. Raise ProgramError or SchemaError.
+    """
     left = []
     for node in nodes:
         now = node

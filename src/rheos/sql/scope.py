@@ -17,7 +17,7 @@ from rheos.sql.text import SqlText
 
 @dataclass(frozen=True)
 class Named:
-    """A column by the name that the query knows it by."""
+    """A column, by its name in the query."""
 
     name: str
     column: SqlColumn
@@ -25,7 +25,7 @@ class Named:
 
 @dataclass(frozen=True)
 class TableInSight:
-    """A table in sight."""
+    """A visible table."""
 
     alias: str | None
     columns: tuple[Named, ...]
@@ -36,7 +36,7 @@ class TableInSight:
 def with_columns(
     tables: Iterable[TableInSight], columns: Mapping[str, SqlColumn]
 ) -> tuple[TableInSight, ...]:
-    """The tables with the columns that there are now in the place of those of these names."""
+    """Return the tables with their current columns in place of those of the same names."""
     return tuple(
         replace(
             table,
@@ -52,7 +52,7 @@ def with_columns(
 
 @dataclass(frozen=True)
 class SqlRelation:
-    """A plan, and the names of what it gives."""
+    """A plan, and the names of its columns."""
 
     plan: PlanNode
     tables: tuple[TableInSight, ...]
@@ -71,7 +71,7 @@ class NameScope:
     tables: tuple[TableInSight, ...]
 
     def column(self, node: exp.Column) -> Typed:
-        """Raises SchemaError."""
+        """Return the column of a node. Raise SchemaError if it does not exist or is ambiguous."""
         found, rest = self._found(node)
         if found.column.role is ColumnRole.PROCESSING_TIME and not isinstance(
             node.parent, exp.Select | exp.Alias
@@ -90,19 +90,19 @@ class NameScope:
         return typed
 
     def find(self, node: exp.Column) -> Named | None:
-        """The column, where there is one of that name."""
+        """Return the column of a name; None if it does not exist."""
         try:
             return self.named(node)
         except ProgramError:
             return None
 
     def named(self, node: exp.Column) -> Named | None:
-        """The column, where the node is one and no field of a struct."""
+        """Return the column that a node names; None if it is a field of a struct or does not exist."""
         found, rest = self._found(node)
         return None if rest else found
 
     def _found(self, node: exp.Column) -> tuple[Named, list[str]]:
-        """The column, and the names of the fields that are taken of it."""
+        """Return the column, and the names of the struct fields that are read from it."""
         self.sql.only(node, ("this", "table", "db", "catalog"))
         parts = [part.name for part in node.parts]
         if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
@@ -143,7 +143,7 @@ class NameScope:
         return self.sql.error(f"{node.sql('spark')} is not a column", node)
 
     def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
-        """All columns, or those of a table."""
+        """Return all columns, or those of a table."""
         if table is None:
             for each in self.tables:
                 if not each.hidden:

@@ -38,12 +38,14 @@ _NAME = re.compile(r"[^\W\d]\w*")
 
 
 class SqlSession:
-    """The SQL of one environment."""
+    """The SQL state of one environment."""
 
     def __init__(
         self, env: Environment, explain: Callable[[Callable[[], DataStream], str], str]
     ) -> None:
-        """`explain` shows how a stream that its argument makes would run, below a logical plan."""
+        """Create the state of an environment. `explain` describes how the stream that its argument
+        makes would run, after a logical plan.
+        """
         self._env = env
         self._explain = explain
         self.catalog = Catalog(read=self._read)
@@ -65,7 +67,7 @@ class SqlSession:
         return [(each.table, each.plan) for each in self.inserts]
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
-        """Makes a stream, or a lookup, known to queries. Raises ProgramError."""
+        """Make a stream or a lookup known to queries. Raise ProgramError."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ProgramError(
                 f"the name of a table must be a single word, not {name!r}",
@@ -81,7 +83,7 @@ class SqlSession:
             self.catalog.add(name, scan(name, table))
 
     def register_function(self, name: Any, fn: Any, returns: Any = None) -> None:
-        """Makes a Python function known to queries. Raises ProgramError, SchemaError."""
+        """Make a Python function known to queries. Raise ProgramError or SchemaError."""
         if not isinstance(name, str) or not _NAME.fullmatch(name):
             raise ProgramError(
                 f"the name of a function must be a single word, not {name!r}",
@@ -94,7 +96,7 @@ class SqlSession:
         self.catalog.functions[name.casefold()] = called(name, fn, returns)
 
     def _read(self, table: DeclaredTable) -> PlanNode:
-        """The rows of a table that is declared."""
+        """Return the rows of a declared table."""
         if table.key:
             raise table.sql.error(
                 f"{table.name} has a PRIMARY KEY, so it can only be written",
@@ -106,7 +108,7 @@ class SqlSession:
         return scan(table.name, stream)
 
     def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
-        """Raises ProgramError, SchemaError."""
+        """Plan a query. Raise ProgramError or SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
         return numbered(Planner(sql, self.catalog, ttl=said).query(query))
@@ -131,8 +133,9 @@ class SqlSession:
             ScriptStatements(sql, self).run(statement)
 
     def write(self) -> None:
-        """Adds to the program what INSERT INTO has said since the last call, planned together. Raises
-        ProgramError, SchemaError."""
+        """Add the INSERTs since the last call to the program, planned together. Raise ProgramError or
+        SchemaError.
+        """
         new = self.inserts[self._lowered :]
         self._lowered = len(self.inserts)
         for each, plan in zip(new, pushed([each.plan for each in new]), strict=True):
@@ -141,7 +144,7 @@ class SqlSession:
                 each.write(self.lowering.stream(plan))
 
     def model(self, sql: SqlText, name: str, query: exp.Expr) -> None:
-        """Makes a query known by a name. Raises ProgramError, SchemaError."""
+        """Make a query known by a name. Raise ProgramError or SchemaError."""
         site = sql.site_of(query) or call_site()
         with done_for(site), located(site), _shown(sql, query):
             if self.catalog.knows(name):
@@ -155,24 +158,24 @@ class SqlSession:
             return self.lowering.stream(self._pushed(sql, query))
 
     def explanation(self, sql: SqlText, query: exp.Expr) -> str:
-        """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
+        """Describe the plan of a query, and how it would run. Raise ProgramError or SchemaError."""
         if not isinstance(query, exp.Query | exp.Values):
             raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
         return self._explanation(self._pushed(sql, query))
 
     def _explanation(self, plan: PlanNode) -> str:
-        """Nothing of it stays in the program, or in the ids of what runs."""
+        """Describe a query without changing the program or the ids of later operators."""
         return self._explain(lambda: Lowering(self._env).stream(plan), explained(plan))
 
     def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
-        """The plan of a query by itself."""
+        """Return the plan of a single query after pushdown."""
         plan = self.planned(sql, query, ttl)
         check_result(sql, plan)
         [made] = pushed([plan])
         return made
 
     def query(self, text: Any, ttl: TimeToLive | None = None) -> DataStream:
-        """The stream of a query. Raises ProgramError, SchemaError."""
+        """Return the stream of a query. Raise ProgramError or SchemaError."""
         sql = _text(text)
         with _shown(sql):
             query, plan = self._planned_alone(sql, ttl)
@@ -190,7 +193,7 @@ class SqlSession:
         return f"result-{self._results}"
 
     def explained(self, text: Any, ttl: TimeToLive | None = None) -> str:
-        """The plan of a query, and how it would run. Raises ProgramError, SchemaError."""
+        """Describe the plan of a query, and how it would run. Raise ProgramError or SchemaError."""
         sql = _text(text)
         with _shown(sql):
             return self._explanation(self._planned_alone(sql, ttl)[1])

@@ -37,7 +37,7 @@ def set_operation(planner: Planner, node: exp.SetOperation) -> PlanNode:
 
 
 def _sides(planner: Planner, node: exp.SetOperation) -> list[PlanNode]:
-    """Both queries, which have as many columns."""
+    """Return both queries, which must have the same number of columns."""
     for name in ("order", "limit", "offset"):
         if (clause := node.args.get(name)) is not None:
             raise planner.sql.error(f"{NO_END}: {clause.key.upper()} is not computed", clause)
@@ -59,8 +59,10 @@ def _union(planner: Planner, node: exp.Union) -> PlanNode:
 
 
 def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
-    """INTERSECT and EXCEPT: rows are grouped by all their columns, and how many each side has of
-    them says whether they are there, and with ALL how often."""
+    """Plan INTERSECT and EXCEPT: group rows by all columns, and count the rows of each side.
+
+    The counts determine whether a row is in the result and, with ALL, how often.
+    """
     sides = _sides(planner, node)
     columns = sides[0].columns
     here, there, count = (_unused(name, columns) for name in ("here", "there", "count"))
@@ -87,7 +89,7 @@ def _compared(planner: Planner, node: exp.Intersect | exp.Except) -> PlanNode:
 
 
 def _left(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> exp.Expr:
-    """How often a row is there, of which each side has so many."""
+    """Return how often a row is in the result, from its number on each side."""
     if isinstance(node, exp.Intersect):
         return exp.Least(this=here, expressions=[there], ignore_nulls=False)
     return exp.Sub(this=here, expression=there)
@@ -96,7 +98,7 @@ def _left(node: exp.Intersect | exp.Except, here: exp.Expr, there: exp.Expr) -> 
 def _as_often(
     planner: Planner, plan: PlanNode, columns: Sequence[SqlColumn], often: exp.Expr, count: str
 ) -> PlanNode:
-    """The rows grouped by these columns, each so often."""
+    """Return the grouped rows, each repeated by its count."""
     number = exp.alias_(often, count, quoted=True)
     groups = _by_all(planner, plan, columns, number, having=_positive(often))
     lists = SqlColumn(f"{count} of rows", pl.List(types.BOOLEAN))
@@ -118,7 +120,7 @@ def _by_all(
     *more: exp.Expr,
     having: exp.Expr | None = None,
 ) -> PlanNode:
-    """The rows grouped by these columns: a table with each of them once, and with `more` of each."""
+    """Return distinct rows of these columns, with the aggregates `more` of each."""
     names = [exp.column(column.name, quoted=True) for column in columns]
     table = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
     groups = exp.select(*names, *more).from_(table).group_by(*names)
@@ -153,7 +155,7 @@ def _united(planner: Planner, sides: list[PlanNode], node: exp.SetOperation) -> 
 def _fitted(
     planner: Planner, side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool
 ) -> PlanNode:
-    """The columns of a union; where it changes, as changes without a key."""
+    """Return the columns of a union; a changelog becomes one without a key."""
     exprs = []
     for column, wanted in zip(side.columns, columns, strict=True):
         cast = types.cast(pl.col(column.name), column.type, wanted.type)
@@ -171,7 +173,7 @@ def _fitted(
 
 
 def _unused(name: str, columns: Sequence[SqlColumn]) -> str:
-    """A name for a column beside these."""
+    """Return an unused column name."""
     taken = {column.name.casefold() for column in columns}
     while name in taken:
         name += "_"

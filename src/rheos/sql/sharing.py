@@ -1,8 +1,8 @@
-"""Which plans are alike, so that what several statements ask for is computed once.
+"""Detection of equivalent plans, so that rows that several statements read are computed once.
 
-Two plans are alike where they are of one kind, over inputs that are alike, with the same expressions,
-names and types. Streams, tables of values, lookups and functions are themselves alone: two functions of
-one text are not known to do the same.
+Two plans are equivalent if they have the same kind, equivalent inputs, and the same expressions, names
+and types. Streams, tables of values, lookups and functions are equivalent only to themselves: two
+functions with equal source code may differ in what they do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from rheos.sql.plan import CallPlan, PlanNode
 
 
 class PlanNumbers:
-    """Gives plans numbers: those that are alike have one."""
+    """Numbers of plans. Equivalent plans have the same number."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[PlanNode, int]] = {}

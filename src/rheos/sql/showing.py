@@ -1,4 +1,4 @@
-"""SHOW TABLES and DESCRIBE, as text."""
+"""SHOW TABLES and DESCRIBE, as strings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.sql.text import SqlText
 
 
 def tables_shown(catalog: Catalog) -> str:
-    """A line for each table: its name, and what it is."""
+    """Return a line for each table: its name and kind."""
     names = catalog.names.values()
     width = max(map(len, names), default=0)
     lines = [f"{name.ljust(width)}  {_kind(catalog, name)}" for name in names]
@@ -32,7 +32,7 @@ def _kind(catalog: Catalog, name: str) -> str:
 
 
 def described(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
-    """A line for each column of a table: its name and type, and what else it is. Raises SchemaError."""
+    """Return a line for each column of a table: its name, type and role. Raise SchemaError."""
     if not catalog.knows(node.name):
         raise sql.unknown("table", node.name, node, catalog.names.values(), "the tables are")
     columns = [*_columns(catalog, node.name)]

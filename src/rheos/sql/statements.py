@@ -50,12 +50,12 @@ _STATEMENTS = (
 
 
 def _changing(query: exp.Expr) -> exp.Expr:
-    """What makes the rows of a query change: its groups, where it has some."""
+    """Return the node that an error about updated rows points to: the GROUP BY of a query, if any."""
     return next(query.find_all(exp.Group), query)
 
 
 def _items(query: exp.Expr, width: int) -> Sequence[exp.Expr | None]:
-    """Where the columns of a query are written; None where they are not said one by one."""
+    """Return the nodes of a query's columns; None if they are not listed one by one."""
     while isinstance(query, exp.SetOperation | exp.Subquery):
         query = query.this
     items = query.expressions
@@ -68,7 +68,7 @@ def _items(query: exp.Expr, width: int) -> Sequence[exp.Expr | None]:
 
 @dataclass(frozen=True, eq=False)
 class Insert:
-    """What is written to which table."""
+    """Rows to write to a table."""
 
     sql: SqlText
     node: exp.Insert
@@ -77,7 +77,7 @@ class Insert:
     sink: Sink
 
     def write(self, rows: DataStream) -> None:
-        """Raises ProgramError, where the rows change and the sink only appends."""
+        """Write the rows. Raise ProgramError if they change and the sink only appends."""
         if isinstance(self.sink, CollectsRows):
             rows.collect(self.table)
             return
@@ -91,13 +91,13 @@ class Insert:
 
 @dataclass(frozen=True)
 class ScriptStatements:
-    """Carries out the statements of a text."""
+    """Execution of the statements of a string."""
 
     sql: SqlText
     session: SqlSession
 
     def run(self, node: exp.Expr) -> None:
-        """Raises ProgramError, SchemaError at the place in the text."""
+        """Execute the statements. Raise ProgramError or SchemaError at the place in the SQL."""
         match node:
             case exp.Create() if node.args.get("kind") == "TABLE":
                 self._table(node)
@@ -288,7 +288,7 @@ class ScriptStatements:
     def _fitted(
         self, plan: PlanNode, target: DeclaredTable, names: list[str], node: exp.Insert
     ) -> PlanNode:
-        """The rows with the columns of the table, by their places."""
+        """Return the rows with the columns of the table, assigned by position."""
         by_name = dict(zip(names, plan.columns, strict=True))
         written = dict(zip(names, _items(node.expression, len(names)), strict=True))
         exprs, columns = [], []

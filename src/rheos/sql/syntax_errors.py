@@ -1,4 +1,4 @@
-"""Errors for a text that is no SQL: what the parser says of it, in words about the place."""
+"""Errors for invalid SQL: the parser's message, in words about the place."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _BEGINS = ("SELECT", "INSERT", "CREATE", "EXPLAIN", "DESCRIBE", "WITH")
 
 
 def unfinished(sql: SqlText) -> ProgramError | None:
-    """The error for a text, a name or a comment that begins and does not end."""
+    """Return the error for a string, name or comment that does not end."""
     found = _BEGIN.search(_bare(sql.text))
     if found is None:
         return None
@@ -47,7 +47,7 @@ def unfinished(sql: SqlText) -> ProgramError | None:
 
 
 def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
-    """The error for what the parser has said of a place."""
+    """Return the error for the place that the parser could not read."""
     bare, word = _bare(sql.text), sql.text[span.start : span.stop]
     if message == NOTHING_BEHIND_COMMA:
         return sql.error(message, span, "remove the comma, or add the next item")
@@ -95,12 +95,12 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
 
 
 def _bare(text: str) -> str:
-    """The text with blanks in the place of comments and of what stands in quotes."""
+    """Return the SQL with blanks in place of comments and quoted parts."""
     return _PIECE.sub(lambda piece: " " * len(piece[0]), text)
 
 
 def _call(bare: str, end: int) -> Span | None:
-    """The call whose bracket is closed there, from its name on."""
+    """Return the call whose bracket closes there, from its name on."""
     depth = 0
     for place in range(end, -1, -1):
         depth += {")": 1, "(": -1}.get(bare[place], 0)
@@ -115,7 +115,7 @@ def _name(sql: SqlText, call: Span) -> str:
 
 
 def _not_closed(sql: SqlText, bare: str, span: Span) -> ProgramError:
-    """The error for a bracket that is open where something else comes."""
+    """Return the error for a bracket that is not closed."""
     # What comes is a word that stands behind it, or the last one, where nothing does.
     ends = not bare[span.stop :].strip(" \n\t;")
     last = ends and bare[span.start : span.stop].upper() not in _CLAUSES
@@ -149,7 +149,7 @@ def _from_here_on(sql: SqlText, bare: str, span: Span) -> ProgramError:
 
 
 def _meant(before: str) -> str | None:
-    """What may be meant by a word ahead of what cannot be read."""
+    """Return a hint with the word that was probably meant before the unreadable place."""
     words = re.findall(r"\w+", before.rpartition(";")[2])
     if not words:
         return None

@@ -1,4 +1,4 @@
-"""The text of a statement, and errors that show the place in it."""
+"""The SQL of a statement, and errors that show a place in it."""
 
 from __future__ import annotations
 
@@ -18,15 +18,16 @@ _MOST_LINES = 6
 
 @dataclass(frozen=True)
 class Span:
-    """Characters of a text: from `start` up to `stop`."""
+    """Characters of a string, from `start` up to `stop`."""
 
     start: int
     stop: int
 
 
 def span_of(node: exp.Expr) -> Span | None:
-    """Where a node stands: from the first of its words that says its place to the last. A node without
-    such words stands where the one around it does."""
+    """Return the span of a node, from its first token with a position to its last. A node without such
+    tokens has the span of its parent.
+    """
     at: exp.Expr | None = node
     while at is not None:
         placed = [each.meta for each in at.walk() if "start" in each.meta]
@@ -38,14 +39,14 @@ def span_of(node: exp.Expr) -> Span | None:
 
 @dataclass(frozen=True)
 class SqlText:
-    """What the user wrote."""
+    """SQL as the user wrote it."""
 
     text: str
     file: str | None = None
     """The file that holds it: then errors begin with their own line of it."""
 
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
-        """The error for that place."""
+        """Return the error for a place."""
         return ProgramError(
             self._placed(what, at), hint=hint, detail=self._shown(at), site=self._site(at)
         )
@@ -65,8 +66,9 @@ class SqlText:
         *,
         names_them: bool = True,
     ) -> SchemaError:
-        """The error for a name that is not there, with those that come close, and behind `listed` all
-        that are known, unless there are too many to be named."""
+        """Return the error for an unknown name, with similar names, and all known names after `listed`
+        unless there are too many.
+        """
         folded = {each.casefold(): each for each in known}
         close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
         hint = f"{listed} {', '.join(known) or 'none'}" if names_them else listed
@@ -75,8 +77,9 @@ class SqlText:
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)
 
     def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:
-        """Raises ProgramError where the node says more than what is `handled`: so nothing that stands
-        in the text is ever passed over."""
+        """Raise ProgramError if the node has more parts than those that are `handled`, so that no part
+        of the SQL is silently ignored.
+        """
         known = {*handled}
         for name, value in node.args.items():
             if name in known or value is None or value is False or value == []:
@@ -94,7 +97,7 @@ class SqlText:
         return self.error(f"{kind(node)} is not computed yet", node, hint)
 
     def begin(self, at: exp.Expr | None = None) -> str:
-        """The first lines of a statement, or of the text."""
+        """Return the first lines of a statement, or of the SQL."""
         span = None if at is None else span_of(at)
         start = 0 if span is None else self.text.rfind("\n", 0, span.start) + 1
         lines = self.text[start:].strip().splitlines()
@@ -126,11 +129,11 @@ class SqlText:
         return None if self.file is None or span is None else Site(self.file, self._line(span))
 
     def site_of(self, statement: exp.Expr) -> Site | None:
-        """Where a statement begins in its file; None where it is of no file."""
+        """Return the place of a statement in its file; None if it is not from a file."""
         return self._site(statement)
 
     def _shown(self, at: exp.Expr | Span | None) -> str:
-        """The line with the place underlined."""
+        """Return the line with the place underlined."""
         span = _whole(self.text, self._span(at))
         if span is None:
             return self.begin()
@@ -147,12 +150,12 @@ class SqlText:
 
 
 def span_of_own(node: exp.Expr) -> bool:
-    """Whether some word of the node itself says its place."""
+    """Return whether a token of the node itself has a position."""
     return any("start" in each.meta for each in node.walk())
 
 
 def kind(node: exp.Expr) -> str:
-    """What a node is, in the words of SQL."""
+    """Return the kind of a node in SQL's words."""
     if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.If):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
         return f"{name.upper()}()"
@@ -161,7 +164,7 @@ def kind(node: exp.Expr) -> str:
 
 
 def _whole(text: str, span: Span | None) -> Span | None:
-    """The span, with the bracket that a call in it ends with."""
+    """Return the span, extended by the bracket that closes a call."""
     if span is None:
         return None
     stop = span.stop
@@ -173,7 +176,7 @@ def _whole(text: str, span: Span | None) -> Span | None:
 
 
 def _open(part: str) -> int:
-    """How many brackets are open at its end, outside of quotes."""
+    """Return the number of brackets that are open at the end, outside of quotes."""
     depth, quote = 0, ""
     for char in part:
         if quote:

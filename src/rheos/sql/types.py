@@ -68,12 +68,12 @@ _NAMES = {
 
 
 def of_arrow(kind: pa.DataType) -> pl.DataType:
-    """The type of a stream's column."""
+    """Return the type of a stream's column."""
     return empty_frame(pa.schema([pa.field("column", kind)])).schema["column"]
 
 
 def of_expression(expr: pl.Expr, columns: Iterable[SqlColumn]) -> pl.DataType:
-    """What an expression of these columns gives."""
+    """Return the type of an expression of these columns."""
     return of_exact(expr, {column.name: column.type for column in columns})
 
 
@@ -89,7 +89,7 @@ def constant(expr: pl.Expr) -> pl.Series:
 
 
 def name(kind: pl.DataType) -> str:
-    """How SQL calls a type."""
+    """Return SQL's name of a type."""
     match kind:
         case pl.Decimal():
             return f"DECIMAL({kind.precision}, {kind.scale})"
@@ -123,19 +123,21 @@ def is_timestamp(kind: pl.DataType) -> bool:
 
 
 def signed(kind: pl.DataType) -> pl.DataType:
-    """The type that numbers of this one are computed in: SQL has none without a sign."""
+    """Return the type in which numbers of this type are computed. SQL has no unsigned types."""
     return _SIGNED.get(type(kind), kind)
 
 
 def as_decimal(kind: pl.DataType) -> pl.Decimal:
-    """The decimals that hold an integer, or the decimals themselves."""
+    """Return the decimal type for an integer type; decimal types are unchanged."""
     made = decimal_types.as_decimal(kind)
     assert made is not None, kind
     return made
 
 
 def common(left: pl.DataType, right: pl.DataType) -> pl.DataType | None:
-    """The type that values of both are compared in, or are one column in; None where there is none."""
+    """Return the type in which values of both types are compared, or form one column; None if there is
+    none.
+    """
     if left == right:
         return left
     if left == NULL:
@@ -166,8 +168,9 @@ def _common_number(left: pl.DataType, right: pl.DataType) -> pl.DataType:
 
 
 def cast(value: pl.Expr, kind: pl.DataType, to: pl.DataType) -> pl.Expr | None:
-    """The values as another type, null where a value has none there; None where there is no such
-    cast."""
+    """Return the values as another type, with null for values that it cannot represent; None if there
+    is no such cast.
+    """
     if kind == to:
         return value
     if kind == NULL:
@@ -321,7 +324,7 @@ def _text_to_boolean(value: pl.Expr) -> pl.Expr:
 
 
 def moment(micros: pl.Expr) -> pl.Expr:
-    """The TIMESTAMP so many microseconds after the beginning of 1970."""
+    """Return the TIMESTAMP a number of microseconds after the beginning of 1970."""
     return micros.cast(pl.Datetime("us")).dt.replace_time_zone("UTC")
 
 

@@ -1,4 +1,4 @@
-"""VALUES: rows that stand in the text."""
+"""VALUES: rows that the SQL contains."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.sql.text import SqlText
 
 
 def value_rows(sql: SqlText, node: exp.Values) -> ValueRows:
-    """The rows of VALUES. Raises ProgramError, SchemaError."""
+    """Return the rows of VALUES. Raise ProgramError or SchemaError."""
     sql.only(node, ("expressions", "alias"))
     compiler = Compiler(sql, NameScope(sql, ()))
     rows = [row.expressions if isinstance(row, exp.Tuple) else [row] for row in node.expressions]

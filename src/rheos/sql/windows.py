@@ -1,4 +1,4 @@
-"""Window table functions: TUMBLE, HOP, CUMULATE and SESSION, and where their windows are met again."""
+"""Window table functions: TUMBLE, HOP, CUMULATE and SESSION, and how later steps use their windows."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class WindowCall:
 
 
 def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
-    """What a table in FROM says of windows; None where it is no such function. Raises ProgramError."""
+    """Return the window function in FROM; None if the table is not one. Raise ProgramError."""
     if isinstance(node, exp.Anonymous) and node.name.upper() == "TABLE" and len(node.expressions) == 1:
         node = node.expressions[0]
     if not isinstance(node, exp.Anonymous) or node.name.upper() not in _ARGUMENTS:
@@ -93,12 +93,12 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
 
 
 def is_clock(node: exp.Expr) -> bool:
-    """Whether it is PROCTIME(), of which windows by the clock are made."""
+    """Return whether an expression is PROCTIME(), which makes windows of processing time."""
     return isinstance(node, exp.Anonymous) and node.name.upper() == "PROCTIME" and not node.expressions
 
 
 def by_the_clock(window: Window) -> Window:
-    """The same windows, in which rows are when they come."""
+    """Return the same windows in processing time."""
     assert isinstance(window, Tumbling | Sliding | Cumulating | Session)
     return replace(window, time="processing_time")
 
@@ -140,25 +140,26 @@ def _window(name: str, lengths: Mapping[str, Duration], zone: str | None) -> Win
 
 
 def window_names(columns: Iterable[SqlColumn]) -> set[str]:
-    """The columns of the windows that the rows are of; a bound may be there more than once."""
+    """Return the window columns of the rows. A bound may occur more than once."""
     return {column.name for column in columns if column.role in OF_WINDOWS}
 
 
 def last_time(end: pl.Expr) -> pl.Expr:
-    """The last millisecond of windows that end so: their column WINDOW_TIME."""
+    """Return the last millisecond of windows with these ends: their column WINDOW_TIME."""
     return end - pl.duration(milliseconds=1)
 
 
 def windowed_below(plan: PlanNode) -> Windowed | None:
-    """The window function whose rows these are, with columns computed and rows left out."""
+    """Return the window function below projections and filters of its rows."""
     while isinstance(plan, Filter | Project | CallPlan | Explode):
         plan = plan.input
     return plan if isinstance(plan, Windowed) else None
 
 
 def settled(plan: PlanNode) -> Columns:
-    """The columns of rows of which the window function is not seen any more: where their windows are
-    not over, those are plain columns."""
+    """Return the columns of rows whose window function is no longer visible. If their windows have not
+    ended, they are plain columns.
+    """
     if windowed_below(plan) is None:
         return plan.columns
     return tuple(
@@ -168,8 +169,7 @@ def settled(plan: PlanNode) -> Columns:
 
 
 def without_windows(plan: PlanNode) -> PlanNode | None:
-    """The same rows, each once and without the columns of windows; None where an expression reads
-    those."""
+    """Return the rows once each, without window columns; None if an expression reads these."""
     match plan:
         case Windowed():
             return plan.input
@@ -213,7 +213,7 @@ class WindowsOfRows:
     column: str
 
     def schema(self, rows: pa.Schema) -> pa.Schema:
-        """Returns the columns of its result."""
+        """Return the columns of the result."""
         of_window = pa.struct([(each.name, BOUND_TYPE) for each in WINDOW_COLUMNS])
         return rows.append(pa.field(self.column, pa.list_(of_window), nullable=False))
 
