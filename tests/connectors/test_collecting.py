@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import io
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from pyspark.sql.classic import dataframe as classic
 from pyspark.sql.pandas import conversion
 
 from rheos.connectors.spark.collecting import collected, collected_table
@@ -17,16 +17,23 @@ from rheos.core.errors import JobFailedError
 pytestmark = pytest.mark.spark
 
 
-def served(monkeypatch: pytest.MonkeyPatch, keep: float) -> None:
-    """Let only this part of the rows reach PySpark, as if the serving thread of the JVM had died."""
+def served(monkeypatch: pytest.MonkeyPatch, frame: Any, keep: float) -> None:
+    """Cut off what the JVM serves to PySpark after this part, as if the serving thread had died."""
     module: Any
-    for module in (classic, conversion):
+    for module in (sys.modules[type(frame).__module__], conversion):
         load = module._load_from_socket
 
+        def part(data: bytes, serializer: Any) -> Any:
+            return serializer.load_stream(io.BytesIO(data[: int(len(data) * keep)]))
+
         @contextmanager
-        def cut(sock_info: Any, serializer: Any, load: Any = load) -> Iterator[Any]:
-            with load(sock_info, Everything()) as data:
-                yield serializer.load_stream(io.BytesIO(data[: int(len(data) * keep)]))
+        def opened(found: Any, serializer: Any) -> Iterator[Any]:
+            with found as data:
+                yield part(data, serializer)
+
+        def cut(sock_info: Any, serializer: Any, load: Any = load) -> Any:
+            found = load(sock_info, Everything())  # A context manager in newer versions of PySpark.
+            return (part if isinstance(found, bytes) else opened)(found, serializer)
 
         monkeypatch.setattr(module, "_load_from_socket", cut)
 
@@ -41,7 +48,7 @@ def test_a_stream_that_is_cut_is_an_error(
     spark: Any, monkeypatch: pytest.MonkeyPatch, keep: float
 ) -> None:
     frame = spark.range(0, 5000, 1, 3)
-    served(monkeypatch, keep)
+    served(monkeypatch, frame, keep)
     # What PySpark itself makes of it.
     assert len(frame.collect()) < 5000
     with pytest.raises(JobFailedError, match="rows of Spark's result reached the driver, and not"):

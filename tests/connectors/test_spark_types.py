@@ -20,9 +20,39 @@ from rheos.connectors.spark.types import (
     to_spark,
     wire_schema,
 )
+from rheos.connectors.spark.versions import FIRST_WITH, installed, type_named
 from rheos.core.errors import InputError, SchemaError
 
 UTC = dt.UTC
+
+# --- versions of Spark ----------------------------------------------------------------------------
+
+
+def needs(name: str) -> pytest.MarkDecorator:
+    """Skip a test if the installed Spark lacks the type."""
+    return pytest.mark.skipif(
+        type_named(name) is None, reason=f"{name} is new in Spark {FIRST_WITH[name]}"
+    )
+
+
+def later(name: str, says: str, *arguments: Any) -> Any:
+    """Return a case with an instance of a type that old versions of Spark lack."""
+    kind: Any = type_named(name)
+    return pytest.param(kind and kind(*arguments), says, marks=needs(name))
+
+
+COLLATED: Any = sql.StringType("UNICODE_CI") if hasattr(sql.StringType(), "collation") else None
+HAS_TIME = type_named("TimeType") is not None
+
+
+@pytest.mark.skipif(HAS_TIME, reason="the installed Spark has TimeType")
+def test_a_type_that_this_version_of_spark_lacks_is_named_with_the_version_that_has_it() -> None:
+    schema = pa.schema({"opens": pa.list_(pa.time64("us"))})
+    with pytest.raises(
+        SchemaError, match=rf"'opens.element'.*TimeType is new in Spark 4\.1.*{installed()}"
+    ):
+        spark_schema(schema)
+
 
 # --- schemas --------------------------------------------------------------------------------------
 
@@ -39,8 +69,8 @@ PLAIN = [
     sql.DateType(),
     sql.TimestampType(),
     sql.TimestampNTZType(),
-    sql.TimeType(),
     sql.DayTimeIntervalType(),
+    *(kind() for kind in [type_named("TimeType")] if kind is not None),
 ]
 
 decimals = st.integers(1, 38).flatmap(
@@ -100,7 +130,7 @@ def test_the_elements_of_an_empty_literal_have_no_type_and_may_be_null() -> None
         (pa.timestamp("s"), "timestamp_ntz"),
         (pa.timestamp("ms", tz="Europe/Berlin"), "timestamp"),
         (pa.duration("s"), "interval day to second"),
-        (pa.time32("ms"), "time(6)"),
+        pytest.param(pa.time32("ms"), "time(6)", marks=needs("TimeType")),
         (pa.date64(), "date"),
         (pa.large_string(), "string"),
         (pa.string_view(), "string"),
@@ -130,11 +160,14 @@ class Point(sql.UserDefinedType):
     ("kind", "says"),
     [
         (sql.YearMonthIntervalType(), "string"),
-        (sql.CalendarIntervalType(), "string"),
-        (sql.VariantType(), "variant_get"),
-        (sql.StringType("UNICODE_CI"), "UTF8_BINARY"),
+        later("CalendarIntervalType", "string"),
+        later("VariantType", "variant_get"),
+        pytest.param(
+            COLLATED, "UTF8_BINARY", marks=pytest.mark.skipif(COLLATED is None, reason="Spark 4.0")
+        ),
         (sql.DecimalType(5, -2), "decimal"),
-        (sql.GeometryType(4326), "st_asbinary"),
+        later("GeometryType", "st_asbinary", 4326),
+        later("GeographyType", "st_asbinary", 4326),
         (Point(), "plain columns"),
     ],
     ids=repr,
@@ -195,11 +228,11 @@ EVERY_TYPE = pa.schema(
         pa.field("day", pa.date32()),
         pa.field("at", pa.timestamp("us", tz="UTC")),
         pa.field("local", pa.timestamp("us")),
-        pa.field("clock", pa.time64("us")),
+        *([pa.field("clock", pa.time64("us"))] if HAS_TIME else []),
         pa.field("took", pa.duration("us")),
         pa.field("price", pa.decimal128(38, 10)),
         pa.field("nothing", pa.null()),
-        pa.field("list", pa.list_(pa.field("element", pa.time64("us")))),
+        pa.field("list", pa.list_(pa.field("element", pa.time64("us") if HAS_TIME else pa.date32()))),
         pa.field("none", pa.struct([])),
         pa.field(
             "map",
@@ -243,7 +276,7 @@ def every_value() -> pa.Table:
             "took": dt.timedelta(days=100_000, microseconds=1) * sign,
             "price": Decimal("9999999999999999999999999999.0123456789") * sign,
             "nothing": None,
-            "list": [at.time(), None],
+            "list": [at.time() if HAS_TIME else at.date(), None],
             "none": {},
             "map": [("a", record), ("b", None), ("", {"n": Decimal(0), "at": None, "deep": None})],
         }

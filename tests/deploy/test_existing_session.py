@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 import rheos as rh
+from rheos.connectors.spark import versions
 
 pytestmark = pytest.mark.spark
 
@@ -82,15 +83,15 @@ def session(request: pytest.FixtureRequest, spark: Any) -> Any:
 def belongings(session: Any) -> dict[str, Any]:
     """Return everything in the session that a job might leave or remove."""
     context = session.sparkContext
-    jvm = session._jvm
+    active = versions.jvm_class(session, "SparkSession").getActiveSession()
     local = context._jsc.sc().getLocalProperties()
     return {
-        "settings": dict(session.conf.getAll),
+        "settings": versions.settings(session),
         "environment": dict(context.environment),
         "local properties": dict(local),
         "tags": context.getJobTags(),
         "views": [view.name for view in session.catalog.listTables()],
-        "active": str(jvm.org.apache.spark.sql.classic.SparkSession.getActiveSession().isDefined()),
+        "active": str(active.isDefined()),
         "cached": len(context._jsc.getPersistentRDDs()),
     }
 

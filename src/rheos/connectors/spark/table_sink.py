@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import types as sql
 
 from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.collecting import collected
 from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_fit import columns_of, fitted_schema
@@ -199,7 +200,7 @@ def require_format(session: SparkSession, format: str) -> None:
         raise ConfigurationError(
             f"the Spark session does not provide {name}",
             hint=f"configure the package {package}, in a version made for Spark "
-            f"{session.version}: spark.jars.packages={package}:<version>, and {settings}",
+            f"{versions.installed()}: spark.jars.packages={package}:<version>, and {settings}",
         ) from error
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import types as sql
 
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.casts import Rows, cast_rows
 from rheos.core.errors import SchemaError
 
@@ -49,17 +50,19 @@ _PLAIN: dict[type, pa.DataType] = {
     sql.DateType: pa.date32(),
     sql.TimestampType: _TIMESTAMP,
     sql.TimestampNTZType: pa.timestamp("us"),
-    sql.TimeType: pa.time64("us"),
     sql.DayTimeIntervalType: pa.duration("us"),
     sql.NullType: pa.null(),
 }
+_TIME = pa.time64("us")
+if time_type := versions.type_named("TimeType"):
+    _PLAIN[time_type] = _TIME
 
-_REFUSED: dict[type, str] = {
-    sql.YearMonthIntervalType: 'cast it to a string: .cast("string")',
-    sql.CalendarIntervalType: 'cast it to a string: .cast("string"), or use a day-time interval',
-    sql.VariantType: 'extract values with variant_get(...), or cast it: .cast("string")',
-    sql.GeometryType: "convert it to bytes: st_asbinary(...)",
-    sql.GeographyType: "convert it to bytes: st_asbinary(...)",
+_REFUSED = {
+    "YearMonthIntervalType": 'cast it to a string: .cast("string")',
+    "CalendarIntervalType": 'cast it to a string: .cast("string"), or use a day-time interval',
+    "VariantType": 'extract values with variant_get(...), or cast it: .cast("string")',
+    "GeometryType": "convert it to bytes: st_asbinary(...)",
+    "GeographyType": "convert it to bytes: st_asbinary(...)",
 }
 
 # --- schemas, from Spark to Arrow -----------------------------------------------------------------
@@ -94,7 +97,7 @@ def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
             raise _unmapped(path, kind.simpleString(), "cast it to a decimal of a scale from 0 to 38")
         return pa.decimal128(kind.precision, kind.scale)
     if isinstance(kind, sql.StringType):
-        if kind.collation != "UTF8_BINARY":
+        if versions.collation(kind) != "UTF8_BINARY":
             hint = (
                 "Rheos compares strings byte by byte: remove the collation with collate(..., "
                 "'UTF8_BINARY')"
@@ -116,7 +119,9 @@ def _arrow_type(kind: sql.DataType, path: str) -> pa.DataType:
     if isinstance(kind, sql.UserDefinedType):
         hint = "select the parts that you need as plain columns first"
         raise _unmapped(path, f"the user-defined type {type(kind).__name__}", hint)
-    raise _unmapped(path, kind.simpleString(), _REFUSED.get(type(kind), 'cast it: .cast("string")'))
+    raise _unmapped(
+        path, kind.simpleString(), _REFUSED.get(type(kind).__name__, 'cast it: .cast("string")')
+    )
 
 
 # --- schemas, from Arrow to Spark -----------------------------------------------------------------
@@ -154,6 +159,8 @@ def _spark_type(kind: pa.DataType, path: str, fold: bool) -> sql.DataType:
     plain = _PLAIN_SPARK.get(kind)
     if plain is not None:
         return plain()
+    if kind == _TIME:
+        raise _lacking(path, kind, "TimeType", "cast it to int64 or a string")
     if pa.types.is_decimal128(kind):
         return sql.DecimalType(kind.precision, kind.scale)
     if pa.types.is_map(kind):
@@ -182,7 +189,7 @@ def spark_arrow_type(kind: pa.DataType, path: str) -> pa.DataType:
     """Return the type in the table above that can hold all values of `kind`. Raises SchemaError."""
     if isinstance(kind, pa.BaseExtensionType):
         raise _unmapped(path, str(kind), f"cast it to its storage type, {kind.storage_type}")
-    if kind in _PLAIN_SPARK:
+    if kind in _PLAIN_SPARK or kind == _TIME:
         return kind
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return spark_arrow_type(kind.value_type, path)
@@ -261,6 +268,13 @@ def _unmapped(path: str, kind: str, hint: str) -> SchemaError:
     return SchemaError(
         f"column {path!r} cannot be converted between Spark and Rheos: it is {kind}", hint=hint
     )
+
+
+def _lacking(path: str, kind: pa.DataType, name: str, hint: str) -> SchemaError:
+    """Return the error for a type that later versions of Spark have."""
+    first = versions.FIRST_WITH[name]
+    what = f"{kind}, whose Spark type {name} is new in Spark {first}; this is {versions.installed()}"
+    return _unmapped(path, what, f"{hint}, or use Spark {first} or newer")
 
 
 # --- rows -----------------------------------------------------------------------------------------

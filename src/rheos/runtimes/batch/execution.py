@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as f
 from pyspark.storagelevel import StorageLevel
 
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.collecting import collected
 from rheos.core.errors import JobFailedError
 from rheos.core.plan.physical import Chain, PhysicalPlan
@@ -45,7 +46,7 @@ def session_for(session: SparkSession) -> SparkSession:
     """Return a session on the same Spark, with the settings of a batch job. It inherits the given
     session's settings for file systems and for the size of partitions."""
     ours = session.newSession()
-    settings = session.conf.getAll.items()
+    settings = versions.settings(session).items()
     kept = {name: value for name, value in settings if name.startswith(_KEPT)}
     for name, value in (kept | _SETTINGS).items():
         ours.conf.set(name, value)

@@ -28,6 +28,7 @@ from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from rheos.connectors.files.listing import FileToRead
 from rheos.connectors.files.source import FileSource
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.dataframe import DataFrameSource
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Split
@@ -264,9 +265,8 @@ class _Shape:
 
 def _transplanted(frame: DataFrame, session: SparkSession) -> DataFrame:
     """Return the same frame in another session, which plans and runs it."""
-    jvm: Any = session._jvm
-    plan = frame._jdf.queryExecution().analyzed()
-    ours = jvm.org.apache.spark.sql.classic.Dataset.ofRows(session._jsparkSession, plan)
+    plan: Any = frame._jdf.queryExecution().analyzed()
+    ours = versions.jvm_class(session, "Dataset").ofRows(session._jsparkSession, plan)
     return DataFrame(ours, session)
 
 

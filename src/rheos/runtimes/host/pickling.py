@@ -1,7 +1,7 @@
 """Pickles objects for other processes. Definitions of the script (`__main__`) are pickled by value.
 
-The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. It is one file without
-other dependencies, so it is loaded alone if PySpark was not imported. So a simulated job, which sends
+The pickler is PySpark's (`pyspark.cloudpickle`), which its workers have, too. Its files need nothing of
+PySpark, so they are loaded alone if PySpark was not imported. So a simulated job, which sends
 nothing, finds out within milliseconds whether its program can be pickled.
 """
 
@@ -22,7 +22,9 @@ from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.shown import message_of
 
-_CLOUDPICKLE = "pyspark.cloudpickle.cloudpickle"
+_CLOUDPICKLE = "pyspark.cloudpickle"
+_PICKLER = "cloudpickle_fast"
+"""The module that has `CloudPickler` in all versions of PySpark."""
 _BY_ITSELF = "rheos.runtimes.host._cloudpickle"
 _MSGSPEC_NOTES = "__msgspec_cache__"
 
@@ -82,20 +84,15 @@ def _pickler() -> type[Any]:
 
 
 def _cloudpickle() -> ModuleType:
-    """Return PySpark's module if PySpark was imported, because workers read only its pickles."""
+    """Return PySpark's own module if PySpark is imported: workers can read only its pickles."""
     if "pyspark" in sys.modules:
-        return importlib.import_module(_CLOUDPICKLE)
-    if _BY_ITSELF in sys.modules:
-        return sys.modules[_BY_ITSELF]
-    package = importlib.util.find_spec("pyspark")
-    assert package is not None, "Rheos requires PySpark"
-    assert package.origin is not None
-    file = Path(package.origin).parent / "cloudpickle" / "cloudpickle.py"
-    spec = importlib.util.spec_from_file_location(_BY_ITSELF, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Its pickles contain this name, and can only be made if the module is registered under it.
-    sys.modules[_BY_ITSELF] = module
-    spec.loader.exec_module(module)
-    return module
+        return importlib.import_module(f"{_CLOUDPICKLE}.{_PICKLER}")
+    if _BY_ITSELF not in sys.modules:
+        package = importlib.util.find_spec("pyspark")
+        assert package is not None, "Rheos requires PySpark"
+        assert package.origin is not None
+        # A package without an __init__, which would import PySpark.
+        alone = ModuleType(_BY_ITSELF)
+        alone.__path__ = [str(Path(package.origin).parent / "cloudpickle")]
+        sys.modules[_BY_ITSELF] = alone
+    return importlib.import_module(f"{_BY_ITSELF}.{_PICKLER}")

@@ -51,7 +51,7 @@ def prefer_installed_pyspark() -> None:
 
 
 def main() -> None:
-    if sys.argv[1] == "--ahead":
+    if sys.argv[1:2] == ["--ahead"]:
         if not daemon_handover.stands_in(sys.argv[2], import_beforehand):
             return
     elif daemon_handover.another_stands_in():

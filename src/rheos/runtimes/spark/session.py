@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from rheos.connectors.spark import versions
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Completion, IoExecutor
 from rheos.runtimes.host.scratch import private_folder
@@ -253,8 +254,7 @@ def _local_settings(master: str) -> dict[str, str]:
 
 def activate(session: SparkSession) -> None:
     """Make it the session that `SparkSession.active()` returns in this thread."""
-    classic = getattr(session._jvm, "org.apache.spark.sql.classic.SparkSession")
-    classic.setActiveSession(session._jsparkSession)
+    versions.jvm_class(session, "SparkSession").setActiveSession(session._jsparkSession)
 
 
 def is_local(context: SparkContext) -> bool:
