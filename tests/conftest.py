@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +35,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+_OF_SPARK_3 = (
+    "ignore:unclosed <socket:ResourceWarning",  # It leaves the sockets of results to the collector.
+    "ignore:distutils Version classes are deprecated:DeprecationWarning",
+)
+"""Warnings of PySpark 3.5 itself; later versions have none."""
+
+
 def pytest_configure(config: pytest.Config) -> None:
+    if version("pyspark").startswith("3."):
+        for each in _OF_SPARK_3:
+            config.addinivalue_line("filterwarnings", each)
     if config.getoption("--quick"):
         settings.load_profile("quick")
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import zmq
 
+from rheos.core.errors import WorkerLostError
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt
+from rheos.runtimes.continuous import control_server
 from rheos.runtimes.continuous.control import Join, JoinRefused, Welcome, framed, heartbeat_s
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
@@ -26,6 +29,15 @@ def context() -> Iterator[zmq.Context[Any]]:
     context: zmq.Context[Any] = zmq.Context(1)
     yield context
     context.destroy(linger=0)
+
+
+@pytest.fixture
+def others() -> Iterator[list[zmq.Context[Any]]]:
+    """Contexts of two other processes."""
+    contexts: list[zmq.Context[Any]] = [zmq.Context(1), zmq.Context(1)]
+    yield contexts
+    for each in contexts:
+        each.destroy(linger=0)
 
 
 def server(timeout_ms: int) -> ControlServer:
@@ -57,6 +69,57 @@ def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
     driver.send(control.Finish(attempt=FIRST))
     assert wait_for(worker.receive) == [control.Finish(attempt=FIRST)]
     worker.close()
+    driver.close()
+
+
+def test_a_copy_of_a_running_task_waits_until_the_attempt_ends(
+    context: zmq.Context[Any], others: list[zmq.Context[Any]]
+) -> None:
+    """As Spark starts one where `spark.speculation` is set."""
+    driver = server(SOON_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver)
+    worker.start()
+    told(driver, AllJoined)
+    copy = client(others[0], driver, address="tcp://copy", timeout_ms=SOON_MS)
+    answers: list[Any] = []
+    waiting = threading.Thread(target=lambda: answers.append(copy.start()))
+    waiting.start()
+    beats = heartbeat_s(SOON_MS) * (control_server._LOST_AFTER_HEARTBEATS + 3)
+    waiting.join(beats)
+    assert answers == []
+    assert driver.poll() == []
+    driver.send(control.Cancel(attempt=FIRST))
+    waiting.join()
+    assert answers == [JoinRefused(FIRST, "the attempt is over")]
+    late = client(others[1], driver, address="tcp://late")
+    assert late.start() == JoinRefused(FIRST, "the attempt is over")
+    for each in (worker, copy, late):
+        each.close()
+    driver.close()
+
+
+def test_a_worker_whose_task_is_started_again_is_lost(
+    context: zmq.Context[Any],
+    others: list[zmq.Context[Any]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(control_server, "_LOST_AFTER_HEARTBEATS", 1)
+    driver = server(NEVER_MS)
+    driver.expect(FIRST, 1)
+    worker = client(context, driver, pid=42, host="here")
+    worker.start()
+    told(driver, AllJoined)
+    worker.close()
+    again = client(others[0], driver, address="tcp://again")
+    waiting = threading.Thread(target=again.start)
+    waiting.start()
+    lost = told(driver, Silent)
+    assert (lost.subtask, type(lost.error)) == (0, WorkerLostError)
+    assert "Spark has started its task again" in str(lost.error)
+    driver.expect(Attempt(2), 1)
+    waiting.join()
+    again.close()
     driver.close()
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeAlias
 
 import zmq
 
-from rheos.core.errors import RheosError, TransportError, unexpected
+from rheos.core.errors import RheosError, TransportError, WorkerLostError, unexpected
 from rheos.core.protocol import control
 from rheos.core.protocol.decoding import MalformedError
 from rheos.core.protocol.ids import Attempt
@@ -44,11 +44,12 @@ class AllJoined:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """An event: a worker was silent for the heartbeat timeout. Reported once per worker."""
+    """An event: a worker was silent for the heartbeat timeout, or Spark has started its task again. Reported
+    once per worker."""
 
     attempt: Attempt
     subtask: int
-    error: TransportError
+    error: RheosError
 
 
 class WorkerProcess(NamedTuple):
@@ -58,6 +59,11 @@ class WorkerProcess(NamedTuple):
 
     def __str__(self) -> str:
         return f"process {self.pid} on host {self.host}" if self.pid else "an unknown process"
+
+
+_LOST_AFTER_HEARTBEATS = 4
+"""Heartbeats that a worker may miss after Spark has started its task again. Then it is lost; until then
+the new task is taken for a speculative copy."""
 
 
 FromServer: TypeAlias = control.ToMaster | AllJoined | Silent
@@ -118,6 +124,10 @@ class ControlServer:
         self._addresses: dict[int, str] = {}
         self._heard: dict[bytes, float] = {}
         """Time of the last message of each worker, except for abandoned ones."""
+        self._copies: dict[bytes, tuple[int, float]] = {}
+        """Subtask of each task that joined after another one of its subtask, and the time."""
+        self._ending = False
+        """Whether the attempt's workers were asked to leave."""
         self._beat = 0.0
         self._thread = threading.Thread(target=self._run, name="rheos-control", daemon=True)
         self._thread.start()
@@ -208,6 +218,7 @@ class ControlServer:
             if self._admission is not None:
                 self._admission.check()
             self._give_up_silent(now)
+            self._give_up_repeated(now)
             if now - self._beat >= self._every_s:
                 self._beat = now
                 self._send_all(Heartbeat(self._attempt))
@@ -216,7 +227,8 @@ class ControlServer:
         self._closing = True
 
     def _expect(self, attempt: Attempt, parallelism: int) -> None:
-        self._attempt, self._expected = attempt, parallelism
+        self._refuse_copies()
+        self._attempt, self._expected, self._ending = attempt, parallelism, False
         self._workers, self._addresses, self._heard = {}, {}, {}
         self.processes = {}
 
@@ -236,7 +248,7 @@ class ControlServer:
         except (TransportError, MalformedError) as error:
             self._give_up(frames[0], TransportError(f"a worker sent an unreadable message: {error}"))
 
-    def _give_up(self, identity: bytes, error: TransportError) -> None:
+    def _give_up(self, identity: bytes, error: RheosError) -> None:
         """Abandon a worker; its attempt is over. If it has not joined, try to send it the reason."""
         if identity in self._heard:
             del self._heard[identity]
@@ -266,16 +278,40 @@ class ControlServer:
                 )
                 self._give_up(identity, error)
 
+    def _give_up_repeated(self, now: float) -> None:
+        """Give up workers whose tasks Spark has started again, if they are silent since.
+
+        In an ordinary stage Spark repeats a failed task, and may run a copy of a slow one. A copy never
+        takes part: it waits until Spark or the end of the attempt ends it.
+        """
+        within_s = _LOST_AFTER_HEARTBEATS * self._every_s
+        for subtask, since in list(self._copies.values()):
+            identity = self._workers[subtask]
+            heard = self._heard.get(identity)
+            if heard is not None and now - max(heard, since) > within_s:
+                lost = WorkerLostError(
+                    f"worker {subtask} lost: Spark has started its task again",
+                    subtask=subtask,
+                    hint="check the executor's log: its process ended, or the executor was removed",
+                )
+                self._give_up(identity, lost)
+
+    def _refuse_copies(self) -> None:
+        copies, self._copies = self._copies, {}
+        for identity in copies:
+            self._refuse(identity, self._attempt, "the attempt is over")
+
     def _admit(self, identity: bytes, join: Join, now: float) -> None:
         reason = None
-        if join.attempt != self._attempt:
+        if join.attempt != self._attempt or self._ending:
             reason = "the attempt is over"
-        elif join.subtask in self._workers:
-            reason = f"subtask {join.subtask} has already joined: Spark has started it twice"
         elif join.version != self._version:
             reason = f"it has Rheos {join.version}, but the driver {self._version}"
         if reason is not None:
             self._refuse(identity, join.attempt, reason)
+            return
+        if join.subtask in self._workers:
+            self._copies[identity] = (join.subtask, now)
             return
         self._workers[join.subtask] = identity
         self._addresses[join.subtask] = join.address
@@ -299,3 +335,9 @@ class ControlServer:
         data = framed(self._token, message)
         for identity in self._workers.values():
             self._socket.send_multipart([identity, data])
+        if isinstance(message, Heartbeat):
+            for identity in self._copies:
+                self._socket.send_multipart([identity, data])
+        elif isinstance(message, control.Cancel):
+            self._ending = True
+            self._refuse_copies()

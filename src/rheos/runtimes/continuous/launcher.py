@@ -1,11 +1,10 @@
-"""The launcher of a job's attempts: each is one Spark job, a barrier stage with one task per slot."""
+"""The launcher of a job's attempts: each is one Spark job, a stage with one task per slot."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import queue
-import re
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,6 @@ from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import Split
 from rheos.core.errors import (
     LESS_MEMORY,
-    ConfigurationError,
     FencedError,
     JobFailedError,
     OutOfMemoryError,
@@ -33,8 +31,15 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 from rheos.core.protocol.wire import TOKEN_BYTES
 from rheos.runtimes.continuous.control import wait_ms
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
+from rheos.runtimes.continuous.resources import (
+    StageKind,
+    available_slots,
+    chosen_stage,
+    driver_host,
+)
 from rheos.runtimes.continuous.security import security_of
 from rheos.runtimes.continuous.worker import SlotJob
+from rheos.runtimes.driver.driver_logs import JOBS
 from rheos.runtimes.driver.launcher import LauncherEvent, deployment
 from rheos.runtimes.host.memory_room import memory_limit, oom_kills
 from rheos.runtimes.host.pickling import pack
@@ -43,66 +48,6 @@ from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark.session import is_local, single_threaded_workers
 from rheos.runtimes.spark.shipping import worker_error, worker_task
 from rheos.runtimes.spark.worker_exits import signal_of, signal_text
-
-# --- resources of a Spark application -----------------------------------------------------------------
-
-
-_EXECUTORS_WITHIN_S = 60.0
-_IN_DRIVER = re.compile(r"local(\[.*\])?")
-"""Masters whose slots are in the driver's own process: no further slots will register."""
-
-
-def driver_host(context: SparkContext) -> str:
-    """Return the address on which the driver listens for workers on other machines."""
-    return context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
-
-
-def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> None:
-    """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and `beside` more
-    for the Spark jobs that publish the job's output. On a cluster, wait for a bounded time until the
-    executors have registered."""
-    conf = context.getConf()
-    if conf.get("spark.dynamicAllocation.enabled", "false") == "true":
-        raise ConfigurationError(
-            "a barrier stage cannot run with dynamic allocation",
-            hint="set spark.dynamicAllocation.enabled=false and request fixed executors",
-        )
-    deadline = time.monotonic() + _EXECUTORS_WITHIN_S
-    needed = parallelism + beside
-    while (have := slots(context)) < needed:
-        if _IN_DRIVER.fullmatch(context.master) or time.monotonic() > deadline:
-            besides = (
-                f" ({parallelism} to run, and {beside} in which Spark publishes its tables)"
-                if beside
-                else ""
-            )
-            fitting = max(have - beside, 1)
-            raise ConfigurationError(
-                f"the job needs {needed} slots{besides}, but the master {context.master!r} has {have}",
-                hint=f"lower the parallelism to {fitting}, or start the master with more cores, "
-                f"such as local[{parallelism + 1}]",
-            )
-        time.sleep(0.1)
-
-
-def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
-    """Return the maximum number of slots that the job may use, for a new session."""
-    if config.scaling is None:
-        return plan.parallelism
-    most = config.scaling.most
-    return max(os.cpu_count() or 1, plan.parallelism) if most is None else most
-
-
-def slots(context: SparkContext) -> int:
-    """Return the number of tasks that the current executors can run at once. Spark uses the same number
-    to decide whether a barrier stage may start."""
-    in_jvm = context._jsc.sc()
-    profile = in_jvm.resourceProfileManager().defaultResourceProfile()
-    return int(in_jvm.maxNumConcurrentTasks(profile))
-
-
-# --- the launcher -------------------------------------------------------------------------------------
-
 
 _JOIN_WITHIN_S = 120.0
 _LEAVE_WITHIN_S = 8.0
@@ -131,11 +76,16 @@ class SparkLauncher:
     ) -> None:
         """`beside` is the number of slots reserved for the Spark jobs that publish the job's output."""
         self._beside = beside
+        scaling = config.scaling
+        most = None if scaling is None else scaling.most
+        self._wanted = max(plan.parallelism, most or 0) + beside
         self._plan = plan
         self._config = config
         self._splits = splits
         self._context = context
         self._directory = directory
+        self._stage = chosen_stage(context)
+        JOBS.info("the slots are tasks of one %s", self._stage, extra={"job": config.job})
         self._token = os.urandom(TOKEN_BYTES)
         one_machine = is_local(context)
         self._security = security_of(config.encrypt, self._token, one_machine=one_machine)
@@ -163,7 +113,7 @@ class SparkLauncher:
     # --- the contract -----------------------------------------------------------------------------
 
     def free_slots(self) -> int:
-        return slots(self._context) - self._beside
+        return available_slots(self._context, self._wanted) - self._beside
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
@@ -174,6 +124,7 @@ class SparkLauncher:
             driver=self._server.address,
             heartbeat_timeout_ms=self._config.heartbeat_timeout_ms,
             token=self._token,
+            barrier=self._stage.kind is StageKind.BARRIER,
             security=self._security,
             sockets=self._folder.path if self._folder else None,
             log_level=self._config.log_level,
@@ -222,6 +173,8 @@ class SparkLauncher:
                     events.append(AttemptRunning(message.attempt))
                 case Silent():
                     self._silent |= message.attempt == self._attempt
+                    if isinstance(message.error, WorkerLostError):
+                        self._name_process(message.error)
                     events.append(AttemptLost(message.attempt, message.error))
                 case _:
                     events.append(message)
@@ -292,7 +245,8 @@ class SparkLauncher:
             context.addJobTag(self._tag(attempt))
             context.setJobDescription(f"{self._plan.name}, attempt {attempt}")
             # Not a DataFrame: Spark takes seconds to plan its first one.
-            rows = context.parallelize([], parallelism).barrier()
+            empty = context.parallelize([], parallelism)
+            rows = empty.barrier() if self._stage.kind is StageKind.BARRIER else empty
             with single_threaded_workers(context):
                 run = worker_task("rheos.runtimes.continuous.worker:run", payload)
                 stage = rows.mapPartitions(run)

@@ -1,4 +1,4 @@
-"""The continuous runtime: a job is one Spark barrier stage, whose tasks are its slots."""
+"""The continuous runtime: a job is one Spark stage, whose tasks are its slots."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedErro
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ports import IoExecutor
 from rheos.core.version import VERSION
-from rheos.runtimes.continuous.launcher import SparkLauncher, check_slots, most_slots
+from rheos.runtimes.continuous.launcher import SparkLauncher
+from rheos.runtimes.continuous.resources import check_slots, most_slots
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.driver.driver_logs import RestartReport
 from rheos.runtimes.driver.master import Master, enumerate_splits
@@ -66,7 +67,7 @@ _LAST_EVENTS = 20
 
 
 class ContinuousRuntime:
-    """The runtime that executes plans on a Spark barrier stage, on any master."""
+    """Runs plans on one Spark stage, on any master."""
 
     def submit(
         self,

@@ -1,4 +1,4 @@
-"""The main loop of a Spark barrier task: one slot of the job, until the driver releases it."""
+"""The main loop of a Spark task: one slot of the job, until the driver releases it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 import zmq
-from pyspark import BarrierTaskContext
+from pyspark import BarrierTaskContext, TaskContext
 
 from rheos.connectors.calls.outside_calls import works_for
 from rheos.core.errors import ConfigurationError, FencedError, RheosError, TransportError, unexpected
@@ -60,6 +60,8 @@ class SlotJob:
     """Address of the control channel."""
     heartbeat_timeout_ms: int
     token: bytes
+    barrier: bool
+    """Whether the slot is a task of a barrier stage."""
     security: Security | None
     sockets: str | None
     """Folder of the job's sockets if all processes run on one machine. If None, a worker listens at the
@@ -71,9 +73,10 @@ class SlotJob:
 def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
     """Run the body of the task. Yield nothing: rows leave by sinks, reports by control messages."""
     slot = _unpacked(payload)
-    context = BarrierTaskContext.get()
+    context = TaskContext.get()
+    assert context is not None
     subtask = context.partitionId()
-    host = context.getTaskInfos()[subtask].address.rsplit(":", 1)[0]
+    host = _host(slot)
     pa.set_cpu_count(1)
     deployment = slot.deployment
     zmq_context: zmq.Context[zmq.Socket[bytes]] = zmq.Context(1)
@@ -106,6 +109,27 @@ def run(payload: bytes, nothing: Iterable[object]) -> Iterator[object]:
         client.close()
         zmq_context.destroy(linger=0)
     yield from ()
+
+
+def _host(slot: SlotJob) -> str:
+    """Return the address of this machine for other slots.
+
+    In a barrier stage, Spark advertises one for each executor. In an ordinary stage, the result is the
+    address from which this machine reaches the driver.
+    """
+    if slot.barrier:
+        context = BarrierTaskContext.get()
+        address: str = context.getTaskInfos()[context.partitionId()].address
+        return address.rsplit(":", 1)[0]
+    if slot.sockets:
+        return "127.0.0.1"
+    driver, _, port = slot.driver.removeprefix("tcp://").rpartition(":")
+    found = socket.getaddrinfo(driver.strip("[]"), int(port), type=socket.SOCK_DGRAM)
+    family, kind, _, _, place = found[0]
+    with socket.socket(family, kind) as probe:
+        probe.connect(place)  # Sends nothing: it only selects the route.
+        host = str(probe.getsockname()[0])
+    return f"[{host}]" if family == socket.AF_INET6 else host
 
 
 def _transport(
