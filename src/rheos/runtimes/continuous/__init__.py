@@ -1,4 +1,4 @@
-"""The continuous runtime: one Spark barrier stage whose tasks are the slots of a job.
+"""The continuous runtime: one Spark stage whose tasks are the slots of a job.
 
 `runtime` submits jobs, `launcher` runs the stage, `worker` is the body of a task. `control_server` and
 `control_client` are the two ends of the control channel. `framed_transport` transports rows between

@@ -1,0 +1,73 @@
+"""Which kind of stage a job's slots are tasks of, and how many slots it may count on."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rheos.core.errors import ConfigurationError
+from rheos.runtimes.continuous import resources
+from rheos.runtimes.continuous.resources import StageKind, available_slots, check_slots, chosen_stage
+
+DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
+
+
+class Context:
+    """A Spark context, as far as slots go. `conf` stands for the settings of the application."""
+
+    def __init__(self, master: str, settings: dict[str, str]) -> None:
+        self.master = master
+        self._settings = settings
+
+    def getConf(self) -> dict[str, str]:  # noqa: N802 - PySpark's name
+        return self._settings
+
+
+@pytest.fixture(autouse=True)
+def no_executor(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resources, "_slots", lambda context: 0)
+
+
+def context(master: str = "yarn", **more: str) -> Any:
+    settings = {f"spark.{name.replace('_', '.')}": value for name, value in more.items()}
+    return Context(master, DYNAMIC | settings)
+
+
+@pytest.mark.parametrize(
+    ("master", "enabled", "kind"),
+    [
+        ("yarn", "true", StageKind.ORDINARY),
+        ("spark://host:7077", "TRUE", StageKind.ORDINARY),
+        ("local-cluster[2,1,512]", "true", StageKind.ORDINARY),
+        ("yarn", "false", StageKind.BARRIER),
+        ("local", "true", StageKind.BARRIER),
+        ("local[*]", "true", StageKind.BARRIER),
+    ],
+)
+def test_the_stage_is_ordinary_where_spark_would_refuse_a_barrier(
+    master: str, enabled: str, kind: StageKind
+) -> None:
+    chosen: Any = Context(master, {"spark.dynamicAllocation.enabled": enabled})
+    assert chosen_stage(chosen).kind is kind
+    assert str(chosen_stage(chosen)).startswith(f"{kind.value} stage: ")
+
+
+def test_executors_that_do_not_exist_yet_are_no_error() -> None:
+    check_slots(context(), 8, 1)
+    assert available_slots(context(), 9) == 9
+
+
+def test_a_maximum_of_executors_that_is_too_low_is_refused_at_once() -> None:
+    few = context(dynamicAllocation_maxExecutors="3", executor_cores="4", task_cpus="2")
+    assert available_slots(few, 100) == 6
+    check_slots(few, 6)
+    with pytest.raises(ConfigurationError, match="needs 7 slots") as raised:
+        check_slots(few, 7)
+    hint = "lower the parallelism to 6, or raise spark.dynamicAllocation.maxExecutors"
+    assert raised.value.hint == hint
+
+
+def test_an_unlimited_maximum_of_executors_is_no_limit() -> None:
+    unlimited = context(dynamicAllocation_maxExecutors=str(2**31 - 1), executor_cores="4")
+    assert available_slots(unlimited, 5) == 5
