@@ -124,6 +124,37 @@ def test_a_type_is_missing_exactly_before_the_version_that_is_named() -> None:
         assert hasattr(sql, name) == (installed >= tuple(map(int, first.split("."))))
 
 
+_METHODS = {"repartitionById", "toArrow"}
+"""Methods of DataFrame that Spark 3.5 lacks. Types do not show whose method a call is, so they have
+names here."""
+
+
+def test_no_method_of_later_versions_is_called_directly() -> None:
+    found = [
+        f"{path.relative_to(SOURCES)}:{node.lineno}"
+        for path, tree in TREES.items()
+        if path != OURS
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in _METHODS
+    ]
+    assert found == [], "move it into rheos.connectors.spark.versions"
+
+
+@pytest.mark.spark
+def test_rows_go_to_the_partition_of_their_id_in_every_version(spark: Any) -> None:
+    class Old:
+        """A frame without the method of newer versions."""
+
+        def __init__(self, frame: Any) -> None:
+            self.repartition = frame.repartition
+
+    frame = spark.range(0, 70, 1, 3).selectExpr("cast(id % 7 as int) as share")
+    for each in (frame, Old(frame)):
+        moved: Any = versions.repartition_by_id(each, 7, "share")
+        parts = moved.selectExpr("share", "spark_partition_id() as part").distinct().collect()
+        assert sorted((row.share, row.part) for row in parts) == [(n, n) for n in range(7)]
+
+
 @pytest.mark.spark
 def test_settings_are_all_those_of_the_session(spark: Any) -> None:
     session = spark.newSession()

@@ -16,6 +16,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
+from rheos.connectors.spark import versions
 from rheos.core.errors import JobFailedError
 
 
@@ -53,7 +54,7 @@ def collected(frame: DataFrame) -> CollectedFrame:
 def collected_table(frame: DataFrame) -> pa.Table:
     """Return all rows as an Arrow table with nullable columns. Raises as `collected` does."""
     try:
-        rows = _with_trailer(frame).toArrow()
+        rows = versions.arrow_table(_with_trailer(frame))
     except ConnectionError:
         raise
     except (EOFError, OSError, pa.ArrowInvalid):

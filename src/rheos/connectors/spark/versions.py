@@ -7,19 +7,24 @@ for the feature rather than for the version number, because vendors publish buil
 |---|---|
 | 4.0 | the JVM's classes of a classic session are in `org.apache.spark.sql.classic` |
 | 4.0 | `RuntimeConfig.getAll` exists |
+| 4.0 | `DataFrame.toArrow` exists |
 | 4.0 | strings have collations |
 | 4.0 | Python classes for the types variant and calendar interval |
 | 4.1 | the types time, geometry and geography |
+| 4.1 | `DataFrame.repartitionById` exists |
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
+import pyarrow as pa
 import pyspark
 from py4j.java_gateway import JavaClass
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql import types as sql
+from pyspark.sql.pandas.types import to_arrow_schema
 
 FIRST_WITH = {
     "CalendarIntervalType": "4.0",
@@ -65,3 +70,44 @@ def jvm_class(session: SparkSession, name: Literal["Dataset", "SparkSession"]) -
     package: Any = session._jvm.org.apache.spark.sql
     classic = getattr(package.classic, name)
     return classic if isinstance(classic, JavaClass) else getattr(package, name)
+
+
+def arrow_table(frame: DataFrame) -> pa.Table:
+    """Collect a frame as an Arrow table."""
+    if hasattr(frame, "toArrow"):
+        return frame.toArrow()
+    batches: list[pa.RecordBatch] = frame._collect_as_arrow()
+    return pa.Table.from_batches(batches, None if batches else to_arrow_schema(frame.schema))
+
+
+def repartition_by_id(frame: DataFrame, partitions: int, id: Column | str) -> DataFrame:
+    """Move each row to the partition whose number is its id, an int from 0 below `partitions`."""
+    column = f.col(id) if isinstance(id, str) else id
+    if hasattr(frame, "repartitionById"):
+        return frame.repartitionById(partitions, column)
+    numbers = f.array(*map(f.lit, hashed_to_each(partitions)))
+    return frame.repartition(partitions, f.element_at(numbers, column.cast("int") + 1))
+
+
+def hashed_to_each(partitions: int) -> list[int]:
+    """Return, for each partition, an int that Spark's hash partitioning assigns to it."""
+    found: dict[int, int] = {}
+    number = 0
+    while len(found) < partitions:
+        found.setdefault(_hash(number) % partitions, number)
+        number += 1
+    return [found[partition] for partition in range(partitions)]
+
+
+def _hash(number: int) -> int:
+    """Return Spark's hash of an int: Murmur3 with seed 42, as a signed int."""
+    mask = 0xFFFFFFFF
+    mixed = number * 0xCC9E2D51 & mask
+    mixed = (mixed << 15 | mixed >> 17) & mask
+    found = 42 ^ (mixed * 0x1B873593 & mask)
+    found = (found << 13 | found >> 19) & mask
+    found = (found * 5 + 0xE6546B64 & mask) ^ 4
+    found = (found ^ found >> 16) * 0x85EBCA6B & mask
+    found = (found ^ found >> 13) * 0xC2B2AE35 & mask
+    found ^= found >> 16
+    return found - (1 << 32) if found >> 31 else found

@@ -1,7 +1,7 @@
 """State as DataFrames: read a savepoint, derive another from it, or make one from historical data.
 
     reading   savepoint ─ one task per file ─ keys and values as columns
-    editing   rows ─ encoded ─ repartitionById by key group ─ sorted ─ files ─┐
+    editing   rows ─ encoded ─ repartition_by_id of key groups ─ sorted ─ files ─┐
               files that stay ─ copied, without the keys that are deleted ────┴─ handles ─ manifest
 
 A savepoint consists of rows, whatever the state backend. Its manifest describes the contents of its

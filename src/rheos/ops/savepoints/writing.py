@@ -12,6 +12,7 @@ import msgspec
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.collecting import collected, collected_table
 from rheos.connectors.urls import absolute
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
@@ -193,7 +194,7 @@ class _Writing:
         last = [f.col("priority").desc(), f.col("namespace")]
         order = [f.col("key"), *(last if lists else reversed(last))]
         target = f.expr(f"cast(cast(key_group as bigint) * {targets} div {most} as int)")
-        grouped = rows.repartitionById(targets, target)
+        grouped = versions.repartition_by_id(rows, targets, target)
         task = WriteState(
             self.directory, operator, state, shape, lists, parallelism, most, targets, self.token
         )

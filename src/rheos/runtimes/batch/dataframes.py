@@ -6,8 +6,8 @@
     built-in windows      ─ repartition(key groups of their state) ─ mapInArrow
     several inputs        ─ union ─
     several ports         ─ union, with the port ─ as above: by key, by event time, by port
-    broadcast edge        ─ once for each share ─ repartitionById(share) ─ before all other rows
-    partition_by          ─ repartitionById(share)
+    broadcast edge        ─ once for each share ─ repartition_by_id(share) ─ before all other rows
+    partition_by          ─ repartition_by_id(share)
     several outputs       ─ mapInArrow ─ kept ─┬─ filter ─ ...       nothing is computed twice
     collected rows        ─ mapInArrow ─ kept ─┴─ to the driver, as it knows from notes that they fit
 
@@ -28,6 +28,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
+from rheos.connectors.spark import versions
 from rheos.connectors.spark.types import spark_schema
 from rheos.core.graph.row_distribution import PartitionBy
 from rheos.core.operators.source import SourceSpec
@@ -157,7 +158,7 @@ class Translation:
             return _united(self._packed_of(edge, left) for edge in edges), PackedInput()
         shares = self.plan.width(chain.id)
         rows = _united(self._shared_out(edge, left, shares) for edge in edges)
-        rows = rows.repartitionById(shares, SHARE).sortWithinPartitions("bucket", "arrival")
+        rows = versions.repartition_by_id(rows, shares, SHARE).sortWithinPartitions("bucket", "arrival")
         return rows, keyed if keyed.schemas else PackedInput()
 
     @cached_property

@@ -35,6 +35,9 @@ _SETTINGS = {
     "spark.sql.execution.arrow.useLargeVarTypes": "false",
     "spark.sql.execution.pyspark.binaryAsBytes": "true",
     "spark.sql.session.timeZone": "UTC",
+    # Files have the calendar of today, as by default since Spark 4.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.int96RebaseModeInRead": "CORRECTED",
 }
 
 

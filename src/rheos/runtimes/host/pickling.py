@@ -7,6 +7,7 @@ nothing, finds out within milliseconds whether its program can be pickled.
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import importlib.util
 import io
@@ -27,6 +28,7 @@ _PICKLER = "cloudpickle_fast"
 """The module that has `CloudPickler` in all versions of PySpark."""
 _BY_ITSELF = "rheos.runtimes.host._cloudpickle"
 _MSGSPEC_NOTES = "__msgspec_cache__"
+_FIELD: Any = vars(dataclasses)["_FIELD"]
 
 
 def pack(value: Any, operators: Iterable[PlannedOperator] = ()) -> bytes:
@@ -71,12 +73,15 @@ def _pickler() -> type[Any]:
         return found
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[name-defined,misc]
-        """Omit what msgspec adds to a record class when it first encodes one in this process. It cannot
-        be pickled, and msgspec makes it again where it is missing."""
+        """Leaves out what msgspec notes on a record class once it has coded one in this process: it
+        cannot be pickled, and is made again where it is missing. Keeps the identity of the markers by
+        which `dataclasses.fields` finds fields, as older versions of cloudpickle do not."""
 
         def reducer_override(self, obj: Any) -> Any:
             if isinstance(obj, type) and _MSGSPEC_NOTES in vars(obj):
                 delattr(obj, _MSGSPEC_NOTES)
+            if isinstance(obj, type(_FIELD)):
+                return getattr, (dataclasses, obj.name)
             return super().reducer_override(obj)
 
     vars(cloudpickle)["_RheosPickler"] = Pickler
