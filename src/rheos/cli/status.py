@@ -148,6 +148,8 @@ def status_view(status: JobStatus, now_ms: int) -> Group:
     if status.latency:
         view.add_row(*latency_text(status.latency).split(" with "))
     below = [Text(scaling_text(status))] if status.scaling else []
+    if status.stage is not None:
+        below.append(Text(f"slots: tasks of one {status.stage}"))
     if failure := failure_text(status):
         below.append(Text(failure, style="red"))
     if status.health is not None and _is_ill(status.health):

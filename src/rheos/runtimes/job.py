@@ -301,6 +301,9 @@ class JobStatus(HintedObject):
     """Waits of a recovery, of the driver's publications, or of a savepoint; the longest first."""
     events_dropped: int = 0
     """Number of events that the bound of the event log has dropped."""
+    stage: str | None = None
+    """Kind of the Spark stage whose tasks are the job's slots, and why it was chosen. None for batch
+    and simulated jobs."""
 
     @property
     def iterating(self) -> Mapping[str, int]:

@@ -144,6 +144,9 @@ class Slots:
 
     dropped: int = 0
 
+    def stage(self) -> str | None:
+        return None
+
     def free_slots(self) -> int:
         return 2
 

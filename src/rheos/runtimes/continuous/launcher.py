@@ -193,6 +193,9 @@ class SparkLauncher:
     def strangers(self) -> int:
         return self._server.strangers()
 
+    def stage(self) -> str | None:
+        return str(self._stage)
+
     def close(self) -> None:
         """End the attempt that still runs, and close the control channel."""
         if self._attempt is not None:

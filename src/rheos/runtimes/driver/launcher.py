@@ -45,6 +45,11 @@ class Launcher(Protocol):
         dropped so far."""
         ...
 
+    def stage(self) -> str | None:
+        """Return the kind of Spark stage whose tasks are the slots, and the reason; None without
+        Spark."""
+        ...
+
     def poll(self) -> Sequence[LauncherEvent]:
         """Return the events since the last call, in order."""
         ...

@@ -688,6 +688,7 @@ class Master:
             latency=self._reports.latency(),
             scaling=None if self._autoscaler is None else self._autoscaler.status(),
             events_dropped=self._events.log.dropped,
+            stage=self._launcher.stage(),
         )
 
     def _running_s(self) -> float:

@@ -89,6 +89,9 @@ class SimLauncher:
     def strangers(self) -> int:
         return 0
 
+    def stage(self) -> str | None:
+        return None
+
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"
         self._attempt, self._stopping = attempt, False
