@@ -99,7 +99,7 @@ def test_a_restart_is_shown_with_its_reason(state: JobState) -> None:
     assert state.value in rendered(final_table(failed))
 
 
-def test_the_view_tells_the_same() -> None:
+def test_the_view_contains_the_same() -> None:
     text = rendered(status_view(replace(STATUS, stage="ordinary stage: no barrier"), NOON_MS))
     assert "slots: tasks of one ordinary stage: no barrier" in text
     for part in (
