@@ -44,8 +44,8 @@ class AllJoined:
 
 @dataclass(frozen=True, slots=True)
 class Silent:
-    """An event: a worker was silent for the heartbeat timeout, or Spark has started its task again. Reported
-    once per worker."""
+    """An event: a worker was silent for the heartbeat timeout, or Spark has started its task again.
+    Reported once per worker."""
 
     attempt: Attempt
     subtask: int
