@@ -45,8 +45,11 @@ BROKEN = """() => [
 """Images that are not there, and escaped pipes that show."""
 SHOWS_RESULTS = """(wanted) => {
     const text = document.querySelector(".md-search-result__meta").textContent;
-    return wanted ? /document/.test(text) : text === "Type to start searching";
+    const items = document.querySelectorAll(".md-search-result__item").length;
+    if (!wanted) return text === "Type to start searching" && items === 0;
+    return text === "No matching documents" || (/matching document/.test(text) && items > 0);
 }"""
+"""Whether the list has the results of the query: the number of them appears before the list."""
 SEARCHES = {
     "install": "install.html",
     "pip install extras": "install.html",
