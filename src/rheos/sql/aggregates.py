@@ -36,9 +36,9 @@ class Aggregated:
     """Computation of one call of an aggregate."""
 
     argument: Typed | None
-    """The column that it reads; None: it counts rows."""
+    """Column that it reads; None: it counts rows."""
     of: Callable[[str], Agg | pl.Expr]
-    """The aggregate of that column."""
+    """Returns the aggregate of that column."""
     type: pl.DataType
     result: Callable[[pl.Expr], pl.Expr] = _same
     """Conversion of the aggregate's result."""

@@ -31,7 +31,7 @@ class DeclaredTable:
     kinds: Mapping[str, pl.DataType]
     watermark: Watermark | None
     key: tuple[str, ...]
-    """PRIMARY KEY: by which it is written."""
+    """Columns of PRIMARY KEY, by which rows are written."""
     options: WithOptions
     sql: SqlText
     """SQL that declares the table."""
@@ -42,12 +42,12 @@ class Catalog:
     """Names of tables; SQL ignores their case."""
 
     tables: dict[str, PlanNode] = field(default_factory=dict)
-    """By the name in small letters."""
+    """Plans by name in lower case."""
     names: dict[str, str] = field(default_factory=dict)
-    """As they were given."""
+    """Names as written, by name in lower case."""
 
     read: Callable[[DeclaredTable], PlanNode] | None = None
-    """Makes the rows of a table that is declared."""
+    """Returns the rows of a declared table."""
     lookups: dict[str, Lookup] = field(default_factory=dict)
     """Lookups in external systems, by name in lower case."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)

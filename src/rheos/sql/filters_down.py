@@ -30,7 +30,7 @@ class _Pushing:
         self._numbers = PlanNumbers()
         self._made: dict[int, PlanNode] = {}
         self._readers: dict[int, set[int]] = {}
-        """The numbers of the plans that read one; of the roots those of nobody."""
+        """Numbers of the plans that read a plan, by its number; roots have no readers."""
         for place, root in enumerate(roots, 1):
             self._note(root, -place)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ROWS = " rows in order"
 _NUMBER = " number of the row"
-"""Names that no query can say."""
+"""Name that no query can contain."""
 
 
 def is_first_rows(node: exp.Expr) -> bool:

@@ -28,9 +28,9 @@ class FolderStatement:
     sql: SqlText
     node: exp.Expr
     defines: str | None
-    """The table, in small letters."""
+    """Table that it defines, in lower case."""
     model: str | None = None
-    """The name of the file, where this is the query that it is."""
+    """Name of the file, if the file is this query alone."""
 
     def reads(self) -> Iterator[tuple[str, exp.Expr]]:
         """Return the tables that the statement names, in lower case, and their places."""

@@ -27,7 +27,7 @@ class Windowed(PlanNode):
 
     input: PlanNode
     time: str
-    """The column of their event time."""
+    """Event-time column."""
     window: Window
     keys: tuple[str, ...]
     """Partition keys of sessions."""
@@ -57,11 +57,11 @@ class Aggregate(PlanNode):
 
     input: PlanNode
     keys: tuple[str, ...]
-    """None: all rows are of one key."""
+    """Key columns; none if all rows have one key."""
     aggregates: tuple[tuple[str, Agg | pl.Expr], ...]
     window: Window | None
     columns: Columns
-    """The keys, the window's, and the aggregates."""
+    """Keys, window columns, and aggregates."""
     changes: Changes | None
 
     def summary(self) -> str:
@@ -119,9 +119,9 @@ class Ranked(PlanNode):
     rank: str
     window: Window | None
     newest: bool
-    """Whether they are in the order of event time, the last first."""
+    """Whether they are in descending order of event time."""
     oldest: bool
-    """Whether they are rows that stay, in the order of event time."""
+    """Whether they are append-only rows in the order of event time."""
     at: exp.Expr
     """Place in the SQL."""
     columns: Columns
@@ -208,7 +208,7 @@ class MatchPlan(PlanNode):
     keys: tuple[str, ...]
     pattern: PatternTree
     number: str | None
-    """The column that counts the matches of a key, where it is asked for."""
+    """Column that numbers the matches of a key, if the query reads it."""
     columns: Columns
     changes: None = None
 

@@ -34,10 +34,10 @@ from rheos.sql.windows import (
 )
 
 _ALL = "all rows"
-"""The key of an aggregate without one."""
+"""Key of an aggregate without a key."""
 
 AT_ITS_END = Tumbling("1ms")
-"""In which rows of one window are brought together again: their time is the last one of it."""
+"""Window that brings rows of one earlier window together: their time is its last ms."""
 
 _IN_WINDOW = (ColumnRole.WINDOW_START, ColumnRole.WINDOW_END)
 
@@ -68,7 +68,7 @@ class Grouped:
     found: Mapping[str, Typed]
     """Columns by the SQL of a key or of a call."""
     keys: Mapping[str, Named]
-    """The keys that are columns."""
+    """Keys that are columns."""
 
     @property
     def compiler(self) -> Compiler:

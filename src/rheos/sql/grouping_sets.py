@@ -19,7 +19,7 @@ from rheos.sql.plan import PlanNode, SqlColumn, projected
 from rheos.sql.text import SqlText
 
 MOST_SETS = 1024
-"""More copies of each row are a mistake."""
+"""Maximum number of copies of each row; more are a mistake."""
 MOST_KEYS = 40
 _SET = "grouping set"
 _OF_SETS = (exp.GroupingSets, exp.Rollup, exp.Cube)
@@ -34,7 +34,7 @@ class GroupBy:
 
     keys: Sequence[exp.Expr]
     sets: Sequence[frozenset[int]] | None
-    """Places in `keys`; None: by all of them."""
+    """Positions in `keys`; None: one set of all keys."""
 
 
 def group_by(
@@ -109,7 +109,7 @@ class InSets:
 
     plan: PlanNode
     keys: Sequence[Typed]
-    """Null where the set leaves it out."""
+    """Keys, null if the set lacks them."""
     set: Typed
     """Number of the grouping set."""
     count: int

@@ -58,9 +58,9 @@ class _Reader:
     at: int = 0
     groups: list[str] = field(default_factory=list)
     dot_is_all: list[bool] = field(default_factory=lambda: [False])
-    """Whether a point is also the end of a line: in each bracket that is open."""
+    """Whether a dot also matches the end of a line, for each open bracket."""
     many_lines: bool = False
-    """Whether `$` is, or may be, the end of any line."""
+    """Whether `$` matches, or may match, the end of any line."""
 
     def read(self) -> str:
         made = ""

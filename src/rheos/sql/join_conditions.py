@@ -25,11 +25,11 @@ class JoinCondition:
     equal: list[tuple[Typed, Typed]] = field(default_factory=list)
     """Pairs of a left and a right column."""
     windows: set[ColumnRole] = field(default_factory=set)
-    """Bounds of windows that are equal."""
+    """Bounds of windows that must be equal."""
     lower: timedelta | None = None
     """Minimum time from the left row to the right one."""
     upper: timedelta | None = None
-    """And at the most."""
+    """Maximum time from the left row to the right one."""
     in_time: list[exp.Expr] = field(default_factory=list)
     """The conditions with these bounds."""
     of_left: list[exp.Expr] = field(default_factory=list)

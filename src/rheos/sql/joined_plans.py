@@ -40,7 +40,7 @@ class InOneWindow:
     """A join of rows in the same window."""
 
     window: Window | None
-    """None: the windows are over, and their bounds are among the keys."""
+    """Window; None if the windows have ended, and their bounds are among the keys."""
 
     def __str__(self) -> str:
         return "in one window"
@@ -129,7 +129,7 @@ class LookupPlan(PlanNode):
     lookup: Lookup
     on: tuple[str, ...]
     added: tuple[tuple[str, str], ...]
-    """Columns that are added, and what the lookup calls them."""
+    """Added columns, with their names in the lookup."""
     how: str
     columns: Columns
     changes: None = None

@@ -50,7 +50,7 @@ class Joining:
     how: How
     ttl: TimeToLive | None
     as_of: exp.Expr | None
-    """The time in FOR SYSTEM_TIME AS OF."""
+    """Time in FOR SYSTEM_TIME AS OF."""
 
     def relation(
         self, left: SqlRelation, right: SqlRelation, conditions: Sequence[exp.Expr]

@@ -26,7 +26,7 @@ from rheos.sql.scope import NameScope, SqlRelation
 from rheos.sql.text import SqlText
 
 _ALL = "all rows"
-"""The key where there is no PARTITION BY."""
+"""Key without PARTITION BY."""
 _NUMBER, _PLACE, _PLACES = "number of the match", "place in the match", "places in the match"
 
 Shown: TypeAlias = tuple[pl.Expr, SqlColumn]

@@ -37,7 +37,7 @@ class Membership:
     values: Sequence[exp.Expr]
     """Values that the query's columns must equal; empty for EXISTS."""
     absent: bool
-    """Whether the rows are those that it has not."""
+    """Whether rows match if the query lacks them."""
 
 
 def membership(node: exp.Expr) -> Membership | None:

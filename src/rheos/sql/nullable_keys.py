@@ -25,10 +25,10 @@ class NullableKeys:
     """Keys of rows, none of which is null."""
 
     stream: DataStream
-    """The rows, with columns for those that may be."""
+    """Rows, with two columns for each nullable key."""
     keys: tuple[str, ...]
     of: tuple[str, ...]
-    """The keys that may be null."""
+    """Keys that may be null."""
 
     def keyed(self) -> KeyedStream:
         return self.stream.key_by(*self.keys)

@@ -35,14 +35,14 @@ class ColumnRole(Enum):
     EVENT_TIME = auto()
     """The event time of the rows."""
     PROCESSING_TIME = auto()
-    """The time of the clock: windows are made of it, and no value is read."""
+    """Processing time: windows may use it, but its value cannot be read."""
     WINDOW_START = auto()
     WINDOW_END = auto()
     """End of the row's window."""
     WINDOW_TIME = auto()
-    """The last time of it."""
+    """Last time in the row's window."""
     RANK = auto()
-    """The number of a row, which a filter is to bound."""
+    """Row number, which a filter must bound."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def plain_column(column: SqlColumn) -> SqlColumn:
 Names: TypeAlias = frozenset[str]
 """Names of columns."""
 Origin: TypeAlias = tuple[str, str]
-"""A table, and a column of it."""
+"""Table, and a column of it."""
 Origins: TypeAlias = Mapping[str, frozenset[Origin]]
-"""By column."""
+"""Origins of each column."""
 
 NO_ORIGIN: frozenset[Origin] = frozenset()
 
@@ -212,7 +212,7 @@ class Filter(PlanNode):
     columns: Columns
     changes: Changes | None
     pinned: bool = False
-    """It calls a function of the user: it is asked of the rows that come to it, and of no others."""
+    """Whether it calls a user's function, so that it may not be moved to other rows."""
 
     def summary(self) -> str:
         return f"filter {spell_expression(self.condition)}"
@@ -233,7 +233,7 @@ class Project(PlanNode):
 
     input: PlanNode
     exprs: tuple[pl.Expr, ...]
-    """In the order of the columns."""
+    """Expressions, in the order of the columns."""
     columns: Columns
     changes: Changes | None
 

@@ -39,7 +39,7 @@ _CALLS = (
 )
 
 Variables: TypeAlias = tuple[str, ...] | None
-"""None: all."""
+"""Variables; None: all."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class RowsRead:
     place: int | None
     """Index of the row: from the first (0), or from the last (-1); None: all rows, as a list."""
     asked: bool = False
-    """Whether the row that is asked is the last of them."""
+    """Whether the current row is the last of them."""
 
     def of(self, row: Any, earlier: EarlierRows) -> Any:
         taken: list[Any]
@@ -145,16 +145,16 @@ class RowNavigation:
     pattern: RowPattern
     computed: RowColumns
     time: str
-    """The event time of the rows."""
+    """Event-time column of the rows."""
     own: str | None = None
-    """The variable that is defined; None: in MEASURES."""
+    """Variable that is defined; None in MEASURES."""
     shown: MatchedRowsShown | None = None
-    """In MEASURES."""
+    """Rows that MEASURES reads; None in DEFINE."""
     final: bool = False
-    """In MEASURES: within FINAL."""
+    """Whether the expression is within FINAL, in MEASURES."""
     reads: dict[str, RowsRead] = field(default_factory=dict)
     kinds: dict[str, pl.DataType] = field(default_factory=dict)
-    """In DEFINE: what is read of other rows."""
+    """Types of values that DEFINE reads from other rows."""
 
     @property
     def compiler(self) -> Compiler:

@@ -24,7 +24,7 @@ class PlanNumbers:
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[PlanNode, int]] = {}
-        """By the identity of a plan, which is kept, so that its identity stays its own."""
+        """Numbers by the id of a plan. The plan is kept, so that its id is not reused."""
         self._by_shape: dict[Hashable, int] = {}
 
     def number(self, plan: PlanNode) -> int:

@@ -11,7 +11,7 @@ from rheos.core.errors import ProgramError
 from rheos.sql.text import Span, SqlText
 
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
-"""The functions that give a table with windows."""
+"""Functions that return a table with windows."""
 
 READ_AS = "the SQL dialect is Spark's"
 NOTHING_BEHIND_COMMA = "expected an item after this comma"
@@ -28,7 +28,7 @@ _GOES_ON = (
     *("SELECT", "FROM", "JOIN", "ON", "BY", "WHERE", "HAVING", "SET", "INTO", "VALUES", "AS", "AND"),
     *("OR", "NOT", "IN", "TABLE", "VIEW", "UNION", "DESCRIBE", "DESC", "SHOW"),
 )
-"""Words behind which something stands."""
+"""Words that need something after them."""
 _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "VALUES", "WINDOW")
 _BEGINS = ("SELECT", "INSERT", "CREATE", "EXPLAIN", "DESCRIBE", "WITH")
 

@@ -43,7 +43,7 @@ class SqlText:
 
     text: str
     file: str | None = None
-    """The file that holds it: then errors begin with their own line of it."""
+    """File that contains it; errors then begin with their line in the file."""
 
     def error(self, what: str, at: exp.Expr | Span | None, hint: str | None = None) -> ProgramError:
         """Return the error for a place."""

@@ -21,7 +21,7 @@ from rheos.sql.java_numbers import WHITESPACE
 
 _DAY_US = 86_400_000_000
 _MOST_DAYS = (1 << 63) // _DAY_US - 1
-"""Days that 64 bits of microseconds hold."""
+"""Maximum number of days that fit into 64 bits of microseconds."""
 _DATE = (
     r"^(?P<sign>[+-])?(?P<year>[0-9]{4,7})"
     r"(?:-(?P<month>[0-9]{1,2})(?:-(?P<day>[0-9]{1,2})(?s:[ T].*)?)?)?$"

@@ -41,7 +41,7 @@ decimal = adjusted
 """Returns the type of what is computed of decimals, by its digits and its scale."""
 
 _PLAIN_DIGITS: Final = 6
-"""Digits after the point of the least decimal that is written without an exponent, as in Java."""
+"""Digits after the point of the smallest decimal that is formatted without an exponent, as in Java."""
 
 _INTEGERS: Final[tuple[pl.DataType, ...]] = (pl.Int8(), pl.Int16(), INT, BIGINT)
 _SIGNED: Final[dict[type[pl.DataType], pl.DataType]] = {

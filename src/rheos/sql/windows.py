@@ -39,7 +39,7 @@ _ARGUMENTS = {
     "CUMULATE": ("DATA", "TIMECOL", "STEP", "SIZE", "OFFSET", "ZONE"),
     "SESSION": ("DATA", "TIMECOL", "GAP"),
 }
-"""In the order in which they are given without a name."""
+"""Arguments of each function, in positional order."""
 
 _OPTIONAL = ("OFFSET", "ZONE")
 
