@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -67,6 +68,24 @@ def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_
     assert json.loads(rheos("jobs", "--json").stdout) == []
     (note,) = directory.rglob("driver.json")
     assert json.loads(note.read_bytes())["outcome"] == "cancelled"
+
+
+FINISHED = """
+import rheos as rh
+env = rh.Environment(parallelism=2, runtime="{runtime}")
+rows = env.from_source(rh.collection([{{"k": 1, "n": n}} for n in range(10)]))
+rows.key_by("k").running(n=rh.agg.count()).collect("rows")
+print(env.execute("short").collected["rows"].num_rows)
+"""
+
+
+@pytest.mark.parametrize("runtime", ["continuous", "batch"])
+def test_a_finished_job_ends_without_lines_of_spark(runtime: str, tmp_path: Path) -> None:
+    file = tmp_path / "job.py"
+    file.write_text(FINISHED.format(runtime=runtime))
+    done = rheos("run", str(file))
+    assert (done.returncode, done.stdout) == (0, "10\n")
+    assert not re.search("ERROR|WARN|Exception|Traceback", done.stderr), done.stderr
 
 
 @pytest.fixture
