@@ -60,7 +60,7 @@ class Merged:
     site: Site
     """Site of the environment with these settings."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    """For each setting made explicitly, the place that took precedence."""
+    """Place that took precedence, for each setting that was made explicitly."""
 
     def value(self, name: str) -> Any:
         """Return the value of a setting, by its name."""

@@ -38,7 +38,7 @@ class Aggregated:
     argument: Typed | None
     """Column that it reads; None: it counts rows."""
     of: Callable[[str], Agg | pl.Expr]
-    """Returns the aggregate of that column."""
+    """Function that returns the aggregate of that column."""
     type: pl.DataType
     result: Callable[[pl.Expr], pl.Expr] = _same
     """Conversion of the aggregate's result."""

@@ -1,10 +1,11 @@
-"""Expressions of MATCH_RECOGNIZE: which of the rows that a match has taken their columns are of.
+"""Expressions of MATCH_RECOGNIZE: they determine which row of a match each of their columns is read
+from.
 
-`A.price` is of the last row of A, `price` of the last row of all; in DEFINE the row that is asked is
-the last one of its own variable, and of all. FIRST and LAST go to another row of them, aggregates
-take all. In MEASURES they are those of the whole match (FINAL), or those up to the row that is shown
-(RUNNING), which is the last one where a match is one row. What is computed of one row
-(`A.price * A.tax`) is a column of the rows, made before they are looked at.
+`A.price` reads the last row of variable A, and `price` the last row of all. In DEFINE, the current row
+is the last row of its own variable and of all. FIRST and LAST read other rows, and aggregates read all
+of them. In MEASURES, these are the rows of the whole match (FINAL), or those up to the current row
+(RUNNING); if a match is one row, the current row is the last one. An expression over one row (`A.price
+* A.tax`) is a column that is computed before the pattern is matched.
 """
 
 from __future__ import annotations

@@ -155,7 +155,7 @@ def _united(planner: Planner, sides: list[PlanNode], node: exp.SetOperation) -> 
 def _fitted(
     planner: Planner, side: PlanNode, columns: tuple[SqlColumn, ...], changing: bool
 ) -> PlanNode:
-    """Return the columns of a union; a changelog becomes one without a key."""
+    """Return the columns of a union. A changelog becomes a changelog without a key."""
     exprs = []
     for column, wanted in zip(side.columns, columns, strict=True):
         cast = types.cast(pl.col(column.name), column.type, wanted.type)

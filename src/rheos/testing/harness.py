@@ -123,7 +123,7 @@ class ReplayMode:
     restore_every: int = 0
     """Number of checkpoints between restores; 0 for none."""
     lose_every: int = 0
-    """So many checkpoints later one is not kept, and the operator is notified."""
+    """Number of checkpoints between those that are lost; the operator is notified. 0 loses none."""
     from_savepoints: bool = False
     """Whether a restore uses a savepoint that was taken with the checkpoint."""
     on_disk: bool = False
