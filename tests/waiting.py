@@ -1,4 +1,4 @@
-"""Waiting for what other threads and processes bring about."""
+"""Waiting for effects of other threads and processes."""
 
 from __future__ import annotations
 

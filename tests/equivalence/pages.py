@@ -1,4 +1,5 @@
-"""The programs of the documentation, and what each of their jobs must find.
+"""The programs of the documentation, and the expected results of their jobs. A page's blocks are run in
+order, as one program.
 
 A page's blocks are run in order, as one program. What its jobs collect, and the files that they leave,
 is compared with goldens: worked out here from what the page says, without Rheos.

@@ -1,4 +1,4 @@
-"""Runs programs of the corpus in each mode, and gives the rows of their sinks.
+"""Runs programs of the corpus in each mode, and returns the rows of their sinks.
 
 On Spark several programs are written into one environment and run as one job, as starting a job costs
 more than the few rows that each program has. Where that job fails, the

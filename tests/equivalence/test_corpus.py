@@ -1,4 +1,5 @@
-"""The corpus holds what it says: rows of every kind, goldens that say something, and no silent gap."""
+"""The corpus has the stated properties: rows of every kind, goldens with rows, and no undeclared
+gap."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from tests.equivalence.corpus.program import Given, Handing
 from tests.equivalence.modes import GAPS, Mode, gap
 
 
-def test_every_program_runs_in_every_mode_or_says_why_not() -> None:
+def test_every_program_runs_in_every_mode_or_states_why_not() -> None:
     kinds = ("SIMULATED", "CONTINUOUS", "BATCH")
     run = {(param.values[0].name, param.values[1]) for param in each_program(*kinds)}
     for program in PROGRAMS:
@@ -52,7 +53,7 @@ def test_every_golden_has_rows() -> None:
         assert {sink for sink, count in rows.items() if not count} == set(program.empty), program.name
 
 
-def test_the_input_is_as_bad_as_it_should_be() -> None:
+def test_the_input_has_all_irregularities() -> None:
     sales = frame(SALES)
     rows = arrived(SALES)
     windows, late = by_window(rows, ["shop"], 10_000)

@@ -1,4 +1,4 @@
-"""The main example finds what the oracle finds, whole: on every runtime, at every parallelism."""
+"""The main example computes the oracle's complete result, on every runtime and at every parallelism."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "flights.py"
     ("runtime", "parallelism"),
     [("batch", 1), ("batch", 3), ("continuous", 1), ("continuous", 3)],
 )
-def test_the_example_finds_what_the_oracle_finds(
+def test_the_example_agrees_with_the_oracle(
     runtime: str, parallelism: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = tmp_path / "out"
@@ -37,7 +37,7 @@ def test_the_example_finds_what_the_oracle_finds(
     assert_same_rows(pl.read_parquet(out / "alerts"), flights_oracle.alerts())
 
 
-def test_the_oracle_sees_something_of_everything() -> None:
+def test_the_oracle_has_rows_of_every_kind() -> None:
     """Late and partly late departures, alerts, and windows of every airport: nothing is empty luck."""
     rows = flights_oracle.per_window()
     per_departure = rows.group_by("row").agg(all=pl.col("late").all(), some=pl.col("late").any())

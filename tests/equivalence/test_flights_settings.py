@@ -1,4 +1,4 @@
-"""The main example's rows do not depend on how it is run, nor on what dies on the way."""
+"""The main example's rows do not depend on its settings, or on processes that die during the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""examples/graph.py against a union-find and a count, over drawn graphs, whatever fails meanwhile."""
+"""examples/graph.py compared with a union-find and a count, over random graphs and faults."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def least_of_component(edges: Sequence[tuple[int, int]]) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_components_and_degrees_of_a_drawn_graph(seed: int) -> None:
+def test_components_and_degrees_of_a_random_graph(seed: int) -> None:
     random = Random(f"graph {seed}")
     edges = [(random.randrange(14), random.randrange(14)) for _ in range(12)]
 

@@ -1,4 +1,4 @@
-"""Every program of the corpus finds its golden on Spark: continuously, rescaled, and as a batch."""
+"""Every program of the corpus agrees with its golden on Spark: continuously, rescaled, and in batch."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def batches(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Mode], Batche
 
 
 @pytest.mark.parametrize(("program", "mode"), each_program("CONTINUOUS", "BATCH"))
-def test_the_rows_are_those_of_the_golden(
+def test_rows_equal_the_golden(
     program: Program, mode: Mode, batches: Callable[[Mode], Batches]
 ) -> None:
     check(program, mode, lambda: batches(mode).found(program))

@@ -1,4 +1,4 @@
-"""Every program of the documentation finds its golden, on every runtime."""
+"""Every program of the documentation agrees with its golden, on every runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ON_SPARK = {"README.md", "docs/guide.md"}
         for runtime in pages.RUNTIMES
     ],
 )
-def test_the_jobs_of_a_page_find_their_goldens(
+def test_the_jobs_of_a_page_agree_with_their_goldens(
     page: str, runtime: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -69,7 +69,7 @@ def test_the_jobs_of_a_page_find_their_goldens(
         assert text == with_outputs(text, printed), "write it: python -m tests.equivalence.printed"
 
 
-def test_every_page_with_programs_is_in_the_corpus_or_says_why_not() -> None:
+def test_every_page_with_programs_is_in_the_corpus_or_states_why_not() -> None:
     assert set(pages.pages()) == set(pages.GOLDENS) | set(pages.ELSEWHERE)
     for page in pages.GOLDENS:
         assert len(pages.blocks(page)) == (pages.ROOT / page).read_text().count("```python") > 0

@@ -1,4 +1,5 @@
-"""Every program of the corpus finds its golden in simulation: whole, resumed, rescaled, on disk.
+"""Every program of the corpus agrees with its golden in simulation: in one run, resumed, rescaled, and
+with state on disk.
 
 Those that need a session even there are pytest.mark.spark (`checks.py`).
 """
@@ -16,7 +17,7 @@ from tests.equivalence.runs import simulated
 
 
 @pytest.mark.parametrize(("program", "mode"), each_program("SIMULATED"))
-def test_the_rows_are_those_of_the_golden(
+def test_rows_equal_the_golden(
     program: Program, mode: Mode, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if program.spark:

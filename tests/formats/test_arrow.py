@@ -1,4 +1,4 @@
-"""Arrow streams as payloads: from other writers, and from whoever means harm."""
+"""Arrow streams as payloads: from other writers, and hostile ones."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def texts(*values: str | None, kind: pa.DataType | None = None) -> pa.RecordBatc
     [pa.large_string(), pa.string_view(), pa.dictionary(pa.int8(), pa.string())],
     ids=str,
 )
-def test_text_is_taken_in_every_layout(kind: pa.DataType) -> None:
+def test_strings_are_accepted_in_every_layout(kind: pa.DataType) -> None:
     payload = stream(texts("a", "b", kind=kind), texts("c", kind=kind))
     decoded = decode(formats.arrow().decoder(SCHEMA), payload, b"", payload)
     assert decoded.rows.column(0).to_pylist() == ["a", "b", "c"] * 2
@@ -57,7 +57,7 @@ whole = stream(texts("a"))
         (stream(texts("a" * 999), compression="lz4"), "its buffers are compressed"),
     ],
 )
-def test_a_bad_stream_is_given_back_with_what_is_wrong(payload: bytes, what: str) -> None:
+def test_a_bad_stream_is_rejected_with_its_error(payload: bytes, what: str) -> None:
     [before, bad, after] = outcomes(decode(formats.arrow().decoder(SCHEMA), whole, payload, whole), 3)
     assert before == after == [{"s": "a"}]
     assert bad[0] == payload
@@ -79,6 +79,6 @@ def test_a_dictionary_does_not_multiply_a_long_text(monkeypatch: pytest.MonkeyPa
         assert bad.error == "column 's' exceeds 10000 bytes when expanded"
 
 
-def test_a_payload_has_a_row_at_least() -> None:
+def test_a_payload_has_at_least_one_row() -> None:
     with pytest.raises(ProgramError, match="rows_per_payload must be at least 1, not 0"):
         formats.arrow(rows_per_payload=0)

@@ -1,4 +1,5 @@
-"""Avro as payloads: by a schema, and by a registry of schemas that may change, be wrong, or be away."""
+"""Avro payloads: with a schema, and with a registry whose schemas may change, be invalid, or be
+unavailable."""
 
 from __future__ import annotations
 
@@ -60,7 +61,7 @@ def test_a_bare_record_must_end_where_its_payload_does() -> None:
     assert more[1] == "1 bytes follow its Avro record"
 
 
-def test_a_value_that_does_not_fit_its_column_is_bad_and_no_other() -> None:
+def test_only_a_value_that_does_not_fit_its_column_is_bad() -> None:
     small = pa.schema([pa.field("id", pa.int8())])
     found = outcomes(
         decode(
@@ -74,7 +75,7 @@ def test_a_value_that_does_not_fit_its_column_is_bad_and_no_other() -> None:
     assert found[2] == [{"id": 2}]
 
 
-def test_the_columns_are_those_of_the_schema_where_none_are_given() -> None:
+def test_the_columns_are_by_default_those_of_the_schema() -> None:
     schema = record(
         {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
         {"name": "kind", "type": {"type": "enum", "name": "K", "symbols": ["a", "b"]}},
@@ -113,7 +114,7 @@ HARMFUL = {
 
 
 @pytest.mark.parametrize("name", HARMFUL)
-def test_a_schema_by_which_a_payload_has_no_bound_is_refused(name: str, registry: FakeRegistry) -> None:
+def test_a_schema_with_unbounded_payloads_is_refused(name: str, registry: FakeRegistry) -> None:
     schema = record({"name": "x", "type": HARMFUL[name]})
     with pytest.raises(SchemaError, match="the Avro schema is not valid"):
         formats.avro(schema)
@@ -122,7 +123,7 @@ def test_a_schema_by_which_a_payload_has_no_bound_is_refused(name: str, registry
     assert bad.error.startswith("schema 3 of the registry is not valid")
 
 
-def test_what_cannot_be_right_is_refused_where_it_is_written() -> None:
+def test_invalid_arguments_are_refused_at_their_line() -> None:
     with pytest.raises(ProgramError, match="plain Avro payloads do not contain their schema"):
         formats.avro()
     with pytest.raises(ProgramError, match="is not the URL of a schema registry"):
@@ -187,12 +188,12 @@ def test_a_column_of_another_type_than_its_field_is_refused_where_it_is_written(
                 check(schema)
 
 
-def test_a_payload_with_a_prefix_that_nobody_reads_says_how_to_read_it() -> None:
+def test_the_error_for_an_unexpected_prefix_suggests_a_registry() -> None:
     [bad] = decode(formats.avro(V2).decoder(ROWS), written(V2, {"id": 1, "name": "x"}, 7)).bad
     assert bad.error.endswith("like payloads written with a schema registry: pass registry=")
 
 
-def test_a_row_that_has_no_form_is_an_error_with_the_row() -> None:
+def test_a_row_that_cannot_be_encoded_is_an_error_with_the_row() -> None:
     loose = pa.schema([pa.field("id", pa.int64()), pa.field("name", pa.string())])
     rows = pa.RecordBatch.from_pylist([{"id": None, "name": "x"}], schema=loose)
     with pytest.raises(InputError, match="a row does not fit its Avro schema") as caught:
@@ -217,7 +218,7 @@ def test_each_record_is_read_by_the_schema_it_was_written_with(registry: FakeReg
     assert decode(resolved, *payloads).rows.column("name").to_pylist() == ["one", None, "three"]
 
 
-def test_an_id_that_is_not_there_is_bad_and_is_asked_for_again_later(registry: FakeRegistry) -> None:
+def test_an_unknown_id_is_bad_and_requested_again_later(registry: FakeRegistry) -> None:
     decoder = formats.avro(registry=registry.url).decoder(ROWS)
     late = written(V2, {"id": 3, "name": None}, 3)
     found = outcomes(
@@ -245,7 +246,7 @@ def test_an_id_that_is_not_there_is_bad_and_is_asked_for_again_later(registry: F
         ("x" * (1 << 20), "of the registry exceeds"),
     ],
 )
-def test_a_schema_that_is_of_no_use_makes_its_records_bad(
+def test_records_with_an_unusable_schema_are_bad(
     registry: FakeRegistry, answer: Any, what: str
 ) -> None:
     registry.schemas[3] = answer
@@ -320,7 +321,7 @@ def test_references_without_bound_or_sense_make_records_bad(
         (503, b"later", TransportError, "failed: 503 later"),
     ],
 )
-def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(
+def test_a_failing_registry_is_an_error_but_makes_no_record_bad(
     registry: FakeRegistry, status: int, body: bytes, error: type[Exception], what: str
 ) -> None:
     registry.always = (status, body, {"Location": f"{registry.url}/elsewhere"})
@@ -336,7 +337,7 @@ def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(
     assert decode(decoder, payload).rows.num_rows == 1
 
 
-def test_a_registry_that_is_away_or_silent_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_or_silent_registry_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "TIMEOUT_S", 0.05)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
@@ -347,7 +348,7 @@ def test_a_registry_that_is_away_or_silent_is_told(monkeypatch: pytest.MonkeyPat
         decode(decoder, b"\0\0\0\0\x01\0")
 
 
-def test_rows_are_written_by_a_schema_that_is_registered_once(registry: FakeRegistry) -> None:
+def test_the_schema_for_writing_is_registered_once(registry: FakeRegistry) -> None:
     format = formats.avro(registry=registry.url, subject="orders/value")
     format.check_encodes(ROWS)
     encoder = format.encoder(ROWS)
@@ -360,7 +361,7 @@ def test_rows_are_written_by_a_schema_that_is_registered_once(registry: FakeRegi
     assert format.decoder(ROWS).decode(payloads).rows.to_pylist() == rows.to_pylist()
 
 
-def test_a_login_is_given_and_never_shown(registry: FakeRegistry) -> None:
+def test_a_login_is_sent_and_never_shown(registry: FakeRegistry) -> None:
     url = registry.url.replace("http://", "http://me:s%2Fcret@")
     format = formats.avro(registry=url, subject="s")
     decode(format.decoder(ROWS), written(V1, {"id": 1, "label": "x"}, 1))

@@ -1,4 +1,4 @@
-"""Bad rows among many are found by little more work than the good ones cost."""
+"""Bad rows among many are found with little more work than for good ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CSV as payloads: what is one record, and what is not."""
+"""CSV payloads: which are one record, and which are not."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ AT = b"2026-01-01T10:00:00Z"
         (b"1,\xff," + AT, "column 's' must be string, but is invalid UTF8 data"),
     ],
 )
-def test_a_bad_payload_is_given_back_with_what_is_wrong(payload: bytes, what: str) -> None:
+def test_a_bad_payload_is_rejected_with_its_error(payload: bytes, what: str) -> None:
     good = b"1,a," + AT
     decoded = decode(formats.csv().decoder(SCHEMA), good, payload, good)
     [bad] = decoded.bad
@@ -54,13 +54,13 @@ def test_a_time_without_zone_is_in_utc(text: str) -> None:
     assert decoded.rows.to_pylist() == [{"n": 1, "s": None, "at": at}]
 
 
-def test_an_empty_field_is_null_or_the_empty_text() -> None:
+def test_an_empty_field_is_null_or_the_empty_string() -> None:
     schema = pa.schema([pa.field("a", pa.string()), pa.field("b", pa.string(), nullable=False)])
     decoded = decode(formats.csv().decoder(schema), b",", b'"",""')
     assert decoded.rows.to_pylist() == [{"a": None, "b": ""}, {"a": "", "b": ""}]
 
 
-def test_records_over_lines_and_quotes_within() -> None:
+def test_records_may_contain_line_ends_and_quotes() -> None:
     payloads = [
         b'1,"a\r\n""b""",%s' % AT,
         b'2,5" wide,' + AT,

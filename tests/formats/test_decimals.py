@@ -1,4 +1,4 @@
-"""Decimals over every border: each digit comes back, and what does not fit is refused."""
+"""Decimals in every format: each digit is preserved, and values that do not fit are refused."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ HOLD_NONE = {name for name in EXAMPLES if name.split(",")[0] in ("protobuf", "ra
 
 
 @pytest.mark.parametrize("name", BORDERS)
-def test_every_digit_comes_back(name: str) -> None:
+def test_every_digit_is_preserved(name: str) -> None:
     for kind in KINDS:
         array = column(kind)
         if name in HOLD_NONE:
@@ -106,7 +106,7 @@ def test_every_digit_comes_back(name: str) -> None:
 
 
 @pytest.mark.parametrize("format", ["parquet", "jsonl", "csv"])
-def test_every_digit_comes_back_from_files(format: str, tmp_path: Path) -> None:
+def test_every_digit_is_preserved_in_files(format: str, tmp_path: Path) -> None:
     columns = {f"d{kind.precision}_{kind.scale}": kind for kind in KINDS}
     size = max(len(values(kind)) for kind in KINDS)
     rows = [

@@ -1,5 +1,5 @@
-"""What every format keeps to: rows come back as they went, and a payload gives the same in company and
-alone."""
+"""Properties of every format: rows are decoded as they were encoded, and a payload has the same
+result alone and with others."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def test_a_payload_that_is_too_long_is_bad(name: str, monkeypatch: pytest.Monkey
 
 
 @every_format
-def test_a_format_travels(name: str) -> None:
+def test_a_format_can_be_pickled(name: str) -> None:
     format = EXAMPLES[name].format
     assert pickle.loads(pickle.dumps(format)) == format
     assert hash(format) == hash(pickle.loads(pickle.dumps(format)))
@@ -189,13 +189,13 @@ def test_rows_without_columns_are_refused(name: str) -> None:
         lambda: formats.arrow(rows_per_payload=0),
     ],
 )
-def test_what_is_wrong_with_a_format_is_said_at_its_line(made: Callable[[], Any]) -> None:
+def test_errors_of_a_format_are_raised_at_its_line(made: Callable[[], Any]) -> None:
     with pytest.raises(ProgramError) as caught:
         made()
     assert caught.value.site is not None
     assert caught.value.site.file == __file__
 
 
-def test_every_format_is_here() -> None:
+def test_every_format_is_tested() -> None:
     made = {*FORMATS.built_in}
     assert made == {name.split(",")[0] for name in EXAMPLES}

@@ -1,4 +1,4 @@
-"""The example at the top of each format's file does what it shows."""
+"""The example in the docstring of each format's module runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""JSON as payloads: what is taken for one, and what is not."""
+"""JSON payloads: which are one object, and which are not."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def numbers(*payloads: bytes | None) -> Decoded:
         (b'{"a": 1, "b": "\xff"}', ""),
     ],
 )
-def test_a_bad_payload_is_given_back_with_what_is_wrong(payload: bytes, what: str) -> None:
+def test_a_bad_payload_is_rejected_with_its_error(payload: bytes, what: str) -> None:
     decoded = numbers(b'{"a": 1}', payload, b'{"a": 2}', b'{"a": 3}')
     if what:
         [bad] = decoded.bad
@@ -57,7 +57,7 @@ def test_an_object_over_several_lines_is_one_payload() -> None:
     assert numbers(shown, b'{"a": 2}').rows.to_pylist() == [{"a": 1}, {"a": 2}]
 
 
-def test_payloads_that_only_together_are_objects_are_bad_each() -> None:
+def test_an_object_over_several_payloads_makes_each_bad() -> None:
     payloads = (b'{"s":"', b'"}', b'{"s":"}', b'{"}', b'{"s":', b'"x"}', b'{"s":"a"}{"s":"b"}')
     decoded = decode(formats.json().decoder(WORD), *payloads)
     assert decoded.rows.num_rows == 0
@@ -67,7 +67,7 @@ def test_payloads_that_only_together_are_objects_are_bad_each() -> None:
 @pytest.mark.parametrize(
     "payload", [b'{"a": 1, "b": %s%s}' % (b"[" * 10**6, b"]" * 10**6), b"{" * 10**6]
 )
-def test_what_is_nested_without_end_neither_ends_the_process_nor_its_neighbours(payload: bytes) -> None:
+def test_deep_nesting_harms_neither_the_process_nor_neighbours(payload: bytes) -> None:
     found = outcomes(numbers(b'{"a": 1}', payload, b'{"a": 2}'), 3)
     assert found[0] == [{"a": 1}]
     assert found[2] == [{"a": 2}]
@@ -87,7 +87,7 @@ def test_not_a_number_is_written_as_null() -> None:
     assert payloads.to_pylist() == [b'{"f":null}', b'{"f":null}', b'{"f":1.5}']
 
 
-def test_bytes_are_written_as_the_hint_says() -> None:
+def test_bytes_are_written_as_the_hint_suggests() -> None:
     """Such as the payloads of rejected records."""
     rows = pa.table({"payload": pa.array([b"\xff{", None])})
     for format in (formats.json(), formats.csv()):

@@ -1,4 +1,4 @@
-"""Protobuf as payloads: message types of the user, and values that their columns cannot hold."""
+"""Protobuf payloads: message types of the user, and values that their columns cannot hold."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_enums_are_their_names_and_a_number_without_one_is_shown() -> None:
     assert format.encoder(rows.schema).encode(rows).to_pylist() == [tagged(kind=2)]
 
 
-def test_a_bad_message_is_given_back_and_no_other() -> None:
+def test_only_a_bad_message_is_rejected() -> None:
     schema = pa.schema([pa.field("small", pa.int8())])
     decoder = formats.protobuf("shop.Tagged", descriptors=SHOP).decoder(schema)
     found = outcomes(decode(decoder, tagged(small=1), b"\xff", tagged(small=999), tagged(small=2)), 4)
@@ -58,7 +58,7 @@ def test_a_bad_message_is_given_back_and_no_other() -> None:
     assert found[3] == [{"small": 2}]
 
 
-def test_what_is_nested_without_end_is_bad() -> None:
+def test_deeply_nested_messages_are_bad() -> None:
     deep = b""
     for _ in range(2000):
         deep = b"\x22" + _varint(len(deep)) + deep
@@ -71,7 +71,7 @@ def _varint(number: int) -> bytes:
     return bytes([number]) if number < 128 else bytes([number % 128 + 128]) + _varint(number // 128)
 
 
-def test_times_are_cut_to_the_unit_of_the_column() -> None:
+def test_times_are_truncated_to_the_unit_of_the_column() -> None:
     holder = message_class(SHOP, "shop.Order")
     payload = holder(at={"seconds": 1, "nanos": 123_456_789}).SerializeToString()
     format = formats.protobuf("shop.Order", descriptors=SHOP)
@@ -88,7 +88,7 @@ def refused(schema: pa.Schema, what: str, *, writes: bool = False) -> None:
         (format.check_encodes if writes else format.check_decodes)(schema)
 
 
-def test_columns_that_are_no_fields_are_refused_where_they_are_written() -> None:
+def test_columns_that_are_not_fields_are_refused_at_their_line() -> None:
     refused(pa.schema([("size", pa.int64())]), "shop.Tagged has no field size")
     refused(pa.schema([("small", pa.string())]), "a column of type string cannot be stored in the")
     refused(pa.schema([("kinds", pa.string())]), "a column of type string cannot be stored in the")
@@ -105,7 +105,7 @@ def test_columns_that_are_no_fields_are_refused_where_they_are_written() -> None
         formats.protobuf(datetime)
 
 
-def test_a_row_that_has_no_form_is_told() -> None:
+def test_a_row_that_cannot_be_encoded_is_an_error() -> None:
     schema = pa.schema([pa.field("kind", pa.string(), nullable=False), pa.field("small", pa.int64())])
     encoder = formats.protobuf("shop.Tagged", descriptors=SHOP).encoder(schema)
     for row in ({"kind": "FISH", "small": 1}, {"kind": "FOOD", "small": 2**40}):

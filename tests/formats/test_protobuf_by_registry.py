@@ -1,4 +1,5 @@
-"""Protobuf behind the id of its schema: what a registry says of a payload, and how it gets to know."""
+"""Protobuf payloads after the id of their schema: reading them with a registry, and registering
+types."""
 
 from __future__ import annotations
 
@@ -55,7 +56,7 @@ def payloads(format: ProtobufFormat, *rows: dict[str, Any], schema: pa.Schema = 
     ("path", "written"),
     [((0,), b"\x00"), ((1,), b"\x02\x02"), ((1, 0), b"\x04\x02\x00"), ((200,), b"\x02\x90\x03")],
 )
-def test_the_place_of_a_type_in_its_schema_is_written_as_others_do(
+def test_the_path_of_a_type_is_encoded_as_by_other_libraries(
     path: tuple[int, ...], written: bytes
 ) -> None:
     assert schema_prefix(258, path) == b"\0\0\0\1\2" + written
@@ -77,7 +78,7 @@ def test_the_place_of_a_type_in_its_schema_is_written_as_others_do(
         b"\0\0\0\0\1\x02\xff\xff\xff\1",
     ],
 )
-def test_what_has_no_such_prefix_is_bad(payload: bytes) -> None:
+def test_payloads_without_prefix_are_bad(payload: bytes) -> None:
     with pytest.raises(RowsError):
         message_before(payload)
 
@@ -85,7 +86,7 @@ def test_what_has_no_such_prefix_is_bad(payload: bytes) -> None:
 # --- written and read ------------------------------------------------------------------------------
 
 
-def test_a_type_is_registered_behind_what_it_imports_and_read_by_the_registry_alone(
+def test_a_type_is_registered_after_its_imports(
     registry: FakeRegistry,
 ) -> None:
     format = orders(registry)
@@ -115,7 +116,7 @@ def test_a_type_is_registered_behind_what_it_imports_and_read_by_the_registry_al
     assert registry.asked == ["/schemas/ids/2?format=serialized", version]
 
 
-def test_types_within_types_have_their_place(registry: FakeRegistry) -> None:
+def test_nested_types_have_a_path(registry: FakeRegistry) -> None:
     schema = pa.schema([pa.field("text", pa.string(), False)])
     format = orders(registry, "orders.Order.Line")
     [payload] = payloads(format, {"text": "x"}, schema=schema)
@@ -123,7 +124,7 @@ def test_types_within_types_have_their_place(registry: FakeRegistry) -> None:
     assert decode(format.decoder(schema), payload).rows.to_pylist() == [{"text": "x"}]
 
 
-def test_what_is_of_another_type_or_of_fields_that_cannot_be_read_is_bad_and_no_other(
+def test_only_payloads_of_other_types_or_fields_are_bad(
     registry: FakeRegistry,
 ) -> None:
     [good] = payloads(orders(registry), ROW)
@@ -151,13 +152,13 @@ def test_what_is_of_another_type_or_of_fields_that_cannot_be_read_is_bad_and_no_
     ]
 
 
-def test_numbers_that_would_be_cut_off_are_bad(registry: FakeRegistry) -> None:
+def test_numbers_that_would_be_truncated_are_bad(registry: FakeRegistry) -> None:
     [wide] = payloads(orders(registry), ROW)
     [bad] = decode(orders(registry, of=ordering(cents="int32")).decoder(ROWS), wide).bad
     assert bad.error.endswith("was written as int64 cents, which cannot be read as int32 cents")
 
 
-def test_an_id_that_is_not_there_is_asked_for_again_later(registry: FakeRegistry) -> None:
+def test_an_unknown_id_is_requested_again_later(registry: FakeRegistry) -> None:
     [payload] = payloads(orders(registry), ROW)
     schemas, registry.schemas = registry.schemas, {}
     registry.asked.clear()
@@ -180,7 +181,7 @@ def test_an_id_that_is_not_there_is_asked_for_again_later(registry: FakeRegistry
     ],
     ids=["of another kind", "as text", "with an import that nobody has"],
 )
-def test_a_schema_that_is_of_no_use_makes_its_records_bad(
+def test_records_with_an_unusable_schema_are_bad(
     registry: FakeRegistry, answer: Any, what: str
 ) -> None:
     registry.schemas[3] = answer
@@ -188,7 +189,7 @@ def test_a_schema_that_is_of_no_use_makes_its_records_bad(
     assert what in bad.error
 
 
-def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(registry: FakeRegistry) -> None:
+def test_a_failing_registry_is_an_error_but_makes_no_record_bad(registry: FakeRegistry) -> None:
     [payload] = payloads(orders(registry), ROW)
     decoder = orders(registry).decoder(ROWS)
     registry.always = (503, b"later", {})
@@ -201,7 +202,7 @@ def test_a_registry_in_trouble_is_an_error_and_makes_no_record_bad(registry: Fak
     assert decode(decoder, payload).rows.to_pylist() == [ROW]
 
 
-def test_what_cannot_be_right_is_refused_where_it_is_written(registry: FakeRegistry) -> None:
+def test_invalid_arguments_are_refused_at_their_line(registry: FakeRegistry) -> None:
     with pytest.raises(ProgramError, match="is not the URL of a schema registry"):
         formats.protobuf("orders.Order", descriptors=SHOP, registry="localhost:8081")
     with pytest.raises(ProgramError, match="subject= needs a schema registry"):
@@ -213,7 +214,7 @@ def test_what_cannot_be_right_is_refused_where_it_is_written(registry: FakeRegis
     assert pickle.loads(pickle.dumps(secret)) == secret
 
 
-def test_a_payload_with_a_prefix_that_nobody_reads_says_how_to_read_it(registry: FakeRegistry) -> None:
+def test_the_error_for_an_unexpected_prefix_suggests_a_registry(registry: FakeRegistry) -> None:
     [payload] = payloads(orders(registry), ROW)
     [bad] = decode(formats.protobuf("orders.Order", descriptors=SHOP).decoder(ROWS), payload).bad
     assert bad.error.endswith("like payloads written with a schema registry: pass registry=")

@@ -1,4 +1,6 @@
-"""For each format, what a defect spoils: the smallest unit that the pages name, and no neighbour.
+"""For each format, what a defect damages: the smallest unit that the pages name, and nothing else. Each
+format has an answer for each kind of defect: a payload with it, or why it cannot have it. A new format
+or kind of defect needs its answers here.
 
 Each format answers for each kind of defect: a payload that has it, or why it cannot have it. A new
 format, and a new kind of defect, need their answers here.
@@ -178,7 +180,7 @@ def test_every_format_has_an_answer_for_each_kind_of_defect() -> None:
 
 @pytest.mark.parametrize(("case", "kind", "bad"), SEEN)
 @pytest.mark.parametrize("size", [1, 2, 7, 50])
-def test_a_defect_in_a_payload_spoils_that_payload(
+def test_a_defect_in_a_payload_damages_only_that_payload(
     case: Case, kind: str, bad: bytes, size: int
 ) -> None:
     """Wherever it lies, with two of them next to each other, and however they are cut into calls."""
@@ -196,7 +198,7 @@ def test_a_defect_in_a_payload_spoils_that_payload(
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_payload_that_is_too_long_spoils_none_beside_it(
+def test_a_payload_that_is_too_long_damages_no_other(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = CASES[name]
@@ -208,7 +210,7 @@ def test_a_payload_that_is_too_long_spoils_none_beside_it(
 
 @pytest.mark.parametrize(("case", "kind", "bad"), IN_LINES)
 @pytest.mark.parametrize("chunk_bytes", [5, 64, 1 << 20])
-def test_a_defect_in_a_file_of_lines_spoils_that_line(
+def test_a_defect_in_a_file_of_lines_damages_only_that_line(
     case: Case,
     kind: str,
     bad: bytes,
@@ -235,7 +237,7 @@ def test_a_defect_in_a_file_of_lines_spoils_that_line(
     assert_resumes_everywhere(source, source.splits()[0])
 
 
-def test_a_line_that_is_too_long_spoils_none_beside_it(
+def test_a_line_that_is_too_long_damages_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lines, "CHUNK_BYTES", 16)

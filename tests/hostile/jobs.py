@@ -1,4 +1,4 @@
-"""A job that was lost between two checkpoints, and is started again from files that were touched."""
+"""A job that was lost between two checkpoints, and is restarted from files that were modified."""
 
 from __future__ import annotations
 

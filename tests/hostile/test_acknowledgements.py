@@ -1,5 +1,5 @@
-"""CP33: what a worker says that it has written is not taken where it cannot be: the log would keep it,
-and what it names would be read, published or deleted."""
+"""CP33: an impossible acknowledgement of a worker is refused. Otherwise the log would keep it, and
+files that it names would be read, published or deleted."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def wrong(share: Acknowledge) -> str | None:
     return problem(share, SHAPE.operators.keys(), SHAPE.parallelism, "job/state")
 
 
-def test_what_workers_say_is_taken() -> None:
+def test_valid_acknowledgements_are_accepted() -> None:
     assert wrong(acknowledge(1, 1)) is None
     assert wrong(acknowledge(1, 1, savepoint=True)) is None
 
@@ -64,11 +64,11 @@ def test_what_workers_say_is_taken() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_not_taken(share: Acknowledge, why: str) -> None:
+def test_impossible_acknowledgements_are_refused(share: Acknowledge, why: str) -> None:
     assert why in (wrong(share) or "")
 
 
-def test_the_attempt_fails_and_nothing_of_it_is_entered_or_deleted() -> None:
+def test_the_attempt_fails_and_nothing_is_logged_or_deleted() -> None:
     time = Timeline().runs()
     time.at(1000, Tick(), acknowledge(0, 1))
     refused = acknowledge(1, 1, paths=("another/state/1/1/count/0-counts.arrow",))

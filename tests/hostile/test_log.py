@@ -1,4 +1,4 @@
-"""CP31: an entry of the log that is not the one that belongs in its place is refused."""
+"""CP31: an entry of the log that does not belong in its place is refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stored(files: Files, number: int) -> Stored:
     return decode_entry(files[entry(number)], entry(number))
 
 
-def test_what_nobody_touched_is_taken() -> None:
+def test_an_unmodified_log_is_accepted() -> None:
     assert rows_of(lost()) == ROWS
 
 
@@ -91,13 +91,13 @@ class TestOfAJob:
         files[entry(last)] = encode_entry(of.entry, others)
         assert "it belongs to another log of this job" in error_of(files).what
 
-    def test_an_entry_that_is_gone(self) -> None:
+    def test_a_missing_entry(self) -> None:
         files = lost()
         del files[entry(newest(files) - 1)]
         assert "has a gap" in error_of(files).what
 
     @pytest.mark.parametrize("left", [0, 1, 100, -1])
-    def test_an_entry_that_is_cut_short(self, left: int) -> None:
+    def test_a_truncated_entry(self, left: int) -> None:
         files = lost()
         last = entry(newest(files))
         files[last] = files[last][:left]
@@ -128,7 +128,7 @@ class TestOlderFormats:
             with pytest.raises(UnrestorableError, match=f"{last:010d}.json does not belong there"):
                 JobLog(store, JobId(OLD_LOG)).read()
 
-    def test_a_log_goes_on_in_the_new_format(self, version: str) -> None:
+    def test_a_log_continues_in_the_new_format(self, version: str) -> None:
         log, store, last = self.log(version)
         view = log.read()
         newest = view.completed[-1]
@@ -224,7 +224,7 @@ class TestContent:
             committables=[],
         )
 
-    def test_what_is_right_is_taken(self) -> None:
+    def test_valid_content_is_accepted(self) -> None:
         self.read(self.checkpoint())
 
     @pytest.mark.parametrize(
@@ -260,19 +260,19 @@ class TestContent:
         ],
         ids=str,
     )
-    def test_a_handle_that_cannot_be(self, changes: dict[str, object]) -> None:
+    def test_an_impossible_handle(self, changes: dict[str, object]) -> None:
         with pytest.raises(UnrestorableError, match=r"0000000002\.json does not belong there"):
             self.read(self.checkpoint(**changes))
 
     @pytest.mark.parametrize("around", ["", '"x":', '"place":{"job":', '"entry":{"states":{"a":'])
     @pytest.mark.parametrize("opening", ["[", '{"a":'])
-    def test_what_is_nested_without_end(self, around: str, opening: str) -> None:
+    def test_a_deeply_nested_entry(self, around: str, opening: str) -> None:
         body = b"{" + around.encode() + opening.encode() * 100_000
         data = b'{"format":2,"crc32":%d,"entry":%s}' % (zlib.crc32(body), body)
         with pytest.raises(UnrestorableError, match="is damaged"):
             self.read(data)
 
-    def test_a_claim_that_lists_what_is_none(self) -> None:
+    def test_a_claim_that_lists_other_entries_than_checkpoints(self) -> None:
         for listed, why in (
             ([1], "but it is not one"),
             ([7], "does not precede it"),

@@ -1,4 +1,4 @@
-"""CP24: a driver's note that cannot be believed is watched before the job is taken."""
+"""CP24: a driver's note that is not plausible is watched before the job is taken over."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ def believed(data: bytes) -> bool:
     return decode_note(data, JOB).owner != ""
 
 
-def test_it_is_read_as_it_was_written() -> None:
+def test_a_note_is_read_back() -> None:
     read = decode_note(encode_note(NOTE), JOB)
     assert msgspec.structs.replace(read, crc32=None) == NOTE
 
 
-def test_one_of_an_older_version_is_believed() -> None:
+def test_a_note_of_an_older_version_is_trusted() -> None:
     old = {"owner": "a", "driver": "d", "process": None, "since_ms": 5, "renewals": 4}
     assert decode_note(msgspec.json.encode(old), JOB).owner == "a"
 
 
-def test_each_bit() -> None:
+def test_a_flipped_bit_is_noticed() -> None:
     whole = encode_note(NOTE)
     for bit in range(8 * len(whole)):
         flipped = bytearray(whole)
@@ -51,16 +51,16 @@ def test_each_bit() -> None:
         assert same or read.owner == "", f"bit {bit}"
 
 
-def test_the_note_of_another_job_says_nothing() -> None:
+def test_the_note_of_another_job_is_not_trusted() -> None:
     assert not believed(encode_note(msgspec.structs.replace(NOTE, job="another")))
 
 
-def test_what_is_nested_without_end_says_nothing() -> None:
+def test_a_deeply_nested_note_is_not_trusted() -> None:
     assert not believed(b'{"owner":' + b"[" * 100_000)
     assert not believed(b'{"process":' + b"[" * 100_000)
 
 
-def test_one_that_says_nothing_is_watched_and_not_taken_at_once() -> None:
+def test_an_unreadable_note_is_watched_before_a_takeover() -> None:
     damaged = decode_note(b"?", JOB)
     assert driver_of(damaged) is Driver.UNKNOWN
     assert decide(damaged, damaged, Driver.UNKNOWN, 0) is NoteVerdict.WATCH

@@ -1,4 +1,5 @@
-"""A savepoint whose rows are pickles that run something: it is not run, unless the user says so."""
+"""A savepoint with rows that are pickles which execute something: they are not loaded, unless the
+user allows it."""
 
 from __future__ import annotations
 
@@ -51,13 +52,13 @@ class Mark:
 
 
 @pytest.mark.parametrize("protocol", range(3, pickle.HIGHEST_PROTOCOL + 1))
-def test_plain_rows_are_read_whatever_they_hold(protocol: int) -> None:
+def test_plain_rows_are_read_whatever_their_content(protocol: int) -> None:
     found = read_row(pickle.dumps(PLAIN, protocol), "reduced", trusted=False)
     assert tuple(found) == VALUES
     assert found.columns_ == PLAIN.columns_
 
 
-def test_what_a_pickle_says_is_not_run(tmp_path: Path) -> None:
+def test_pickles_are_not_executed(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     for payload in (Mark(mark), PLAIN._replace(c0=Mark(mark)), [Mark(mark)]):
         with pytest.raises(UnrestorableError, match=r"is stored as a pickle that refers to") as e:
@@ -82,7 +83,7 @@ def test_what_a_pickle_says_is_not_run(tmp_path: Path) -> None:
         b"garbage",
     ],
 )
-def test_other_ways_to_name_things_are_refused(data: bytes) -> None:
+def test_other_ways_to_name_objects_are_refused(data: bytes) -> None:
     with pytest.raises(UnrestorableError):
         read_row(data, "reduced", trusted=False)
 

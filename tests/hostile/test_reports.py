@@ -1,4 +1,4 @@
-"""What a worker reports of its metrics is not taken where it cannot be: it would be kept and shown."""
+"""Impossible metrics in a worker's report are refused, because they would be kept and shown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def with_reading(*reading: object) -> Progress:
     return changed(readings=[Reading(*reading)])  # type: ignore[arg-type]
 
 
-def test_a_true_report_is_taken() -> None:
+def test_a_valid_report_is_accepted() -> None:
     assert report_problem(TRUE, SHAPE) is None
 
 
@@ -82,7 +82,7 @@ def test_a_true_report_is_taken() -> None:
         (with_reading("busy_ms", ("0",), 1.0, 5.0), "contains a rate, which only the driver"),
     ],
 )
-def test_what_cannot_be_is_not_taken(report: Progress, why: str) -> None:
+def test_impossible_reports_are_refused(report: Progress, why: str) -> None:
     assert why in (report_problem(report, SHAPE) or "")
 
 
@@ -92,7 +92,7 @@ def test_a_report_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "more than 12 readings" in (report_problem(changed(readings=TRUE.readings * 2), SHAPE) or "")
 
 
-def test_what_is_refused_is_counted_and_changes_nothing() -> None:
+def test_a_refused_report_is_counted_and_changes_nothing() -> None:
     taken = SubtaskReports(plan_of(Target()))
     keeper = MetricsKeeper(plan_of(Target()), JobId("job"), taken)
     taken.begin(2)

@@ -1,4 +1,4 @@
-"""Every operation of REST, asked with what no job can be asked with: an answer of 4xx that says why."""
+"""Every REST operation with requests that no job can execute: the answer is 4xx with the reason."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ VALID: dict[str, dict[str, Any]] = {
 """Further arguments that an operation requires."""
 
 
-def test_no_value_of_a_field_is_a_defect_of_ours(asking: Asking, job: StandIn) -> None:
+def test_no_value_of_a_field_causes_an_internal_error(asking: Asking, job: StandIn) -> None:
     """Each field and parameter of each operation with each value, the others as they should be."""
     asked = 0
     for operation in operations():
@@ -120,7 +120,7 @@ def test_no_value_of_a_field_is_a_defect_of_ours(asking: Asking, job: StandIn) -
 
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(request_of=requests())
-def test_nothing_that_is_sent_is_a_defect_of_ours(
+def test_no_request_causes_an_internal_error(
     asking: Asking, job: StandIn, request_of: tuple[Any, bytes, str]
 ) -> None:
     answered(asking, *request_of)

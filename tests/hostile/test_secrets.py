@@ -1,4 +1,4 @@
-"""Credentials in URLs are shown to nobody."""
+"""Credentials in URLs are never shown."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class RemoteSink(MemorySink):
         ("", ""),
     ],
 )
-def test_what_is_left_of_a_text(text: str, expected: str) -> None:
+def test_strings_are_redacted(text: str, expected: str) -> None:
     assert redacted(text) == expected
     assert redacted(expected) == expected
 
 
-def test_errors_do_not_hold_them() -> None:
+def test_errors_contain_no_credentials() -> None:
     cause = OSError(f"cannot connect to {URL}")
     error = CheckpointError(
         f"{URL!r} could not be read: {cause}", hint=f"look at {URL}", detail=f"in {URL}"
@@ -79,7 +79,7 @@ def test_errors_do_not_hold_them() -> None:
     assert str(error).splitlines()[0] == f"{SHOWN!r} could not be read: cannot connect to {SHOWN}"
 
 
-def test_what_shows_itself_does_not_show_them() -> None:
+def test_reprs_contain_no_credentials() -> None:
     env = rh.Environment(2, checkpoint_dir=URL, from_savepoint=f"{URL}/savepoint", runtime="simulated")
     numbers = env.from_source(rh.files.source(f"{URL}/in", schema=Number))
     numbers.sink_to(RemoteSink())
@@ -95,7 +95,7 @@ def test_what_shows_itself_does_not_show_them() -> None:
     assert [text for text in shown if any(secret in text for secret in SECRETS)] == []
 
 
-def test_the_record_of_a_job_does_not_hold_them(
+def test_the_record_of_a_job_contains_no_credentials(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))

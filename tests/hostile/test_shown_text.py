@@ -51,7 +51,7 @@ def test_each_hidden_character_is_escaped_and_no_other() -> None:
     assert printable("10\xa0000 € 中文 😀") == "10\xa0000 € 中文 😀"
 
 
-def test_lines_of_json_stay_the_values_that_they_are() -> None:
+def test_lines_of_json_keep_their_values() -> None:
     values = [*HIDDEN, BAD, "\U000e0041 and 中文"]
     lines = "\n".join(json.dumps(value, ensure_ascii=False) for value in values)
     shown = printable_json(lines)
@@ -91,11 +91,11 @@ PLACES: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_what_people_see(place: str) -> None:
+def test_output_for_people_is_escaped(place: str) -> None:
     check(PLACES[place]())
 
 
-def test_the_print_sink_writes_one_line_a_row(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_print_sink_writes_one_line_per_row(capsys: pytest.CaptureFixture[str]) -> None:
     env = rh.Environment(1, runtime="simulated")
     given = [{"c": BAD.replace("\ud800", "")}]
     env.from_source(rh.collection(given)).print("seen")
@@ -153,7 +153,7 @@ def printing() -> Iterator[tuple[str, str]]:
                     yield f"{folder}/{path.name}:{node.lineno}", ast.unparse(node)
 
 
-def test_what_commands_print_goes_through_one_place() -> None:
+def test_output_of_commands_has_a_single_path() -> None:
     wrong = []
     for place, call in printing():
         file = place.partition(":")[0].partition("/")[2]

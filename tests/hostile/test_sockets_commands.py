@@ -1,4 +1,4 @@
-"""Strangers at the command server of a running job."""
+"""Unauthenticated peers at the command server of a running job."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def test_it_listens_where_only_its_user_can_connect(job: ControlledJob) -> None:
     ],
     ids=["nested", "delimited", "no token", "many parts", "empty parts"],
 )
-def test_strangers_are_counted_and_the_job_is_commanded_on(job: ControlledJob, frames: Any) -> None:
+def test_unauthenticated_peers_are_counted_and_commands_still_work(
+    job: ControlledJob, frames: Any
+) -> None:
     """Two thousand nested arrays ended the command thread: nobody could stop the job any more."""
     (record,) = Registry().records()
     with zmq.Context() as context, context.socket(zmq.DEALER) as stranger:
@@ -67,7 +69,7 @@ def test_strangers_are_counted_and_the_job_is_commanded_on(job: ControlledJob, f
         assert not stranger.poll(0)
 
 
-def test_nested_arrays_behind_the_token_end_no_thread(job: ControlledJob) -> None:
+def test_nested_arrays_after_the_token_end_no_thread(job: ControlledJob) -> None:
     (record,) = Registry().records()
     with zmq.Context() as context, context.socket(zmq.REQ) as peer:
         peer.setsockopt(zmq.LINGER, 0)
@@ -76,7 +78,7 @@ def test_nested_arrays_behind_the_token_end_no_thread(job: ControlledJob) -> Non
         assert JobClient(record, 60).status().name == STATUS.name
 
 
-def test_a_defect_of_the_server_is_told_and_the_next_command_is_answered(
+def test_a_defect_of_the_server_is_reported_and_the_next_command_answered(
     job: ControlledJob, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (record,) = Registry().records()

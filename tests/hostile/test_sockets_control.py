@@ -1,4 +1,5 @@
-"""Strangers at the control channel, and threads that fail: the job goes on, or says why it ends."""
+"""Unauthenticated peers at the control channel, and threads that fail: the job continues, or ends
+with the reason."""
 
 from __future__ import annotations
 
@@ -54,7 +55,7 @@ def driver() -> Iterator[ControlServer]:
         [TOKEN, framed(TOKEN, Join(FIRST, 0, "tcp://evil", "1.0"))],
     ],
 )
-def test_strangers_are_dropped_and_counted(
+def test_unauthenticated_peers_are_dropped_and_counted(
     context: zmq.Context[Any], driver: ControlServer, frames: list[bytes]
 ) -> None:
     with context.socket(zmq.DEALER) as stranger:
@@ -68,7 +69,7 @@ def test_strangers_are_dropped_and_counted(
         worker.close()
 
 
-def test_a_worker_of_ours_that_sends_what_cannot_be_read_is_given_up(
+def test_a_worker_that_sends_unreadable_messages_is_dropped(
     context: zmq.Context[Any], driver: ControlServer
 ) -> None:
     """Two thousand nested arrays ended the driver's control thread, for ever and without a word."""
@@ -87,7 +88,7 @@ def test_a_worker_of_ours_that_sends_what_cannot_be_read_is_given_up(
     again.close()
 
 
-def test_a_worker_of_another_version_fails_by_it_and_says_so(
+def test_a_worker_of_another_version_fails_with_that_reason(
     context: zmq.Context[Any], driver: ControlServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with context.socket(zmq.DEALER) as older:
@@ -173,7 +174,7 @@ def test_a_workers_control_thread_that_fails_fails_the_slot(
 # --- connections --------------------------------------------------------------------------------
 
 
-def test_connections_that_never_say_who_they_are_leave_file_handles(
+def test_unidentified_connections_do_not_use_up_file_handles(
     context: zmq.Context[Any],
 ) -> None:
     """A thousand took all of the driver's, and the job could not write its log until they left."""
@@ -209,7 +210,7 @@ def test_connections_that_never_say_who_they_are_leave_file_handles(
         socket.close(linger=0)
 
 
-def test_an_admission_that_closes_while_a_stranger_knocks_does_not_hang(
+def test_an_admission_that_closes_during_a_connection_does_not_hang(
     context: zmq.Context[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """ZeroMQ waits for ever to tell of a connection where the socket that it tells it to is closed."""
@@ -240,7 +241,7 @@ def an_admission() -> Iterator[tuple[Admission, tuple[str, int]]]:
         admission.close()
 
 
-def test_an_admission_that_has_failed_is_closed_though_strangers_come(
+def test_a_failed_admission_is_closed_despite_new_connections(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def breaks(self: Admission, event: int, handle: int) -> None:

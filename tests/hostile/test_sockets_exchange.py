@@ -1,4 +1,4 @@
-"""Strangers at the data sockets of ZeroMQ: what they send is dropped and counted."""
+"""Unauthenticated peers at the data sockets of ZeroMQ: their messages are dropped and counted."""
 
 from __future__ import annotations
 
@@ -86,7 +86,9 @@ def listens_on(end: Transport, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("frames", STRANGE.values(), ids=STRANGE)
-def test_what_strangers_send_is_dropped_and_counted(pair: Pair, frames: list[bytes]) -> None:
+def test_messages_of_unauthenticated_peers_are_dropped_and_counted(
+    pair: Pair, frames: list[bytes]
+) -> None:
     """EX3."""
     with stranger_at(pair) as stranger:
         stranger.send_multipart(frames)
@@ -109,7 +111,7 @@ PEERS = {
 
 
 @pytest.mark.parametrize(("frames", "says"), PEERS.values(), ids=PEERS)
-def test_a_peer_that_sends_what_is_no_frame_fails_the_attempt_and_not_the_job(
+def test_an_invalid_frame_of_a_peer_fails_the_attempt_but_not_the_job(
     pair: Pair, frames: list[bytes], says: str
 ) -> None:
     """A TransportError is restarted; a defect, as a ValueError would be, ends the job."""
@@ -119,7 +121,7 @@ def test_a_peer_that_sends_what_is_no_frame_fails_the_attempt_and_not_the_job(
             pair.take(1)
 
 
-def test_credit_from_strangers_is_dropped_and_counted(pair: Pair) -> None:
+def test_credit_of_unauthenticated_peers_is_dropped_and_counted(pair: Pair) -> None:
     """As where another has taken the address of a worker that is gone."""
     assert isinstance(pair.sender, ZmqTransport)
     pair.sender.send(ACROSS, batch(1))
@@ -174,7 +176,7 @@ def the_servers_key(socket: Any) -> None:
         (Password(TOKEN), the_servers_key),
     ],
 )
-def test_who_is_not_of_the_job_is_turned_away(
+def test_peers_of_other_jobs_are_refused(
     security: Curve | Password, shows: Callable[[Any], None]
 ) -> None:
     """Even with a frame that has the token; and however many parts of a message it begins."""
@@ -192,7 +194,7 @@ def test_who_is_not_of_the_job_is_turned_away(
         assert shown(pair.take(1)) == [Idle()]
 
 
-def test_who_shows_a_name_that_can_be_guessed_takes_nobodys_place() -> None:
+def test_a_guessed_name_replaces_no_peer() -> None:
     """Of two connections that show one name a ROUTER hears the first alone."""
 
     def named(socket: Any) -> None:

@@ -1,4 +1,4 @@
-"""The folder of sockets: only its user enters it, and only what is surely left over is swept away."""
+"""The folder of sockets: only its user enters it, and only certain leftovers are removed."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def left_over(base: Path, name: str = "rheos-sockets-left") -> Path:
     return folder
 
 
-def test_only_its_user_enters(temporary: Path) -> None:
+def test_only_its_user_enters_the_folder(temporary: Path) -> None:
     folder = SocketFolder()
     assert stat.S_IMODE(os.stat(folder.path).st_mode) == 0o700
     assert Path(folder.path).parent == temporary
@@ -42,7 +42,7 @@ def test_only_its_user_enters(temporary: Path) -> None:
     assert list(temporary.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_removed_and_what_lives_stays(temporary: Path) -> None:
+def test_leftovers_of_killed_processes_are_removed_and_live_sockets_kept(temporary: Path) -> None:
     left = left_over(temporary)
     alive = SocketFolder()
     assert not left.exists()
@@ -73,14 +73,14 @@ def test_nothing_is_removed_on_doubt(temporary: Path) -> None:
         assert (kept / "s").exists()
 
 
-def test_a_folder_of_another_user_is_let_be(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_of_another_user_is_kept(temporary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     left = left_over(temporary)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     SocketFolder().close()
     assert left.exists()
 
 
-def test_a_temporary_folder_with_a_long_path_is_not_taken(
+def test_a_temporary_folder_with_a_long_path_is_not_used(
     temporary: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deep = temporary / ("d" * 100)
@@ -116,7 +116,7 @@ def test_another_user_cannot_connect() -> None:
 
 if sys.platform == "linux":
 
-    def test_a_user_who_is_let_into_the_folder_still_cannot_speak() -> None:
+    def test_another_user_with_access_to_the_folder_is_refused() -> None:
         """The socket asks the system who connects."""
         folder = SocketFolder()
         with zmq.Context() as context, context.socket(zmq.ROUTER) as listening:

@@ -1,4 +1,4 @@
-"""Strangers and broken peers at the sockets of one machine."""
+"""Unauthenticated and broken peers at the local sockets of one machine."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ STRANGE = {
 
 
 @pytest.mark.parametrize("said", STRANGE.values(), ids=STRANGE)
-def test_who_is_not_of_the_attempt_is_refused_and_counted(pair: Pair, said: bytes) -> None:
+def test_peers_of_other_attempts_are_refused_and_counted(pair: Pair, said: bytes) -> None:
     """EX3."""
     with stranger_at(pair) as stranger:
         stranger.sendall(said)
@@ -82,14 +82,14 @@ def test_who_is_not_of_the_attempt_is_refused_and_counted(pair: Pair, said: byte
 
 
 @pytest.mark.parametrize("said", [b"", TOKEN[:8], TOKEN])
-def test_who_leaves_before_it_has_said_who_it_is_is_counted(pair: Pair, said: bytes) -> None:
+def test_peers_that_leave_before_their_identification_are_counted(pair: Pair, said: bytes) -> None:
     with stranger_at(pair) as stranger:
         stranger.sendall(said)
     counted(pair, 1)
     goes_on(pair)
 
 
-def test_who_says_nothing_holds_nobody_up_and_they_do_not_pile_up(pair: Pair) -> None:
+def test_silent_peers_block_no_other_and_do_not_accumulate(pair: Pair) -> None:
     silent = [stranger_at(pair) for _ in range(100)]
     pair.receiver.receive(1)
     silent += [stranger_at(pair) for _ in range(100)]
@@ -113,7 +113,7 @@ def test_a_peer_of_another_version_fails_the_attempt(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("sender", [0, 1, 2])
-def test_nobody_takes_the_place_of_a_subtask(pair: Pair, sender: int) -> None:
+def test_no_peer_replaces_a_subtask(pair: Pair, sender: int) -> None:
     hello = streamed.encode_hello(TOKEN, Hello(Attempt(1), sender))
     with greeted(pair, hello), pytest.raises(TransportError, match=f"subtask {sender} connected"):
         pair.take(1)
@@ -142,7 +142,7 @@ PEERS = {
 
 
 @pytest.mark.parametrize(("said", "means"), PEERS.values(), ids=PEERS)
-def test_a_peer_that_sends_what_is_no_frame_fails_the_attempt_and_not_the_job(
+def test_an_invalid_frame_of_a_peer_fails_the_attempt_but_not_the_job(
     pair: Pair, said: bytes, means: str
 ) -> None:
     """A TransportError is restarted; a defect, as a ValueError would be, ends the job."""
@@ -153,7 +153,7 @@ def test_a_peer_that_sends_what_is_no_frame_fails_the_attempt_and_not_the_job(
 
 
 @pytest.mark.skipif(not memory_files.AVAILABLE, reason="the system has no files in memory")
-def test_a_payload_that_is_shorter_than_it_says_is_refused(pair: Pair) -> None:
+def test_a_payload_that_is_shorter_than_declared_is_refused(pair: Pair) -> None:
     assert isinstance(pair.sender, LocalTransport)
     descriptor = memory_files.write_memory_file(pa.py_buffer(b"noise"))
     pair.sender._outgoing[1].send((streamed.head(header(1), 6, Lies.IN_MEMORY),), descriptor)
@@ -161,7 +161,7 @@ def test_a_payload_that_is_shorter_than_it_says_is_refused(pair: Pair) -> None:
         pair.take(1)
 
 
-def test_who_is_sent_away_for_another_may_have_just_said_something(pair: Pair) -> None:
+def test_a_replaced_peer_may_have_just_sent_a_message(pair: Pair) -> None:
     silent = [stranger_at(pair) for _ in range(128)]
     pair.receiver.receive(1)
     another = stranger_at(pair)
@@ -181,7 +181,7 @@ def test_a_wake_up_that_comes_in_a_turn_is_not_lost(pair: Pair) -> None:
     assert time.monotonic() - began < 30
 
 
-def test_credits_of_strangers_are_dropped_and_counted_and_too_many_fail_the_attempt(
+def test_credits_of_unauthenticated_peers_are_dropped_and_too_many_fail_the_attempt(
     pair: Pair,
 ) -> None:
     """EX1, also where Python runs without asserts."""
@@ -198,7 +198,7 @@ def test_credits_of_strangers_are_dropped_and_counted_and_too_many_fail_the_atte
         pair.sender.receive(1)
 
 
-def test_frames_are_cut_alike_however_their_bytes_come() -> None:
+def test_frames_do_not_depend_on_how_bytes_arrive() -> None:
     frames = [
         streamed.head(header(), 0, Lies.NOWHERE),
         streamed.head(header(1), 5, Lies.BEHIND) + b"first",

@@ -1,5 +1,5 @@
-"""A staging of a DataFrame that was damaged, or made by somebody else: it is read as it was written or
-refused, and nothing is removed on doubt."""
+"""A damaged or foreign staging of a DataFrame: it is read as it was written or refused, and nothing
+is removed on doubt."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def flipped(data: bytes) -> Iterator[bytes]:
         yield data[:at] + bytes([data[at] ^ (1 << at % 8)]) + data[at + 1 :]
 
 
-def test_what_nobody_touched_is_read(root: Path) -> None:
+def test_an_unmodified_staging_is_read(root: Path) -> None:
     assert rows_of(opened(root)) == ROWS
 
 
@@ -107,7 +107,7 @@ def test_a_flipped_bit_of_any_byte_of_a_manifest_is_refused_and_nothing_is_remov
 
 
 @pytest.mark.parametrize("length", [0, 1, 100, -1])
-def test_a_manifest_that_is_cut_short_is_refused(root: Path, length: int) -> None:
+def test_a_truncated_manifest_is_refused(root: Path, length: int) -> None:
     manifest = root / MANIFEST
     manifest.write_bytes(manifest.read_bytes()[:length])
     before = files_below(root)
@@ -116,7 +116,7 @@ def test_a_manifest_that_is_cut_short_is_refused(root: Path, length: int) -> Non
     assert files_below(root) == before
 
 
-def test_an_entry_that_was_dropped_is_found_out(root: Path) -> None:
+def test_a_dropped_entry_is_noticed(root: Path) -> None:
     manifest = root / MANIFEST
     envelope = msgspec.json.decode(manifest.read_bytes())
     del envelope["staging"]["files"][1]
@@ -168,7 +168,7 @@ def test_a_checkpoint_directory_may_be_moved(root: Path) -> None:
     assert rows_of(opened(elsewhere / "job" / "staged" / "rows")) == ROWS
 
 
-def test_a_manifest_whose_files_are_gone_is_refused_and_nothing_is_removed(root: Path) -> None:
+def test_a_manifest_with_missing_files_is_refused_and_nothing_is_removed(root: Path) -> None:
     put(root, msgspec.structs.replace(make(root), staging="ffffffffffff"))
     before = files_below(root)
     with pytest.raises(UnrestorableError, match="the staging ffffffffffff does not exist"):
@@ -176,7 +176,7 @@ def test_a_manifest_whose_files_are_gone_is_refused_and_nothing_is_removed(root:
     assert files_below(root) == before
 
 
-def test_leftovers_go_and_what_is_not_ours_stays(root: Path) -> None:
+def test_leftovers_are_removed_and_foreign_files_kept(root: Path) -> None:
     make(root, "ffffffffffff")
     make(root, "eeeeeeeeeeee")
     foreign = ["notes.txt", "eeeeeeeeeeee/notes.txt", f"{ID}/mine.parquet", "backup/00000-7.parquet"]
@@ -210,7 +210,7 @@ def test_a_flipped_bit_of_any_byte_of_a_staged_file_is_refused(root: Path) -> No
             read(source.open(split, None, Probe().context()))
 
 
-def test_a_block_behind_others_is_checked_when_it_is_read(
+def test_every_block_is_checked_when_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rheos.connectors.files.checked.BLOCK_BYTES", 64)
@@ -251,7 +251,7 @@ def put_old(root: Path, **changed: Any) -> None:
     (root / MANIFEST).write_bytes(msgspec.json.encode(old))
 
 
-def test_a_manifest_of_0_1_0_is_read_and_nothing_is_removed_on_its_word(root: Path) -> None:
+def test_a_manifest_of_0_1_0_is_read_and_nothing_is_removed_because_of_it(root: Path) -> None:
     put_old(root)
     make(root, "ffffffffffff")
     before = files_below(root)

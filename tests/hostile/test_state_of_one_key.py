@@ -1,4 +1,5 @@
-"""Rows of one key that make state double: the job ends before they take the memory of the worker."""
+"""Rows of one key whose state doubles with each row: the job ends before they use up the worker's
+memory."""
 
 from __future__ import annotations
 

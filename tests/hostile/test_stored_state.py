@@ -1,4 +1,4 @@
-"""CP32: files of state in each other's place, and manifests that lead elsewhere."""
+"""CP32: state files that were exchanged, and manifests with foreign paths."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.hostile.jobs import lost
 # --- a checkpoint's ---------------------------------------------------------------------------------
 
 
-def test_two_files_that_changed_places() -> None:
+def test_two_exchanged_files_are_refused() -> None:
     files = lost()
     handles = JobLog(stored(files), JobId("kept")).read().completed[-1].entry.handles
     one, *others = (handle for handle in handles if handle.path)
@@ -80,20 +80,20 @@ def read(files: dict[str, bytes]) -> Savepoint:
         "state//0.arrow",
     ],
 )
-def test_a_manifest_that_leads_elsewhere(whole: dict[str, bytes], path: str) -> None:
+def test_a_manifest_with_a_foreign_path_is_refused(whole: dict[str, bytes], path: str) -> None:
     changed(whole, path=path)
     with pytest.raises(UnrestorableError, match="not a state file below 'state'") as caught:
         read(whole)
     assert "start from another savepoint" in str(caught.value.hint)
 
 
-def test_a_file_s_name_that_leads_elsewhere(whole: dict[str, bytes]) -> None:
+def test_a_foreign_file_name_is_refused(whole: dict[str, bytes]) -> None:
     changed(whole, mode=PartMode.FILE, file="../../.ssh/authorized_keys")
     with pytest.raises(UnrestorableError, match="has a file named"):
         read(whole)
 
 
-def test_bits_of_the_manifest(whole: dict[str, bytes]) -> None:
+def test_a_flipped_bit_of_the_manifest_is_noticed(whole: dict[str, bytes]) -> None:
     """Every 37th: it has some 10,000 bytes."""
     manifest, wanted = whole[MANIFEST], read(whole)
     for bit in range(0, 8 * len(manifest), 37):
@@ -103,14 +103,14 @@ def test_bits_of_the_manifest(whole: dict[str, bytes]) -> None:
             assert read({**whole, MANIFEST: bytes(flipped)}) == wanted, f"bit {bit}"
 
 
-def test_a_manifest_that_is_nested_without_end(whole: dict[str, bytes]) -> None:
+def test_a_deeply_nested_manifest_is_refused(whole: dict[str, bytes]) -> None:
     body = b'{"entry":' + b'{"states":{"a":{"b":{"value":' + b'{"value":' * 100_000
     data = b'{"format":1,"crc32":%d,"body":%s}' % (zlib.crc32(body), body)
     with pytest.raises(UnrestorableError, match="is damaged"):
         read({**whole, MANIFEST: data})
 
 
-def test_two_files_of_a_savepoint_that_changed_places(whole: dict[str, bytes]) -> None:
+def test_two_exchanged_files_of_a_savepoint_are_refused(whole: dict[str, bytes]) -> None:
     handles = sorted(read(whole).entry.handles, key=lambda handle: handle.path)
     one = handles[0].path
     other = next(h.path for h in handles[1:] if whole[h.path] != whole[one])

@@ -1,5 +1,5 @@
-"""Exceptions and values of the user's program that cannot be shown, in each place that runs her code.
-The error is hers, names the class, and is of a bounded size."""
+"""Exceptions and values of the user's program whose repr fails, wherever user code runs. The error
+names the class, belongs to the user's code, and has a bounded size."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def check(error: RheosError, name: str) -> None:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_an_exception_is_the_users_own_wherever_it_is_raised(place: str) -> None:
+def test_an_exception_is_attributed_to_the_user_wherever_it_is_raised(place: str) -> None:
     def call() -> NoReturn:
         raise StrRaisesError
 
@@ -319,5 +319,7 @@ def returned(row: Any) -> Any:
         ),
     ],
 )
-def test_values_whose_repr_raises(build: Callable[[rh.Environment], rh.DataStream], says: str) -> None:
+def test_values_whose_repr_raises_are_shown(
+    build: Callable[[rh.Environment], rh.DataStream], says: str
+) -> None:
     check(failure(build), says)

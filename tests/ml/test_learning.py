@@ -1,4 +1,4 @@
-"""Models that learn by key: what they say and when, exactly once whatever fails, and wrong ones."""
+"""Models that learn by key: their predictions, exactly once under any faults, and invalid models."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_each_row_is_predicted_before_it_is_learned_exactly_once_whatever_fails(
     simulate(learned, seeds=5, expected=expected)
 
 
-def test_models_of_river_and_of_scikit_learn() -> None:
+def test_models_of_river_and_scikit_learn_are_supported() -> None:
     river = pytest.importorskip("river.linear_model")
     sklearn = pytest.importorskip("sklearn.linear_model")
     makers: dict[str, Callable[[], Any]] = {
@@ -140,7 +140,7 @@ WRONG: dict[str, tuple[Callable[[rh.KeyedStream], object], str, str]] = {
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_what_is_wrong_is_said_at_its_line(case: str) -> None:
+def test_invalid_models_are_refused_at_their_line(case: str) -> None:
     write, what, hint = WRONG[case]
     stream = rh.Environment().from_source(rh.collection(ROWS), name="rides").key_by("city")
     with pytest.raises(RheosError) as caught:
@@ -151,7 +151,7 @@ def test_what_is_wrong_is_said_at_its_line(case: str) -> None:
     assert caught.value.site.file == __file__
 
 
-def test_a_drift_is_found_where_values_rise_and_then_anew() -> None:
+def test_a_drift_is_found_where_values_rise_and_detection_restarts() -> None:
     # The mean is 0 for 100 rows, then 1 for 100, then 2; of the other key it stays.
     values = [float(i // 100) for i in range(300)]
     rows = [{"k": k, "i": i, "error": v if k else 0.0} for i, v in enumerate(values) for k in (0, 1)]

@@ -50,7 +50,7 @@ def test_each_row_is_scored_exactly_once_by_the_model_that_it_names_whatever_fai
     simulate(build, seeds=8, expected=[{"id": row["id"], "right": True} for row in ROWS])
 
 
-def test_the_model_changes_while_it_serves_through_a_crash_and_never_goes_back() -> None:
+def test_a_replaced_model_survives_a_crash_and_is_never_reverted() -> None:
     crashed = 0
     for seed in range(6):
         done = simulate(served, seed=seed, parallelism=1)
@@ -123,7 +123,7 @@ def failing(write: Callable[[rh.DataStream, rh.DataStream], rh.DataStream]) -> R
     return caught.value
 
 
-def test_what_is_wrong_is_said() -> None:
+def test_invalid_models_are_refused() -> None:
     pickled = failing(lambda rows, models: rh.ml.serve(rows, models, features=["x"], load=pickle.loads))
     assert "serve() does not unpickle models that arrive as rows, because a pickle" in pickled.what
     no_models = failing(lambda rows, models: rh.ml.serve(rows, rows, features=["x"]))

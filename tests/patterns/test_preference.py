@@ -1,4 +1,4 @@
-"""Preferring patterns against a matcher that goes back where it fails."""
+"""Preferring patterns compared with a backtracking matcher."""
 
 from __future__ import annotations
 

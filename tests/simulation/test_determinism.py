@@ -1,4 +1,4 @@
-"""The same seed gives the same world, turn by turn."""
+"""A seed always produces the same world, step by step."""
 
 from __future__ import annotations
 

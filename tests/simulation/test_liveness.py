@@ -1,4 +1,4 @@
-"""However bad it was: once the faults stop, the job ends, and soon."""
+"""After any faults have stopped, the job ends within a bounded time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Drawn worlds: what they commit under faults is what a straight-line oracle says."""
+"""Random worlds: the rows committed under faults equal those of a plain oracle."""
 
 from __future__ import annotations
 

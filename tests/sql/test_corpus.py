@@ -1,4 +1,4 @@
-"""What queries find is what an independent SQL engine finds in the same rows."""
+"""Results of queries equal those of an independent SQL engine over the same rows."""
 
 from __future__ import annotations
 

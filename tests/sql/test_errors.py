@@ -1,4 +1,4 @@
-"""What is wrong in a query is shown at its place, with the user's line and what to do."""
+"""Errors in a query are shown at their place, with the user's line and a hint."""
 
 from __future__ import annotations
 

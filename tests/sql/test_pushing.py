@@ -1,4 +1,5 @@
-"""Filters and projections stand where they spare most, and no query finds other rows for it."""
+"""Filters and projections are placed where they save most, and no query has other results because of
+it."""
 
 from __future__ import annotations
 

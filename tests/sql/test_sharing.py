@@ -1,4 +1,4 @@
-"""What several statements ask for is computed once."""
+"""Common parts of several statements are computed once."""
 
 from __future__ import annotations
 

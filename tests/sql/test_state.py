@@ -1,4 +1,4 @@
-"""The state of a query finds itself again where the query has changed in other parts."""
+"""State of a query is restored after changes in other parts of the query."""
 
 from __future__ import annotations
 

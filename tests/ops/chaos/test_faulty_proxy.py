@@ -1,4 +1,4 @@
-"""What passes a link with each fault, and that all of it arrives once the link is healed."""
+"""Effect of each fault on a link, and that all data arrives once the link is repaired."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is struck is what the job has started, and what is reported is what came of it."""
+"""Chaos strikes only processes that the job has started, and reports the results."""
 
 from __future__ import annotations
 

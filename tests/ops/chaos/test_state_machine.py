@@ -1,4 +1,4 @@
-"""The state-machine job alerts as it should: its plan of alerts is right, and it is sensitive."""
+"""The state-machine job's alerts are correct: the planted ones, each once, and a defect would show."""
 
 from __future__ import annotations
 

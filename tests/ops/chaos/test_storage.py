@@ -1,4 +1,5 @@
-"""Checkpoints on storage that is full, torn and slow: whole or not there, and the alerts as planted."""
+"""Checkpoints on storage that is full, tears writes or is slow: a checkpoint is complete or does not
+exist, and the alerts are correct."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Alerts that are posted: to a receiver that takes them, refuses them, redirects, or is slow."""
+"""Alerts that are posted to a receiver that accepts them, refuses them, redirects, or is slow."""
 
 from __future__ import annotations
 

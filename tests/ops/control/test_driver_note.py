@@ -1,4 +1,4 @@
-"""Two drivers and one job: who takes it, keeps it, and gives it back."""
+"""Two drivers of one job: which takes it over, keeps it, and releases it."""
 
 from __future__ import annotations
 

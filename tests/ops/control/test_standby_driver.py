@@ -1,4 +1,4 @@
-"""A second driver of a job that stands by: what it shows meanwhile, and how its wait ends."""
+"""A standby driver of a job: its output while it waits, and how its wait ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds a watermark back, from metrics alone."""
+"""Finding the split that holds a watermark back, from metrics alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the jobs of a machine run, as an orchestrator is told."""
+"""Readiness of a machine's jobs, as reported to an orchestrator."""
 
 from __future__ import annotations
 

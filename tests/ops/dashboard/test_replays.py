@@ -1,5 +1,5 @@
-"""What runs a job's program once more is asked of a process beside the dashboard: whose answer REST
-gives, and which is ended where it takes too long or says too much."""
+"""The dashboard reruns a job's program in a separate process: REST returns its answer, and it is
+ended if it takes too long or writes too much."""
 
 from __future__ import annotations
 

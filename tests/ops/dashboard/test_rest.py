@@ -1,4 +1,4 @@
-"""What REST answers: to whom, and of which jobs."""
+"""Answers of REST: which callers may see which jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the dashboard listens, and whom it lets in."""
+"""Addresses at which the dashboard listens, and which requests it admits."""
 
 from __future__ import annotations
 

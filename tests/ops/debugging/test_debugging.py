@@ -1,4 +1,4 @@
-"""One key of a job is replayed: step by step it is what the job itself was called for."""
+"""One key of a job is replayed: each step equals the call in the job itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operators of all kinds are replayed: the state that is left is that of the job."""
+"""Operators of all kinds are replayed: the final state equals that of the job."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a collector of OpenTelemetry gets, read by OpenTelemetry's own messages."""
+"""Metrics as a collector of OpenTelemetry receives them, parsed by OpenTelemetry's own messages."""
 
 from __future__ import annotations
 

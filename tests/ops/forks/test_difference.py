@@ -1,4 +1,4 @@
-"""How the rows of two programs are held against each other."""
+"""Comparison of the rows of two programs."""
 
 from __future__ import annotations
 

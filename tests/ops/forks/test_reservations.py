@@ -1,4 +1,4 @@
-"""Where two programs may differ for other reasons than their own."""
+"""Reasons other than their code for which two programs may differ."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""A stopped job is asked why it gave a row: its program runs once more from a checkpoint, and the job
-is untouched."""
+"""Explaining a row of a stopped job: its program is run again from a checkpoint, and the job is not
+affected."""
 
 from __future__ import annotations
 

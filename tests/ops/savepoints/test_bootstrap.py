@@ -1,4 +1,4 @@
-"""State made from history: a job over new rows goes on as if it had read the old ones, too."""
+"""State created from history: a job over new rows continues as if it had read the old ones."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a keeper ends is gone, whatever state its processes are in."""
+"""A keeper ends all processes of a server, whatever their state."""
 
 from __future__ import annotations
 

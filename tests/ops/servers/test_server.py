@@ -1,4 +1,4 @@
-"""What all servers do alike, on one that is made of a few lines."""
+"""Common behaviour of all servers, tested with a minimal one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a plan must be to run on bounded input: it is refused before anything runs."""
+"""Plans that cannot run on bounded input are refused before anything runs."""
 
 from __future__ import annotations
 

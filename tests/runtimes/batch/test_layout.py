@@ -1,4 +1,4 @@
-"""What travels through Spark comes back as it was, whatever Arrow type it has."""
+"""Rows that pass through Spark are unchanged, for every Arrow type."""
 
 from __future__ import annotations
 

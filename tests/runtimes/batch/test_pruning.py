@@ -1,4 +1,4 @@
-"""A program gives the same whether the columns that nobody needs are there or not."""
+"""A program has the same result whether unneeded columns exist or not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a slot leaves an attempt: one that is replaced does not hold the next one up."""
+"""How a slot leaves an attempt: a replaced slot does not delay the next attempt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a job waits for, and since when, as its status shows it."""
+"""Waits of a job, with their reason and start, as its status shows them."""
 
 from __future__ import annotations
 
