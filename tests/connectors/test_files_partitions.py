@@ -146,7 +146,9 @@ def test_a_second_run_adds_or_replaces(runtime: str, tmp_path: Path) -> None:
     write(out, 2, runtime, mode="overwrite")
     assert pl.read_parquet(out).sort("n").rows() == [(0, 0), (1, 1)]
     (out / "third=0" / "mine.parquet").touch()
-    with pytest.raises(rh.ConfigurationError, match=r"are not this job's \(third=0/mine.parquet\)"):
+    with pytest.raises(
+        rh.ConfigurationError, match=r"contains files of another origin \(third=0/mine.parquet\)"
+    ):
         write(out, 30, runtime, mode="overwrite")
 
 

@@ -14,8 +14,10 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors import files
-from rheos.connectors.files.committer import STAGING, FileCommittable, _decoder
+from rheos.connectors.files.committer import _decoder
 from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.files.publication.contract import FileCommittable
+from rheos.connectors.files.publication.staged import STAGING
 from rheos.connectors.files.sink import FileSink
 from rheos.core.connectors.contract import SinkWriter
 from rheos.core.errors import (
@@ -238,8 +240,8 @@ def test_unwritable_columns_are_refused_when_the_program_is_built(tmp_path: Path
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="is not a folder"):
         files.sink(tmp_path / "file" / "out").validate(SCHEMA)
-    with pytest.raises(ConfigurationError, match="no atomic rename"):
-        files.sink("s3://bucket/out").validate(SCHEMA)
+    with pytest.raises(ConfigurationError, match="published exactly once on ftp"):
+        files.sink("ftp://host/out").validate(SCHEMA)
     with pytest.raises(SchemaError, match="cannot be written as JSON"):
         files.sink(tmp_path, format="jsonl").validate(pa.schema([("b", pa.binary())]))
     with pytest.raises(SchemaError, match="at least one column"):

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 _USER = re.compile(
     # A user alone, or a user and a secret. The secret of an S3 key may contain a slash.
     r"(://)(?:[^\s'\"/:@]*:(?:(?!://)[^\s'\"])*|[^\s'\"/@]*)@"
 )
-_PARAMETER = re.compile(
-    r"([?&;][^\s'\"=&;]*(?:token|secret|passw|pwd|sig|key|credential|auth)[^\s'\"=&;]*=)[^\s'\"&;#]*",
-    re.IGNORECASE,
+_UNFINISHED_USER = re.compile(
+    # A user and a secret before a host that is missing: what follows the colon is not a port.
+    r"(://[^\s'\"/:@?#\[\]]+:)(?!\d{1,5}(?:[/?#,;:)\s'\"]|$)|[{<*])[^\s'\"/@?#]+(?![^\s'\"]*@)"
 )
+_NAMES = (
+    r"(?:[^\s'\"=&;#]*(?:token|secret|passw|pwd|sig|key|credential|auth)[^\s'\"=&;#]*"
+    r"|(?:[^\s'\"=&;#]*[_-])?pass|code|jwt|sas)"
+)
+_PARAMETER = re.compile(rf"([?&;#]{_NAMES}=)[^\s'\"&;#]*", re.IGNORECASE)
 
 _HOST = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)(?:[^/?#]*@)?([^/?#@]+)")
 
@@ -31,7 +36,8 @@ def redacted(text: str) -> str:
     """
     if "://" not in text:
         return text
-    return _PARAMETER.sub(r"\1***", _USER.sub(r"\1***@", text))
+    text = _UNFINISHED_USER.sub(r"\1***", _USER.sub(r"\1***@", text))
+    return _PARAMETER.sub(r"\1***", text)
 
 
 def redacted_values(value: Any) -> Any:
@@ -74,5 +80,18 @@ def without(text: str, secrets: Iterable[str]) -> str:
 
 def redacted_repr(self: Any) -> str:
     """Return the `repr` of a dataclass without the credentials in its URLs. Used as its `__repr__`."""
+    if not is_dataclass(self):
+        return object.__repr__(self)
     values = (f"{field.name}={getattr(self, field.name)!r}" for field in fields(self) if field.repr)
     return redacted(f"{type(self).__name__}({', '.join(values)})")
+
+
+class RedactedRepr:
+    """Base of classes whose subclasses show themselves without the credentials in their URLs, unless
+    they define `__repr__`."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if cls.__repr__ in (object.__repr__, redacted_repr):
+            # In the class itself: `@dataclass` replaces one that is inherited.
+            cls.__repr__ = redacted_repr  # type: ignore[method-assign]

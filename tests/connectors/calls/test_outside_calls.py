@@ -18,7 +18,9 @@ import pytest
 import rheos as rh
 import rheos.connectors
 from rheos.connectors.calls.file_systems import url_to_fs
-from rheos.connectors.files.committer import STAGING, FileCommittable, FileCommitter
+from rheos.connectors.files.committer import FileCommitter
+from rheos.connectors.files.publication.contract import FileCommittable
+from rheos.connectors.files.publication.staged import STAGING
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions
@@ -269,6 +271,7 @@ LIBRARIES = {
 }
 USERS = {
     "bounded by its callers": {
+        "connectors/files/publication/azure.py",
         "connectors/kafka/admin.py",
         "connectors/kafka/arrow_producing.py",
         "connectors/kafka/client_options.py",

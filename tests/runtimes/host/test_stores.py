@@ -233,7 +233,7 @@ class TestRemote:
         monkeypatch.setattr("fsspec.core.url_to_fs", missing)
         with pytest.raises(ConfigurationError, match="'s3://bucket/dir' cannot be opened") as caught:
             open_store("s3://bucket/dir")
-        assert "s3fs" in str(caught.value.hint)
+        assert "rheos[s3]" in str(caught.value.hint)
 
     def test_a_service_that_ignores_the_condition_is_refused(self) -> None:
         class Ignoring(MemoryStore):

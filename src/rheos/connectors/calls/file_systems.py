@@ -36,6 +36,37 @@ _AT_ONCE = {"invalidate_cache", "unstrip_protocol"}
 """Methods that make no request."""
 
 
+_EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+}
+"""Scheme -> extra of Rheos that installs its package."""
+_MODULES = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs"}
+
+
+def installation_of(url: str) -> str | None:
+    """Return how to install the package of the URL's scheme; None if no extra has it.
+
+    >>> installation_of("s3://bucket/a"), installation_of("/data/out")
+    ("pip install 'rheos[s3]'", None)
+    """
+    extra = _EXTRAS.get(url.partition("://")[0])
+    return f"pip install 'rheos[{extra}]'" if extra else None
+
+
+def missing_package(url: str) -> str | None:
+    """Return how to install the package of the URL's scheme; None if it is installed or not known."""
+    from importlib.util import find_spec
+
+    extra = _EXTRAS.get(url.partition("://")[0])
+    return installation_of(url) if extra and not find_spec(_MODULES[extra]) else None
+
+
 def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
     """Return the file system of a path or URL, whose calls are bounded if it is remote, and the path
     in it. Raises what fsspec raises.

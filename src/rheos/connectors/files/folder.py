@@ -13,13 +13,20 @@ from typing import Any, Literal, TypeAlias
 from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.core.errors import ConfigurationError
 
+OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "adl"})
+"""Schemes of fsspec without folders and renames."""
+
 
 class SinkFolder:
     """The sink's folder. Local writes and renames are synced, so that they survive a power failure."""
 
     def __init__(self, url: str) -> None:
         self.system, self.root = url_to_fs(url)
-        self.local = "file" in self.system.protocol
+        protocol = self.system.protocol
+        schemes = {protocol} if isinstance(protocol, str) else set(protocol)
+        self.local = "file" in schemes
+        self.has_folders = not schemes & OBJECT_STORES
+        """Whether folders exist by themselves, and files are renamed in one step."""
 
     def path(self, relative: str) -> str:
         return posixpath.join(self.root, relative)
@@ -48,6 +55,18 @@ class SinkFolder:
             os.rename(self.path(staged), self.path(target))
         else:
             self.system.mv(self.path(staged), self.path(target))
+
+    def put(self, name: str, content: bytes) -> None:
+        """Write a whole file in one step. It may replace one."""
+        if not self.has_folders:
+            self.system.pipe_file(self.path(name), content)
+            return
+        staged = f".{name}.tmp"
+        with self.create(staged) as out:
+            out.write(content)
+        if not self.local and self.exists(name):
+            self.remove(name)
+        self.rename(staged, name)
 
     def sync(self, relative: str) -> None:
         """Make a closed file, or the names in a folder, durable."""
@@ -86,7 +105,7 @@ class SinkFolder:
 
     def remove_if_empty(self, relative: str) -> None:
         """Remove the folder and its empty parents, up to the staging folder."""
-        while relative:
+        while relative and self.has_folders:
             try:
                 if self.names(relative):
                     return
@@ -158,14 +177,10 @@ def remove_own(folder: SinkFolder, owner: str, depth: int = 0) -> None:
             folder.remove_if_empty(posixpath.dirname(name))
 
 
-def put_empty(folder: SinkFolder, empty: EmptyFile) -> None:
-    """Create the file atomically, replacing that of an earlier run."""
-    staged = f".{empty.name}.tmp"
-    with folder.create(staged) as out:
-        out.write(empty.content)
-    if not folder.local and folder.exists(empty.name):
-        folder.remove(empty.name)
-    folder.rename(staged, empty.name)
+def attempt_of(path: str, owner: str) -> int | None:
+    """Return the attempt that wrote a file of this sink, from its name; None for any other file."""
+    found = _parts(owner).fullmatch(posixpath.basename(path)) if owner else None
+    return int(found["attempt"]) if found else None
 
 
 def _of_job(name: str, owner: str) -> bool:
@@ -173,7 +188,7 @@ def _of_job(name: str, owner: str) -> bool:
 
 
 def _parts(owner: str) -> re.Pattern[str]:
-    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-\d+-\d+-\d{{5,}}\.{_END}")
+    return re.compile(rf"part-{owner}-[0-9a-f]{{12}}-(?P<attempt>\d+)-\d+-\d{{5,}}\.{_END}")
 
 
 def _digits(text: str) -> str:

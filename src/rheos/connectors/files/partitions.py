@@ -12,7 +12,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.files.committer import FileCommittable
+from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.elements import Batch
@@ -83,7 +83,7 @@ class PartitionedFiles:
         self,
         ctx: SinkContext,
         columns: Sequence[str],
-        open_file: Callable[[SinkContext], SinkWriter],
+        open_file: Callable[[SinkContext, str], SinkWriter],
         max_open: int = MAX_OPEN_FILES,
     ) -> None:
         """Create the files' owner; no file is opened yet.
@@ -91,7 +91,7 @@ class PartitionedFiles:
         Args:
             ctx: The context of the sink's writer.
             columns: The partition columns.
-            open_file: Returns the writer of the files of one partition.
+            open_file: Returns the writer of the files in the folder of one partition.
             max_open: Maximum number of open files. At the limit, the least recently used one is closed.
         """
         self._ctx = ctx
@@ -106,7 +106,7 @@ class PartitionedFiles:
     def write(self, rows: Batch) -> None:
         """Write rows that contain the partition columns."""
         for partition, part in _by_partition(rows, self._columns):
-            writer = self._open.pop(partition, None) or self._new_writer(part.schema)
+            writer = self._open.pop(partition, None) or self._new_writer(partition, part.schema)
             self._open[partition] = writer
             writer.write(part)
 
@@ -123,14 +123,15 @@ class PartitionedFiles:
             writer.close()
         self._open = {}
 
-    def _new_writer(self, schema: pa.Schema) -> SinkWriter:
+    def _new_writer(self, partition: Partition, schema: pa.Schema) -> SinkWriter:
         if len(self._open) >= self._max_open:
             self._finish(next(iter(self._open)), CheckpointId(0))
             self._ctx.count("files_closed_early", 1)
         # File names must be unique, so each writer uses an operator id of its own.
         operator = f"{self._ctx.operator}, part {self._opened}"
         self._opened += 1
-        return self._open_file(replace(self._ctx, operator=operator, schema=schema))
+        ctx = replace(self._ctx, operator=operator, schema=schema)
+        return self._open_file(ctx, partition_folder(self._columns, partition))
 
     def _finish(self, partition: Partition, checkpoint: CheckpointId) -> None:
         for staged in self._open.pop(partition).prepare(checkpoint):
@@ -140,22 +141,14 @@ class PartitionedFiles:
 class PartitionedWriter(SinkWriter):
     """Writer of a file sink with partition columns."""
 
-    def __init__(self, columns: Sequence[str], files: PartitionedFiles) -> None:
-        self._columns = columns
+    def __init__(self, files: PartitionedFiles) -> None:
         self._files = files
 
     def write(self, batch: Batch) -> None:
         self._files.write(batch)
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
-        return [
-            msgspec.msgpack.encode(
-                msgspec.structs.replace(
-                    file, target=f"{partition_folder(self._columns, partition)}/{file.target}"
-                )
-            )
-            for partition, file in self._files.prepare(checkpoint)
-        ]
+        return [msgspec.msgpack.encode(file) for _, file in self._files.prepare(checkpoint)]
 
     def close(self) -> None:
         self._files.close()

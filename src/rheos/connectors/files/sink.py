@@ -1,4 +1,4 @@
-"""Writes files of Parquet or of lines, exactly once: staged, then published by rename."""
+"""Writes files of Parquet or of lines, exactly once: staged, then published with the checkpoint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from rheos.connectors.files.committer import FileCommittable, FileCommitter, staging_folder
+from rheos.connectors.calls.file_systems import missing_package
+from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
 from rheos.connectors.files.folder import EmptyFile, Mode, SinkFolder, owner_mark
 from rheos.connectors.files.listing import Kind, check_kind, lines_of
@@ -27,6 +28,9 @@ from rheos.connectors.files.partitions import (
     check_partitions,
     partition_columns,
 )
+from rheos.connectors.files.publication.choice import PUBLICATIONS, open_publication, scheme_of
+from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
+from rheos.connectors.files.publication.staged import staging_folder
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import is_outage
@@ -48,8 +52,6 @@ ROLL_BYTES = 128 << 20
 _BUFFER_ROWS = 65_536
 _BUFFER_BYTES = 8 << 20
 _PARQUET_CODECS = ("snappy", "zstd", "lz4", "gzip", "brotli", "none")
-_RENAMING = {"file", "local", "hdfs", "webhdfs", "arrow_hdfs", "memory"}
-"""File systems with an atomic rename."""
 
 
 @located_at_call
@@ -70,8 +72,8 @@ def sink(
     ```
 
     Args:
-        path: a folder, which is created if necessary. Local, or an fsspec URL of a file system with an
-            atomic rename (HDFS). Object stores have no such rename and are refused.
+        path: a folder, which is created if necessary. Local, or a URL of HDFS
+            (`hdfs://`), S3 (`s3://`), Google Cloud Storage (`gs://`) or Azure (`abfs://`).
         format: "parquet", "jsonl", "csv", "text", or a format of lines with its own settings, such as
             `rh.formats.csv(delimiter=";")`.
         roll_bytes: when a file reaches this size, it is closed and the next one begins. Every
@@ -150,11 +152,17 @@ class FileSink(Sink):
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         if not self.partition_by:
-            return FileWriter(self, ctx)
+            return FileWriter(self, ctx, self._publication())
         files = PartitionedFiles(
-            ctx, self.partition_by, lambda part: FileWriter(self, part), self.max_open_files
+            ctx,
+            self.partition_by,
+            lambda part, folder: FileWriter(self, part, self._publication(), folder),
+            self.max_open_files,
         )
-        return PartitionedWriter(self.partition_by, files)
+        return PartitionedWriter(files)
+
+    def _publication(self) -> Publication:
+        return open_publication(self.path, self.owner)
 
     def committer(self) -> Committer:
         return FileCommitter(self.path, self.mode, self.owner, self._empty(), len(self.partition_by))
@@ -195,12 +203,14 @@ class FileSink(Sink):
         if self.lines is not None:
             stored = [field for field in schema if field.name not in self.partition_by]
             self.lines.check_encodes(pa.schema(stored))
-        protocol = self.path.split("://")[0] if "://" in self.path else "file"
-        if protocol not in _RENAMING:
+        scheme = scheme_of(self.path)
+        if scheme not in PUBLICATIONS:
             raise ConfigurationError(
-                f"{protocol}:// has no atomic rename, so files cannot be published exactly once there",
-                hint="write to a local or shared folder or to HDFS",
+                f"files cannot be published exactly once on {scheme}://",
+                hint="write to a local or shared folder, or to hdfs://, s3://, gs:// or abfs://",
             )
+        if install := missing_package(self.path):
+            raise ConfigurationError(f"files on {scheme}:// need another package", hint=install)
         folder = SinkFolder(self.path)
         if folder.local:
             self._check_writable(folder.root)
@@ -224,10 +234,21 @@ class FileSink(Sink):
 class FileWriter(SinkWriter):
     """Stages one subtask's rows. Rows are buffered, encoded together, and appended to the open file."""
 
-    def __init__(self, sink: FileSink, ctx: SinkContext) -> None:
+    def __init__(
+        self, sink: FileSink, ctx: SinkContext, publication: Publication, folder: str = ""
+    ) -> None:
+        """Open no file yet.
+
+        Args:
+            sink: the sink's description.
+            ctx: the context of the writer.
+            publication: writes and publishes the files.
+            folder: folder of published files, relative to the sink's; empty if there are no partitions.
+        """
         self._sink = sink
         self._ctx = ctx
-        self._folder = SinkFolder(sink.path)
+        self._publication = publication
+        self._target_folder = folder
         self._staging = staging_folder(ctx.job, ctx.attempt)
         run = hashlib.sha256(f"{ctx.job}\0{ctx.operator}".encode()).hexdigest()[:12]
         owner = f"{sink.owner}-" if sink.owner else ""
@@ -257,12 +278,13 @@ class FileWriter(SinkWriter):
         if self._file is not None:
             with contextlib.suppress(OSError):  # The disk may be full; the file is removed in any case.
                 self._file.abandon()
-            self._folder.remove(self._file.relative)
+            self._closed.append(self._file.committable())
             self._file = None
-        for file in self._closed:
-            self._folder.remove(file.staged)
+        with contextlib.suppress(OSError):  # The next attempt removes what remains.
+            for file in self._closed:
+                self._publication.drop(file)
+            self._publication.folder.remove_if_empty(self._staging)
         self._closed, self._buffer = [], []
-        self._folder.remove_if_empty(self._staging)
 
     def _flush(self) -> None:
         if not self._buffer_rows:
@@ -280,23 +302,23 @@ class FileWriter(SinkWriter):
         if self._file is not None:
             self._close_file(self._file)
         if self._closed:
-            self._folder.sync(self._staging)
+            self._publication.settle([self._staging])
 
     def _new_file(self) -> _OpenFile:
         name = f"{self._prefix}-{self._number:05d}.{self._sink.end}"
-        relative = posixpath.join(self._staging, name)
+        place = posixpath.join(self._staging, name), posixpath.join(self._target_folder, name)
         self._number += 1
-        raw = self._folder.create(relative)
+        raw = self._publication.create(*place)
         if self._sink.lines is None:
-            return _ParquetFile(relative, raw, self._ctx.schema, self._sink.compression)
+            return _ParquetFile(place, raw, self._ctx.schema, self._sink.compression)
         encoder = self._sink.lines.encoder(self._ctx.schema)
-        return _LinesFile(relative, raw, encoder, self._sink.codec)
+        return _LinesFile(place, raw, encoder, self._sink.codec)
 
     def _close_file(self, file: _OpenFile) -> None:
         file.finish()
-        self._folder.sync(file.relative)
-        target = posixpath.basename(file.relative)
-        self._closed.append(FileCommittable(file.relative, target, file.rows, file.size_bytes))
+        committable = file.committable()
+        self._publication.settle([committable.staged])
+        self._closed.append(committable)
         self._file = None
 
     def _guarded(self, work: Any) -> None:
@@ -315,15 +337,18 @@ class FileWriter(SinkWriter):
 class _OpenFile(ABC):
     """Staged file that is still being written."""
 
-    def __init__(self, relative: str, raw: Any) -> None:
-        self.relative = relative
+    def __init__(self, place: tuple[str, str], raw: StagedOutput) -> None:
         self.rows = 0
+        self._staged, self._target = place
         self._raw = raw
-        self._size_bytes = 0
 
     @property
     def size_bytes(self) -> int:
-        return self._size_bytes if self._raw.closed else int(self._raw.tell())
+        return self._raw.tell()
+
+    def committable(self) -> FileCommittable:
+        """Return what publishes the file, or drops it. Called once it is closed."""
+        return FileCommittable(self._staged, self._target, self.rows, self.size_bytes, self._raw.upload)
 
     @abstractmethod
     def append(self, table: pa.Table) -> None: ...
@@ -336,14 +361,12 @@ class _OpenFile(ABC):
         """Close the file without completing it."""
         self._raw.close()
 
-    def _close_raw(self) -> None:
-        self._size_bytes = int(self._raw.tell())
-        self._raw.close()
-
 
 class _ParquetFile(_OpenFile):
-    def __init__(self, relative: str, raw: Any, schema: pa.Schema, codec: str) -> None:
-        super().__init__(relative, raw)
+    def __init__(
+        self, place: tuple[str, str], raw: StagedOutput, schema: pa.Schema, codec: str
+    ) -> None:
+        super().__init__(place, raw)
         self._writer = pq.ParquetWriter(raw, schema, compression=codec)
 
     def append(self, table: pa.Table) -> None:
@@ -358,7 +381,7 @@ class _ParquetFile(_OpenFile):
 
     def finish(self) -> None:
         self._writer.close()
-        self._close_raw()
+        self._raw.close()
 
     def abandon(self) -> None:
         try:
@@ -368,8 +391,10 @@ class _ParquetFile(_OpenFile):
 
 
 class _LinesFile(_OpenFile):
-    def __init__(self, relative: str, raw: Any, encoder: Encoder, codec: Codec) -> None:
-        super().__init__(relative, raw)
+    def __init__(
+        self, place: tuple[str, str], raw: StagedOutput, encoder: Encoder, codec: Codec
+    ) -> None:
+        super().__init__(place, raw)
         self._encoder = encoder
         self._out = writer(raw, codec)
         self._out.write(encoder.header())
@@ -381,7 +406,7 @@ class _LinesFile(_OpenFile):
 
     def finish(self) -> None:
         self._out.close()
-        self._close_raw()
+        self._raw.close()
 
     def abandon(self) -> None:
         try:

@@ -11,9 +11,12 @@ from dataclasses import dataclass
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.files.committer import FileCommittable, checked
-from rheos.connectors.files.partitions import Partition, PartitionedFiles, partition_folder
-from rheos.connectors.files.sink import ROLL_BYTES, FileSink
+from rheos.connectors.files.committer import checked
+from rheos.connectors.files.folder import SinkFolder
+from rheos.connectors.files.partitions import Partition, PartitionedFiles
+from rheos.connectors.files.publication.contract import FileCommittable
+from rheos.connectors.files.publication.staged import RenamePublication
+from rheos.connectors.files.sink import ROLL_BYTES, FileSink, FileWriter
 from rheos.connectors.spark.casts import cast_rows
 from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
@@ -75,7 +78,13 @@ class TableWriter(SinkWriter):
         self._staging = staging
         self._ctx = ctx
         sink = FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy")
-        self._files = PartitionedFiles(ctx, staging.partition_by, sink.open)
+        # The driver reads or renames staged files: so they are files, also in an object store.
+        publication = RenamePublication(SinkFolder(staging.folder))
+        self._files = PartitionedFiles(
+            ctx,
+            staging.partition_by,
+            lambda part, folder: FileWriter(sink, part, publication, folder),
+        )
 
     def write(self, batch: Batch) -> None:
         self._files.write(cast_rows(batch, self._staging.schema))
@@ -88,14 +97,13 @@ class TableWriter(SinkWriter):
         self._files.close()
 
     def _part(self, checkpoint: CheckpointId, partition: Partition, file: FileCommittable) -> bytes:
-        folder = partition_folder(self._staging.partition_by, partition)
         part = StagedPart(
             table=self._staging.table,
             job=self._ctx.job,
             operator=self._ctx.operator,
             checkpoint=checkpoint,
             staged=file.staged,
-            target=f"{folder}/{file.target}" if folder else file.target,
+            target=file.target,
             rows=file.rows,
             size_bytes=file.size_bytes,
             partition=list(partition),

@@ -21,6 +21,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.protocol.ports import Clock, IoExecutor
 from rheos.core.protocol.splits import Split as Split
+from rheos.core.redaction import RedactedRepr
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +141,7 @@ class SplitReader(ABC):
         """Release all resources of the reader. Called once, also after an error."""
 
 
-class Source(ABC):
+class Source(RedactedRepr, ABC):
     """A frozen, picklable description of the origin of rows. It lists splits, and opens each.
 
     `capabilities.py` lists optional members of a source, such as the discovery of splits at run time.
@@ -237,7 +238,7 @@ class SinkWriter(ABC):
         """Drop all rows that were not prepared, so that no partial output remains. Called once."""
 
 
-class Committer(ABC):
+class Committer(RedactedRepr, ABC):
     """A committer of rows that writers have staged. It runs on the I/O executor, and on the driver
     during recovery.
     """
@@ -265,7 +266,7 @@ class Committer(ABC):
         """
 
 
-class Sink(ABC):
+class Sink(RedactedRepr, ABC):
     """A frozen, picklable description of the target of rows."""
 
     @abstractmethod

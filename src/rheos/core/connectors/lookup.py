@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ports import Clock
+from rheos.core.redaction import RedactedRepr
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class LookupClient(ABC):
         """Release the connection. Called once, also after an error, when no request is running."""
 
 
-class Lookup(ABC):
+class Lookup(RedactedRepr, ABC):
     """A frozen description of an external system from which rows are looked up by key."""
 
     keys: tuple[str, ...]

@@ -170,11 +170,14 @@ class HeldNote:
         self.previous = stale
         data = encode_note(self._note)
         if stale is None:
-            self.held = self._store.put_if_absent(self._path, data)
+            if self._store.put_if_absent(self._path, data):
+                self.held = True
+                return True
+            # The answer of a write may be lost: the store retries, and finds its own note.
         else:
             self._store.put(self._path, data)
-            present = self._read()
-            self.held = present is not None and present.owner == self._note.owner
+        present = self._read()
+        self.held = present is not None and present.owner == self._note.owner
         return self.held
 
     def _read(self) -> DriverNote | None:

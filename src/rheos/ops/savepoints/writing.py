@@ -30,7 +30,7 @@ from rheos.ops.savepoints.frames import numbered, over_rows, quoted, reads
 from rheos.ops.savepoints.key_columns import KeyColumns
 from rheos.ops.savepoints.savepoint_edits import Base, Change, Delete, Drop, Put
 from rheos.ops.savepoints.writing_tasks import WRITTEN, CopyFiles, WriteState, handle_decoder
-from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.host.stores import check_lasting, open_store
 from rheos.runtimes.spark.shipping import worker_error
 
 StateId = tuple[OperatorId, str]
@@ -39,6 +39,7 @@ StateId = tuple[OperatorId, str]
 def write_changed(spark: SparkSession, base: Base, changes: Sequence[Change], path: str) -> str:
     """Write the savepoint. See `SavepointEdit.write`."""
     directory = absolute(path)
+    check_lasting(directory)
     store = open_store(directory)
     _check_empty(store, path)
     token = uuid4().hex[:12]

@@ -33,14 +33,15 @@ from rheos.core.errors import CheckpointError, RheosError
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Store
 from rheos.core.version import VERSION
-from rheos.runtimes.host.stores import open_store
+from rheos.runtimes.host.stores import check_lasting, open_store
 
 OpenStore = Callable[[str], Store]
 """Opens a folder by its path or URL. Raises ConfigurationError if it cannot."""
 
 
 def open_folder(directory: str) -> Store:
-    """Open a folder in which to look for a savepoint, without creating it."""
+    """Open a folder for a savepoint, without creating it."""
+    check_lasting(directory)
     return open_store(directory, make=False)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from rheos.connectors.calls.file_systems import url_to_fs
+from rheos.connectors.calls.file_systems import installation_of, url_to_fs
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Store
 from rheos.core.shown import named_error
@@ -63,12 +63,24 @@ def allow_scheme(scheme: str) -> None:
     _CONDITIONAL.add(scheme)
 
 
+def check_lasting(directory: str) -> None:
+    """Raise ConfigurationError if the folder is lost with this process. Nobody else could read it."""
+    if directory.startswith("memory://"):
+        raise ConfigurationError(
+            f"a savepoint in {directory!r} would be lost with this process",
+            hint="choose a folder on a disk, or one of s3://, gs://, abfs://",
+        )
+
+
 def check_writable(store: Store, directory: str) -> None:
     """Check that the store supports put-if-absent writes. Raise ConfigurationError, with the directory,
     if it does not, or a write fails."""
     path = f".probe/{uuid4().hex}"
     try:
-        first, second = store.put_if_absent(path, b"1"), store.put_if_absent(path, b"2")
+        own = uuid4().bytes
+        # The answer of the first may be lost: the store retries, and finds its own file.
+        first = store.put_if_absent(path, own) or store.get(path) == own
+        second = store.put_if_absent(path, b"")
         store.delete(path)
     except OSError as error:
         raise ConfigurationError(
@@ -210,7 +222,8 @@ class FsspecStore:
         except (ImportError, ValueError, OSError) as error:
             raise ConfigurationError(
                 f"the checkpoint directory {url!r} cannot be opened: {error}",
-                hint="install the fsspec package of its scheme, such as s3fs, gcsfs or adlfs",
+                hint=(isinstance(error, ImportError) and installation_of(url))
+                or "check the URL, and the credentials of its service",
             ) from error
         self._root = str(root).rstrip("/")
 

@@ -1,0 +1,166 @@
+"""S3: a file is a multipart upload to its own name, which the commit completes.
+
+S3 shows no object before its upload is completed, and then the whole object. Completing is idempotent
+here: when the upload no longer exists, the object's mark tells whether this upload became the object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Annotated, Any
+
+import msgspec
+
+from rheos.connectors.files.folder import SinkFolder, attempt_of
+from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
+from rheos.connectors.files.publication.marks import MARK, decode_upload, has_mark, new_mark
+from rheos.core.protocol.ids import Attempt, JobId
+
+PART_BYTES = 8 << 20
+"""Size of a part of an upload. S3 allows from 5 MB, except for the last part."""
+
+_MAX_PARTS = 10_000
+_PAGES = 10_000
+"""Maximum number of pages of a listing, each of up to 1,000 uploads."""
+
+
+class S3Upload(msgspec.Struct, frozen=True, array_like=True):
+    """Identity and parts of an upload."""
+
+    upload_id: str
+    mark: str
+    etags: Annotated[list[str], msgspec.Meta(min_length=1, max_length=_MAX_PARTS)]
+    """Tags of its parts, in their order."""
+
+
+class _Requests:
+    """Requests to S3, through the client of s3fs, for objects below a folder."""
+
+    def __init__(self, folder: SinkFolder) -> None:
+        self._system = folder.system
+        self._path = folder.path
+
+    def __call__(self, method: str, target: str, **arguments: Any) -> dict[str, Any]:
+        bucket, key, _ = self._system.split_path(self._path(target))
+        answer: dict[str, Any] = self._system.call_s3(method, Bucket=bucket, Key=key, **arguments)
+        return answer
+
+    def uploads(self) -> Iterator[tuple[str, str]]:
+        """Yield key and id of all uploads below the folder that are neither completed nor aborted."""
+        bucket, prefix, _ = self._system.split_path(self._path(""))
+        after: dict[str, str] = {}
+        for _ in range(_PAGES):
+            page = self._system.call_s3(
+                "list_multipart_uploads", Bucket=bucket, Prefix=prefix.rstrip("/") + "/", **after
+            )
+            for upload in page.get("Uploads", ()):
+                yield upload["Key"].removeprefix(prefix.rstrip("/") + "/"), upload["UploadId"]
+            if not page.get("IsTruncated"):
+                return
+            after = {
+                "KeyMarker": page["NextKeyMarker"],
+                "UploadIdMarker": page.get("NextUploadIdMarker", ""),
+            }
+
+
+class _Uploading(StagedOutput):
+    """Parts of a file on their way to S3. Up to one part is in memory."""
+
+    def __init__(self, requests: _Requests, target: str) -> None:
+        super().__init__()
+        self._requests = requests
+        self._target = target
+        self._mark = new_mark()
+        answer = requests("create_multipart_upload", target, Metadata={MARK: self._mark})
+        self._upload_id = str(answer["UploadId"])
+        self._etags: list[str] = []
+        self._buffer = bytearray()
+        self._part_bytes = PART_BYTES
+        self.upload = self._encoded()
+
+    def write(self, data: Any) -> int:
+        self._buffer += data
+        size_bytes = memoryview(data).nbytes
+        self._size_bytes += size_bytes
+        while len(self._buffer) >= self._part_bytes:
+            self._send(self._part_bytes)
+        return size_bytes
+
+    def close(self) -> None:
+        if self.closed:
+            return
+        try:
+            if self._buffer or not self._etags:
+                self._send(len(self._buffer))
+            self.upload = self._encoded()
+        finally:
+            super().close()
+
+    def _send(self, size_bytes: int) -> None:
+        part, number = bytes(self._buffer[:size_bytes]), len(self._etags) + 1
+        answer = self._requests(
+            "upload_part", self._target, UploadId=self._upload_id, PartNumber=number, Body=part
+        )
+        del self._buffer[:size_bytes]
+        self._etags.append(str(answer["ETag"]))
+        if number % 1000 == 0:  # S3 allows 10,000 parts: a very large file has larger ones.
+            self._part_bytes *= 2
+
+    def _encoded(self) -> bytes:
+        return msgspec.msgpack.encode(S3Upload(self._upload_id, self._mark, self._etags))
+
+
+class S3Publication(Publication):
+    """Completes multipart uploads. Uploads that are not needed are aborted."""
+
+    def __init__(self, folder: SinkFolder, owner: str = "") -> None:
+        super().__init__(folder, owner)
+        self._requests = _Requests(folder)
+
+    def create(self, staged: str, target: str) -> StagedOutput:
+        return _Uploading(self._requests, target)
+
+    def publish(self, file: FileCommittable) -> None:
+        upload = decode_upload(file, S3Upload)
+        present = self._mark_of(file.target)
+        if present is None:
+            parts = [
+                {"PartNumber": number, "ETag": etag} for number, etag in enumerate(upload.etags, 1)
+            ]
+            try:
+                self._requests(
+                    "complete_multipart_upload",
+                    file.target,
+                    UploadId=upload.upload_id,
+                    MultipartUpload={"Parts": parts},
+                )
+                return
+            except FileNotFoundError:  # A request whose answer was lost has completed or aborted it.
+                present = self._mark_of(file.target)
+        if present is None:
+            raise self.lost(file)
+        if not has_mark(present, upload.mark):
+            raise self.taken(file)
+
+    def _mark_of(self, target: str) -> dict[str, str] | None:
+        """Return the metadata of the object; None if it does not exist."""
+        try:
+            return dict(self._requests("head_object", target).get("Metadata") or {})
+        except FileNotFoundError:
+            return None
+
+    def drop(self, file: FileCommittable) -> None:
+        self._abort(file.target, decode_upload(file, S3Upload).upload_id)
+
+    def drop_stale(self, job: JobId, before: Attempt, keep: Collection[FileCommittable]) -> None:
+        kept = {decode_upload(file, S3Upload).upload_id for file in keep}
+        for target, upload_id in self._requests.uploads():
+            attempt = attempt_of(target, self.owner)
+            if attempt is not None and attempt < before and upload_id not in kept:
+                self._abort(target, upload_id)
+
+    def _abort(self, target: str, upload_id: str) -> None:
+        try:
+            self._requests("abort_multipart_upload", target, UploadId=upload_id)
+        except FileNotFoundError:
+            return  # Aborted before.

@@ -1,0 +1,208 @@
+"""The files sink, and checkpoints, on servers of object stores.
+
+moto answers as S3 does, and is a Python package. The slow variants run where their programs are
+installed: versitygw (S3), fake-gcs-server (Google Cloud Storage), and Azurite.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import fsspec
+import pyarrow as pa
+import pytest
+
+from rheos.connectors import files
+from rheos.core.errors import UnrestorableError
+from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
+from rheos.runtimes.host.stores import check_writable, open_store
+from tests.connectors.ports import batch_of, read_all, sink_context
+from tests.waiting import wait_for
+
+SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64(), nullable=False)])
+JOB = JobId("job")
+AZURITE = (
+    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDX"
+    "J1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:{port}/"
+    "devstoreaccount1;"
+)
+"""Address of Azurite, with its published account."""
+
+
+@pytest.fixture
+def port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+@pytest.fixture(
+    params=["moto", *(pytest.param(s, marks=pytest.mark.slow) for s in ("versitygw", "gcs", "azurite"))]
+)
+def bucket(
+    request: pytest.FixtureRequest, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """Start a server, and yield the URL of an empty bucket on it."""
+    kind = request.param
+    address = f"http://127.0.0.1:{port}"
+    for name, value in {
+        "AWS_ACCESS_KEY_ID": "access",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL": address,
+        "STORAGE_EMULATOR_HOST": address,
+        "AZURE_STORAGE_CONNECTION_STRING": AZURITE.format(port=port),
+    }.items():
+        monkeypatch.setenv(name, value)
+    scheme, command = {
+        "moto": ("s3", []),
+        "versitygw": (
+            "s3",
+            ["versitygw", "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(tmp_path / "meta")],
+        ),
+        "gcs": (
+            "gs",
+            ["fake-gcs-server", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)],
+        ),
+        "azurite": (
+            "abfs",
+            ["azurite-blob", "--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"],
+        ),
+    }[kind]
+    with served(kind, command, port, tmp_path, monkeypatch):
+        system = fsspec.filesystem(scheme, skip_instance_cache=True)
+        name = f"bucket-{uuid4().hex[:8]}"
+        system.mkdir(name)
+        yield f"{scheme}://{name}"
+    type(system).clear_instance_cache()
+
+
+@pytest.fixture(autouse=True)
+def new_clients() -> None:
+    """Forget clients of servers that have ended."""
+    for scheme in ("s3", "gs", "abfs"):
+        fsspec.get_filesystem_class(scheme).clear_instance_cache()
+
+
+class served:  # noqa: N801
+    """A server that runs inside a `with` block."""
+
+    def __init__(
+        self, kind: str, command: list[str], port: int, folder: Path, patch: pytest.MonkeyPatch
+    ) -> None:
+        self._kind, self._command, self._port, self._folder = kind, command, port, folder
+        self._end: Any = None
+        if kind == "versitygw":
+            patch.setenv("ROOT_ACCESS_KEY", "access")
+            patch.setenv("ROOT_SECRET_KEY", "secret")
+
+    def __enter__(self) -> None:
+        if self._kind == "moto":
+            from moto.server import ThreadedMotoServer
+
+            server = ThreadedMotoServer(ip_address="127.0.0.1", port=self._port, verbose=False)
+            server.start()
+            self._end = server.stop
+            return
+        if shutil.which(self._command[0]) is None:
+            pytest.skip(f"{self._command[0]} is not installed")
+        (self._folder / "meta").mkdir()
+        (self._folder / "data").mkdir()
+        place = {
+            "versitygw": [str(self._folder / "data")],
+            "gcs": ["-backend", "memory", "-public-host", f"127.0.0.1:{self._port}"],
+            "azurite": ["--location", str(self._folder / "data"), "--skipApiVersionCheck"],
+        }[self._kind]
+        process = subprocess.Popen(
+            [*self._command, *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+
+        def end() -> None:
+            process.terminate()
+            process.wait(30)
+
+        self._end = end
+        wait_for(self._answers, 60)
+
+    def __exit__(self, *error: object) -> None:
+        if self._end is not None:
+            self._end()
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+
+
+def rows(*numbers: int) -> pa.RecordBatch:
+    return batch_of(SCHEMA, *({"k": "ab"[n % 2], "n": n} for n in numbers))
+
+
+def visible(url: str) -> list[int]:
+    """Return the rows that a reader of the folder sees."""
+    system, path = fsspec.core.url_to_fs(url)
+    system.invalidate_cache()
+    shown = [file for file in system.find(path) if "/." not in file]
+    lines = [line for file in shown for line in system.cat_file(file).splitlines()]
+    return sorted(json.loads(line)["n"] for line in lines)
+
+
+@pytest.mark.parametrize("columns", [(), ("k",)], ids=["whole", "partitions"])
+def test_files_appear_with_their_checkpoint(bucket: str, columns: tuple[str, ...]) -> None:
+    url = f"{bucket}/out"
+    sink = files.sink(url, format="jsonl", partition_by=columns).prepared(SCHEMA, (JOB, "out"))
+    sink.validate(SCHEMA)
+    committer = sink.committer()
+    committer.check()  # type: ignore[attr-defined]
+    committer.begin()  # type: ignore[attr-defined]
+    writer = sink.open(sink_context(SCHEMA))
+    writer.write(rows(1, 2))
+    first = writer.prepare(CheckpointId(1))
+    assert visible(url) == []
+    committer.commit(first)
+    committer.commit(first)
+    assert visible(url) == [1, 2]
+    writer.write(rows(3))
+    second = writer.prepare(CheckpointId(2))
+    writer.write(rows(4))
+    forgotten = writer.prepare(CheckpointId(3))
+    committer.abort_stale(JOB, Attempt(9), second)
+    committer.commit(second)
+    assert visible(url) == [1, 2, 3]
+    if bucket.startswith("gs"):
+        with pytest.raises(UnrestorableError):
+            committer.commit(forgotten)
+    writer.write(rows(5))
+    writer.close()
+    assert visible(url) == [1, 2, 3]
+
+
+def test_a_large_parquet_file_arrives_whole(bucket: str) -> None:
+    sink = files.sink(f"{bucket}/out", compression="none").prepared(SCHEMA, (JOB, "out"))
+    writer = sink.open(sink_context(SCHEMA))
+    wide = pa.record_batch(
+        [pa.array([f"{n:0400d}" for n in range(50_000)]), pa.array(range(50_000), pa.int64())],
+        schema=SCHEMA,
+    )
+    writer.write(wide)
+    sink.committer().commit(writer.prepare(CheckpointId(1)))
+    source = files.source(f"{bucket}/out", schema=SCHEMA)
+    assert [row["n"] for row in read_all(source)] == list(range(50_000))
+
+
+def test_checkpoints_can_be_stored(bucket: str) -> None:
+    store = open_store(f"{bucket}/checkpoints")
+    check_writable(store, bucket)
+    assert store.put_if_absent("log/1", b"first")
+    assert not store.put_if_absent("log/1", b"second")
+    store.put("log/2", b"other")
+    assert store.list("log") == ["log/1", "log/2"]
+    assert store.get("log/1") == b"first"
+    store.delete("log/1")
+    assert store.list("log") == ["log/2"]
