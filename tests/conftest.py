@@ -35,16 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-_OF_SPARK_3 = (
-    "ignore:unclosed <socket:ResourceWarning",  # It leaves the sockets of results to the collector.
+_OF_OLD_SPARK = (
+    "ignore:unclosed <socket:ResourceWarning",  # Sockets of results are left to the collector.
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
 )
-"""Warnings of PySpark 3.5 itself; later versions have none."""
+"""Warnings of PySpark itself before 4.2."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if version("pyspark").startswith("3."):
-        for each in _OF_SPARK_3:
+    if version("pyspark") < "4.2":
+        for each in _OF_OLD_SPARK:
             config.addinivalue_line("filterwarnings", each)
     if config.getoption("--quick"):
         settings.load_profile("quick")
