@@ -138,7 +138,7 @@ class FunctionMethods(Stream):
                 raise SchemaError(
                     "map_batches() cannot infer the columns that its function returns",
                     hint=f"declare them: .map_batches({function_name(fn)}, returns=Scored), where "
-                    "Scored is a dataclass or a pyarrow.Schema",
+                    "Scored is a dataclass, a pyarrow.Schema or a dict",
                 )
             declared = declared_type(returns)
             return self._then(MapBatchesSpec(fn, form), name, declared)

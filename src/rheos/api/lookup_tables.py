@@ -46,7 +46,8 @@ def lookup_table(
             which are sent with the program; or a function without arguments that returns one of these.
             Each subtask calls it on its worker.
         key: its key column, or several. If a key has several rows, the lookup emits one row for each.
-        schema: a dataclass or pyarrow schema of its rows; required if the table is a function.
+        schema: its columns, as a dataclass, a pyarrow.Schema or a dict; required if the table is a
+            function.
         reload_every: maximum age of the loaded table: a later lookup calls the function again. If the
             function raises, it is retried as set by `lookup(retry_for=)`.
 
@@ -62,7 +63,7 @@ def lookup_table(
         if schema is None:
             raise ProgramError(
                 "the columns of the table are unknown until its function is called",
-                hint="declare them: schema=Price, a dataclass or a pyarrow.Schema",
+                hint="declare them: schema=Price, a dataclass, a pyarrow.Schema or a dict",
             )
         whole = canonical_schema(resolve(schema)[0])
         loaded = None

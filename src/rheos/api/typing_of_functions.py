@@ -21,12 +21,13 @@ import pyarrow as pa
 
 from rheos.core.annotations import resolved_annotations
 from rheos.core.callables import function_name
+from rheos.core.connectors.schemas import resolve, spelled
 from rheos.core.errors import SchemaError
 from rheos.core.graph.nodes import StreamType
 from rheos.core.graph.types import canonical, canonical_schema, describe
 from rheos.core.graph.validate import check_columns, unknown_column
 from rheos.core.protocol.annotations import without_none
-from rheos.core.protocol.types import arrow_type, schema_of
+from rheos.core.protocol.types import schema_of
 
 _MANY = (
     collections.abc.Iterator,
@@ -85,7 +86,7 @@ def record_class(annotation: Any, schema: pa.Schema, name: str) -> type | None:
         return record
     if annotation in _NOT_RECORDS or typing.get_origin(annotation) in _NOT_RECORDS:
         raise SchemaError(
-            f"{name} takes {_spell(annotation)}, which is not a type of record",
+            f"{name} takes {spelled(annotation)}, which is not a type of record",
             hint="annotate the parameter with a dataclass that has the columns as fields, or leave it "
             f"without annotation to get named rows; the columns are {describe(schema)}",
         )
@@ -151,22 +152,8 @@ NOTHING = Declared(pa.schema([]), None)
 
 
 def declared_type(said: Any) -> Declared:
-    """Return the row type that a dataclass or a pyarrow Schema declares. Raises SchemaError."""
-    if isinstance(said, pa.Schema):
-        schema, record = said, None
-    elif _says_columns(said):
-        schema, record = schema_of(said), said
-    elif isinstance(said, dict) and said and all(isinstance(name, str) for name in said):
-        columns = [
-            (name, kind if isinstance(kind, pa.DataType) else arrow_type(kind))
-            for name, kind in said.items()
-        ]
-        schema, record = pa.schema(columns), None
-    else:
-        raise SchemaError(
-            f"{_spell(said)} does not declare the columns of a record",
-            hint='pass a dataclass, a pyarrow.Schema, or a dict such as {"user": str, "n": int}',
-        )
+    """Return the row type that a dataclass, a pyarrow Schema or a dict declares. Raises SchemaError."""
+    schema, record = resolve(said)
     check_columns(schema)
     return Declared(canonical_schema(schema), record)
 
@@ -190,8 +177,8 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
         if name == "<lambda>":
             raise SchemaError(
                 "a lambda has no return type, so its output columns are unknown",
-                hint=f"write .{method}(lambda ..., returns=Alert), where Alert is a dataclass or a "
-                "pyarrow.Schema",
+                hint=f"write .{method}(lambda ..., returns=Alert), where Alert is a dataclass, a "
+                "pyarrow.Schema or a dict",
             )
         raise SchemaError(
             f"{name} has no return annotation, so its output columns are unknown",
@@ -204,7 +191,7 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
         annotation = without_none(annotation)[0]
         if not _is_many(annotation):
             raise SchemaError(
-                f"{name} returns {_spell(annotation)}, but {method}() needs an iterable of records",
+                f"{name} returns {spelled(annotation)}, but {method}() needs an iterable of records",
                 hint=f"yield the records, and annotate the return type as `-> {example}`",
             )
         annotation = _element_of(annotation)
@@ -215,12 +202,12 @@ def result_type(fn: Any, annotation: Any, *, method: str, many: bool) -> Declare
             )
     elif _is_many(annotation) and typing.get_origin(annotation) is not tuple:
         raise SchemaError(
-            f"{name} returns {_spell(annotation)}, but {method}() needs one record",
+            f"{name} returns {spelled(annotation)}, but {method}() needs one record",
             hint=f"use .flat_map({name}) for any number of records",
         )
     if not _says_columns(annotation):
         raise SchemaError(
-            f"{name} returns {_spell(annotation)}, which does not declare the columns of a record",
+            f"{name} returns {spelled(annotation)}, which does not declare the columns of a record",
             hint=f"annotate its return type as `-> {example}`, where Alert is a dataclass, or pass "
             "returns=",
         )
@@ -239,11 +226,3 @@ def _element_of(annotation: Any) -> Any:
     """Return X of Iterator[X], list[X], Generator[X, ...]; UNSAID if it is missing."""
     arguments = typing.get_args(annotation) if _is_many(annotation) else ()
     return arguments[0] if arguments else UNSAID
-
-
-def _spell(annotation: Any) -> str:
-    return (
-        annotation.__name__
-        if inspect.isclass(annotation) and not typing.get_args(annotation)
-        else (str(annotation).replace("collections.abc.", "").replace("typing.", ""))
-    )

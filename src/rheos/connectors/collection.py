@@ -43,8 +43,8 @@ def collection(rows: Any, schema: Any = None) -> CollectionSource:
     Args:
         rows: Dataclass instances of one class, dicts, a pyarrow Table or RecordBatch, or a DataFrame of
             Polars or pandas.
-        schema: A dataclass or a pyarrow schema. It is required if there are no rows, or if the values
-            of dicts do not determine their types.
+        schema: A dataclass, a pyarrow.Schema or a dict. It is required if there are no rows, or if the
+            values of dicts do not determine their types.
 
     Returns:
         The source, for `env.from_source`.

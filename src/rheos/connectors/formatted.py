@@ -26,7 +26,7 @@ def rows_of(format: Format, schema: Any) -> tuple[pa.Schema, type | None]:
         if rows is None:
             raise SchemaError(
                 f"the format {format.name} does not define the columns of its rows",
-                hint="pass schema=, a dataclass or a pyarrow.Schema that describes a row",
+                hint="pass schema=, a dataclass, a pyarrow.Schema or a dict that describes a row",
             )
     else:
         rows, record = resolve(schema)

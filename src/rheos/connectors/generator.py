@@ -117,7 +117,7 @@ def generator(
             reads them. After a restore, the schedule restarts with the first remaining row.
         splits: Number of splits. The rows depend on it, but not on the parallelism: `block.index()`
             counts within a split, and `block.number()` over all splits.
-        schema: A dataclass or a pyarrow schema. By default the columns of the first block.
+        schema: A dataclass, a pyarrow.Schema or a dict. By default the columns of the first block.
         seed: Seed of `block.rng()`.
         due_column: Name of an int64 column that receives the processing time, in ns, at which the row
             was due; without a rate, at which it was emitted.

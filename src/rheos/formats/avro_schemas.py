@@ -192,5 +192,5 @@ def _arrow_type(name: str, schema: Any, named: Mapping[str, Any]) -> pa.DataType
     raise SchemaError(
         f"field {name!r} of the Avro schema, {json.dumps(schema)}, cannot be converted to a "
         "single column",
-        hint="pass schema=, a dataclass or a pyarrow.Schema of the columns that you need",
+        hint="pass schema=, a dataclass, a pyarrow.Schema or a dict of the columns that you need",
     )

@@ -130,7 +130,7 @@ def value_type(field: Any, depth: int = 0) -> pa.DataType:
     if message.full_name in _UNFIT or not message.fields or depth > _DEEP:
         raise SchemaError(
             f"field {field.name!r}, a {message.full_name}, cannot be converted to a column",
-            hint="pass schema=, a dataclass or a pyarrow.Schema of the columns that you need",
+            hint="pass schema=, a dataclass, a pyarrow.Schema or a dict of the columns that you need",
         )
     return pa.struct([arrow_field(each, depth + 1) for each in message.fields])
 

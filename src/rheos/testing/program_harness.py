@@ -39,7 +39,6 @@ from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, TS, WM, Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
-from rheos.core.protocol.types import arrow_type
 from rheos.core.site import call_site, located
 from rheos.core.state import format as state_format
 from rheos.core.task.contexts import OperatorContexts
@@ -110,7 +109,7 @@ class Harness:
             self.start = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
             self._rows: dict[str, _Taken] = {}
             env = Environment(1, max_parallelism=_MAX_PARALLELISM, parameters=parameters)
-            columns = {name: _columns(each) for name, each in _named(inputs).items()}
+            columns = {name: resolve(each) for name, each in _named(inputs).items()}
             self._times = _times({name: schema for name, (schema, _) in columns.items()}, event_time)
             streams = [
                 _stream(env, name, schema, record, self._times.get(name))
@@ -445,16 +444,6 @@ def _stream(
     watermark = None if on is None else Watermark.monotonic(on=on)
     rows = collection(schema.empty_table(), record)
     return env.from_source(rows, watermark=watermark, name=name)
-
-
-def _columns(columns: Any) -> tuple[pa.Schema, type | None]:
-    if isinstance(columns, Mapping):
-        kinds = {
-            name: each if isinstance(each, pa.DataType) else arrow_type(each)
-            for name, each in columns.items()
-        }
-        return pa.schema(kinds.items()), None
-    return resolve(columns)
 
 
 class _FedSource(SourceOperator):

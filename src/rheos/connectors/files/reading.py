@@ -48,8 +48,8 @@ def source(
         path: a file, a folder, a glob, or a list of these; local, or a URL that fsspec supports. Files
             end in .parquet, .pq, .jsonl, .ndjson, .json or .csv; files of lines may have .gz or .zst
             after that.
-        schema: a dataclass or a pyarrow schema. Further columns in the files are ignored. Not needed
-            for text, whose rows have one column, `value`.
+        schema: a dataclass, a pyarrow.Schema or a dict. Further columns in the files are ignored. Not
+            needed for text, whose rows have one column, `value`.
         format: overrules the files' names: "parquet", "jsonl", "csv", "text", or a format with its own
             settings, such as `rh.formats.csv(delimiter=";")`.
         compression: compression of files of lines, "none", "gzip" or "zstd"; overrules the files'
@@ -91,7 +91,7 @@ def source(
     elif schema is None:
         raise SchemaError(
             "a source of files needs a schema",
-            hint="pass schema=, a dataclass or a pyarrow.Schema that describes a row",
+            hint="pass schema=, a dataclass, a pyarrow.Schema or a dict that describes a row",
         )
     else:
         rows, record = resolve(schema)

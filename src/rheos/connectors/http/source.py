@@ -49,7 +49,7 @@ def source(
     Args:
         port: Port to listen on; 0 takes a free one.
         path: Path of the requests; other paths are answered with 404.
-        schema: A dataclass or a pyarrow schema. Not needed if the format has its own columns.
+        schema: A dataclass, a pyarrow.Schema or a dict. Not needed if the format has its own columns.
         format: Format of the records; JSON by default.
         acknowledge: "checkpoint" answers when a checkpoint with the rows is complete (200). A client
             without an answer sends its rows again, so no row is lost. With a header `Idempotency-Key`,

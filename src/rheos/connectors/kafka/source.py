@@ -87,8 +87,8 @@ def source(
     Args:
         topics: a name, several names, or a compiled pattern that must match a whole name.
         brokers: "host:port", several with commas between, or a list of them.
-        schema: a dataclass or a pyarrow schema. Not needed if the format has its own columns, such as
-            raw bytes and strings.
+        schema: a dataclass, a pyarrow.Schema or a dict. Not needed if the format has its own columns,
+            such as raw bytes and strings.
         format: format of a record's value; by default raw bytes, in a column `value`.
         metadata: metadata to add as columns: "key" (bytes, or a string if the schema declares it so),
             "timestamp" (the broker's or the producer's, as the topic is configured), "headers",

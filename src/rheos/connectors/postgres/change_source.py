@@ -59,7 +59,7 @@ def changes(
         url: address of the server, in a form that libpq accepts. The password is never shown.
         slot: the name of the slot and of the publication, by default "rheos_" and the table's name.
             Each job needs its own.
-        schema: a dataclass or a pyarrow schema with the columns that are read; all by default.
+        schema: a dataclass, a pyarrow.Schema or a dict with the columns that are read; all by default.
         metadata: metadata to add as columns: "op", "before" (the previous row, as far as REPLICA
             IDENTITY includes it), "commit_time", "lsn" (the position of its commit in the log), and
             "unchanged" (the names of columns whose large value an update has not changed, and which

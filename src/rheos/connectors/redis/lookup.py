@@ -58,8 +58,8 @@ def lookup(
         url: Address of the server; see `rh.redis.sink`.
         key: The key, with names in braces: `on=` of the lookup names a column of the stream for each,
             in order.
-        schema: The columns that are found, a dataclass or a pyarrow.Schema: fields of the hash at the
-            key, or the columns of the format.
+        schema: The columns that are found, a dataclass, a pyarrow.Schema or a dict: fields of the hash
+            at the key, or the columns of the format.
         format: Format of the value at the key, such as rh.formats.json(). Without a format the value is
             a hash.
         separators: As in `rh.redis.sink`; it must be the same as that of the sink that wrote the keys.

@@ -58,8 +58,8 @@ def source(
     Args:
         url: as in `rh.redis.sink`.
         stream: the key of a stream, or several. They must exist.
-        schema: a dataclass or a pyarrow.Schema: the fields of an entry, as strings; other fields are
-            ignored.
+        schema: a dataclass, a pyarrow.Schema or a dict: the fields of an entry, as strings; other
+            fields are ignored.
         format: with one, the rows are in the single field `payload`.
         payload: the name of that field.
         id: the name of a string column for the entry's id, which is not one of the fields.

@@ -47,7 +47,7 @@ def source(
         address: "host:port" of the server.
         format: format of a line; by default text, in a column `value`. Also JSON, CSV without a header,
             and any other format whose payloads are lines.
-        schema: a dataclass or a pyarrow schema. Not needed if the format has its own columns.
+        schema: a dataclass, a pyarrow.Schema or a dict. Not needed if the format has its own columns.
         on_error: what to do with a line that does not fit the schema: "fail" the job, or "skip" it,
             which counts it (`skipped`) and emits it to the side output "rejected". The same holds for a
             line of more than 1 MB, whose content is dropped.

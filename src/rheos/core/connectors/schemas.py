@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from typing import Any, get_args
 
 import pyarrow as pa
 
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
-from rheos.core.protocol.types import schema_of
+from rheos.core.protocol.types import arrow_type, schema_of
 
 
-def resolve(schema: Any) -> tuple[pa.Schema, type | None]:
-    """Return the Arrow schema for `schema`, which may be one already, and its dataclass, if any."""
-    if isinstance(schema, pa.Schema):
-        return schema, None
-    if isinstance(schema, type):
-        return schema_of(schema), schema
+def resolve(declared: Any) -> tuple[pa.Schema, type | None]:
+    """Return the columns that a dataclass, a pyarrow Schema or a dict declares, and the dataclass."""
+    if isinstance(declared, pa.Schema):
+        return declared, None
+    if isinstance(declared, type) and is_dataclass(declared):
+        return schema_of(declared), declared
+    if isinstance(declared, Mapping) and declared and all(isinstance(name, str) for name in declared):
+        kinds = declared.items()
+        return pa.schema([(name, _type_of_column(name, kind)) for name, kind in kinds]), None
     raise SchemaError(
-        f"{schema!r} is not a schema",
-        hint="pass a dataclass or a pyarrow.Schema that describes a row",
+        f"{spelled(declared)} does not declare the columns of a record",
+        hint='pass a dataclass, a pyarrow.Schema, or a dict such as {"user": str, "n": int}',
     )
+
+
+def _type_of_column(name: str, kind: Any) -> pa.DataType:
+    try:
+        return kind if isinstance(kind, pa.DataType) else arrow_type(kind)
+    except SchemaError as error:
+        raise SchemaError(f"column {name!r}: {error.what}", hint=error.hint) from None
+
+
+def spelled(annotation: Any) -> str:
+    """Return a type, or another object in its place, as errors name it."""
+    if inspect.isclass(annotation) and not get_args(annotation):
+        return annotation.__name__
+    return str(annotation).replace("collections.abc.", "").replace("typing.", "")
 
 
 def is_bytes(kind: pa.DataType) -> bool:

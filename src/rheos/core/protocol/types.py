@@ -95,7 +95,7 @@ def schema_of(record: type) -> pa.Schema:
     if not dataclasses.is_dataclass(record):
         raise SchemaError(
             f"{_shown(record)} is not a dataclass",
-            hint="decorate it with @dataclass, or pass a pyarrow schema",
+            hint="decorate it with @dataclass, or pass a pyarrow.Schema or a dict",
         )
     try:
         hints = hints_of(record)

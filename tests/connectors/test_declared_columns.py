@@ -1,0 +1,88 @@
+"""Each exported function declares columns in the same forms: a dataclass, an Arrow schema or a dict."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import rheos as rh
+from rheos.core.errors import SchemaError
+
+
+@dataclass
+class Visit:
+    user: int
+    at: datetime
+
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "collection": {"rows": []},
+    "files.source": {"path": ".", "format": "jsonl"},
+    "generator": {"fn": lambda block: pa.table({"user": block.rows})},
+    "http.source": {"port": 8080},
+    "kafka.source": {"topics": "visits", "brokers": "127.0.0.1:1", "format": rh.formats.json()},
+    "lookup_table": {"table": list, "key": "user", "reload_every": "1m"},
+    "postgres.changes": {"table": "visits", "url": "postgresql://127.0.0.1:1/x"},
+    "redis.lookup": {"url": "redis://127.0.0.1:1", "key": "user:{id}"},
+    "redis.source": {"url": "redis://127.0.0.1:1", "stream": "visits", "format": rh.formats.json()},
+    "socket.source": {"address": "127.0.0.1:1", "format": rh.formats.json()},
+}
+NEEDS_ITS_SERVER = {"postgres.changes"}
+"""Functions that ask the server for columns when they are called."""
+
+
+def functions_with_a_schema() -> dict[str, Callable[..., Any]]:
+    found = {}
+    for name in rh.__all__:
+        value = getattr(rh, name)
+        of = inspect.getmembers(value, inspect.isfunction) if inspect.ismodule(value) else [("", value)]
+        for member, fn in of:
+            if inspect.isfunction(fn) and not member.startswith("_"):
+                schema = inspect.signature(fn).parameters.get("schema")
+                if schema is not None and schema.annotation == "Any":
+                    found[f"{name}.{member}".rstrip(".")] = fn
+    return found
+
+
+FUNCTIONS = functions_with_a_schema()
+
+
+def test_every_function_with_a_schema_has_arguments_here() -> None:
+    assert {*FUNCTIONS} == {*ARGUMENTS}
+
+
+@pytest.mark.parametrize("name", sorted({*ARGUMENTS} - NEEDS_ITS_SERVER))
+def test_a_dict_declares_the_same_columns_as_a_dataclass(name: str) -> None:
+    schemas = [
+        FUNCTIONS[name](**ARGUMENTS[name], schema=each).schema
+        for each in (Visit, {"user": int, "at": datetime}, {"user": pa.int64(), "at": datetime})
+    ]
+    columns = [[(field.name, field.type) for field in schema] for schema in schemas]
+    assert columns[0] == columns[1] == columns[2]
+    assert columns[0]
+
+
+@pytest.mark.parametrize("name", sorted(ARGUMENTS))
+@pytest.mark.parametrize("wrong", [{"user": object()}, {1: int}, {}, "user: int", 5, int])
+def test_what_declares_no_columns_is_refused_with_the_forms_that_do(name: str, wrong: Any) -> None:
+    with pytest.raises(SchemaError) as raised:
+        FUNCTIONS[name](**ARGUMENTS[name], schema=wrong)
+    assert raised.value.hint is not None
+    assert str(raised.value).startswith(f"{__file__}:")
+    if not isinstance(wrong, dict) or "user" not in wrong:
+        assert "dict such as" in raised.value.hint
+
+
+def test_rows_of_files_arrive_by_a_dict(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text('{"user": 1, "at": "2026-01-01T12:00:00Z"}\n')
+    env = rh.Environment(1, runtime="simulated")
+    source = rh.files.source(tmp_path, schema={"user": int, "at": datetime})
+    env.from_source(source, watermark=rh.Watermark.monotonic(on="at")).collect("rows")
+    assert env.execute("visits").collected["rows"].column("user").to_pylist() == [1]
