@@ -12,6 +12,7 @@ from rheos.core.errors import RheosError
 from rheos.core.unknown_names import hint_for_attribute
 from tests.api.programs import environment, events
 
+SIGNS = ["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "<<", ">>"]
 MISTAKES = [
     ("stream.groupby('user').agg('count')", "key_by"),
     ("stream.where(col('n') > 1)", "filter"),
@@ -73,6 +74,45 @@ MISTAKES = [
     ("stream.select(col('user').startswith('a'))", "starts_with"),
     ("stream.select(col('user').rlike('a'))", "contains"),
     ("stream.connect(stream).union(stream)", "connect"),
+    ("rh.Tumbling('1m', slide='10s')", "rh.Sliding"),
+    ("rh.Tumbling('1m', gap='10s')", "rh.Session"),
+    ("stream.sink_to('out', format='parquet')", '.sink_to(rh.files.sink("out", format="parquet"))'),
+    ("stream.sink_to('out', topic='t')", "rh.kafka.sink"),
+    ("env.from_source('in', format='csv')", "rh.files.source"),
+    ("stream.map(str, form='pandas')", "map_batches"),
+    ("keyed.window(size='1m')", "rh.Tumbling"),
+    ("stream.select(stream.value)", 'rh.col("value"), or by its name: .select("value")'),
+    ("stream.filter(stream.value > 1 and col('user') == 'a')", 'rh.col("value")'),
+    ("stream['value']", 'rh.col("value"), or by its name: .select("value")'),
+    ("stream[['user', 'n']]", '.select("user", "n")'),
+    ("stream[col('n') > 1]", ".filter("),
+    ("stream[:3]", ".collect("),
+    ("[row for row in stream]", ".collect("),
+    ("'n' in stream", ".collect("),
+    ("len(stream)", "rh.agg.count()"),
+    ("stream or None", "is not None"),
+    ("stream['m'] = col('n')", ".with_columns(m="),
+    ("keyed['value']", 'rh.agg.sum("value")'),
+    ("keyed.value", 'rh.agg.sum("value")'),
+    ("windowed['value']", 'rh.agg.sum("value")'),
+    ("windowed.value", 'rh.agg.sum("value")'),
+    ("len(windowed)", ".aggregate(n=rh.agg.count())"),
+    ("stream.connect(stream)['value']", 'rh.col("value")'),
+    ("windowed.aggregate({'n': 'sum'})", '.aggregate(n=rh.agg.sum("n"))'),
+    ("windowed.aggregate({'n': ['max', 'avg']})", '(n_max=rh.agg.max("n"), n_avg=rh.agg.mean("n"))'),
+    ("windowed.aggregate({'n': 'count'})", ".aggregate(n=rh.agg.count())"),
+    ("windowed.aggregate(rh.agg.sum('n'))", '.aggregate(n=rh.agg.sum("n"))'),
+    ("windowed.aggregate([rh.agg.sum('n')])", '.aggregate(n=rh.agg.sum("n"))'),
+    ("windowed.aggregate('count')", "rh.agg.count()"),
+    ("windowed.aggregate(col('n').sum())", "name each result: .aggregate(n="),
+    ("windowed.aggregate(m='sum')", '.aggregate(m=rh.agg.sum("m"))'),
+    ("windowed.aggregate(rh.agg.sum('n'), rh.agg.count())", "name each result"),
+    ("keyed.running({'n': 'sum'})", "name each result: .running("),
+    ("keyed.running(m='sum')", '.running(m=rh.agg.sum("m"))'),
+    ("keyed.table(rh.agg.count())", "name each result: .table("),
+    *((f"stream {sign} stream", ".union(other)") for sign in [*SIGNS, "<", "<=", ">", ">="]),
+    *((f"1 {sign} stream", "rh.col(") for sign in SIGNS),
+    *((f"{sign}stream", "rh.col(") for sign in "+-~"),
 ]
 
 

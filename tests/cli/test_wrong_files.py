@@ -56,6 +56,18 @@ def test_a_wrong_file_ends_in_one_error(
     assert "Traceback" not in printed
 
 
+def test_a_file_of_a_folder_that_is_not_utf_8_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "first.sql").write_text("SET 'parallelism' = '1'")
+    (tmp_path / "latin.sql").write_bytes(b"SELECT '\xe9'")
+    assert run(tmp_path, [], Overrides()) == 2
+    printed = capsys.readouterr().err
+    assert "latin.sql' cannot be read" in printed
+    assert "what to do: store it as UTF-8" in printed
+    assert "Traceback" not in printed
+
+
 def test_a_folder_without_sql_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(tmp_path, [], Overrides()) == 2
     assert "is a folder" in capsys.readouterr().err

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from rheos.api.column_hints import WithColumns
 from rheos.api.function_checks import (
     check_function,
     check_order,
@@ -41,7 +42,6 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.unkeyed import Form
 from rheos.core.site import call_site, located
-from rheos.core.unknown_names import Hinted
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
@@ -52,7 +52,7 @@ _MAPS = ("map1", "map2")
 _FLAT_MAPS = ("flat_map1", "flat_map2")
 
 
-class _Pair(Hinted):
+class _Pair(WithColumns):
     """Two inputs of one operator."""
 
     def __init__(self, first: Transformation, second: Transformation) -> None:
@@ -62,11 +62,15 @@ class _Pair(Hinted):
 
     _kind = "a pair of connected streams"
     _sections = ("connected", "keyed", "stream")
+    _by_name = 'stream.select("{}")'
     _elsewhere = {
         name: f"call .{name}(...) on each stream before connect(), or on the result; connected streams "
         "have process(), and, if they are not keyed, map() and flat_map()"
         for name in (*OF_ANY, *OF_KEYED)
     }
+
+    def _column_names(self) -> list[str]:
+        return [name for type in self._types for name in type.schema.names]
 
     def __repr__(self) -> str:
         columns = " and ".join(describe(type.schema) for type in self._types)

@@ -65,6 +65,7 @@ class KeyedStream(JoinMethods):
 
     _kind = "a keyed stream"
     _sections = ("keyed", "stream")
+    _by_name = '.running(total=rh.agg.sum("{}"))'
     _elsewhere = {
         **OF_OPERATORS,
         **{

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from rheos.api.column_hints import WithColumns
 from rheos.api.program import Program
 from rheos.api.transformations import Transformation
 from rheos.core.graph.nodes import Input, Node, StreamType
-from rheos.core.unknown_names import Hinted
 
 
-class Stream(Hinted):
+class Stream(WithColumns):
     """Rows at an output of an operator in the program."""
 
     _title: str | None = None
@@ -28,6 +28,9 @@ class Stream(Hinted):
     def schema(self) -> pa.Schema:
         """Columns of the stream's rows."""
         return self._at.type.schema
+
+    def _column_names(self) -> list[str]:
+        return list(self.schema.names)
 
     @property
     def transformation(self) -> Transformation:

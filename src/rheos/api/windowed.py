@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.column_hints import WithColumns
 from rheos.api.function_checks import operator_name
 from rheos.api.function_of_windows import OfRow
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS
@@ -27,6 +28,7 @@ from rheos.core.callables import check_callable, check_methods
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.aggregate_functions import AggregateFunction, ReducingFunction
 from rheos.core.graph.functions import WindowFunction
+from rheos.core.graph.naming_aggregates import naming
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.graph.validate import (
     aggregate_fields,
@@ -44,13 +46,12 @@ from rheos.core.protocol.durations import Duration
 from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.keys import windowed_codec
-from rheos.core.unknown_names import Hinted
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 
-class WindowedStream(Hinted):
+class WindowedStream(WithColumns):
     """The windows of a keyed stream; created by `window`."""
 
     def __init__(self, keyed: Transformation, windows: WindowsOfKeys) -> None:
@@ -59,6 +60,7 @@ class WindowedStream(Hinted):
 
     _kind = "a windowed stream"
     _sections = ("windowed", "stream")
+    _by_name = '.aggregate(total=rh.agg.sum("{}"))'
     _elsewhere = dict.fromkeys(
         (*OF_ANY, *OF_OPERATORS, "running", "side_output"),
         "first choose a computation for each window: .aggregate(hits=rh.agg.count()) or .process(...)",
@@ -67,6 +69,9 @@ class WindowedStream(Hinted):
     def __repr__(self) -> str:
         keys = ", ".join(self._keyed.port.keys)
         return f"<windows {self._windows.window!r} of a stream keyed by {keys}>"
+
+    def _column_names(self) -> list[str]:
+        return list(self._shown.names)
 
     @property
     def _type(self) -> StreamType:
@@ -224,6 +229,8 @@ class WindowedStream(Hinted):
     ) -> DataStream:
         name = operator_name("window", process or function)
         with located(call_site(), name):
+            if hint := naming(function, ".aggregate()"):
+                raise ProgramError("aggregate() takes each aggregate by a name", hint=hint)
             _check_instance(function, AggregateFunction, "aggregate()", "Spread()")
             if aggregates:
                 raise ProgramError(

@@ -278,6 +278,35 @@ subset: .key_by("id") names the columns of the key
 timeout_ms: timeout="5s"
 num_partitions: parallelism=2
 """,
+    "Tumbling()": """
+every slide slide_by hop hop_size advance advance_by slide_interval step period: rh.Sliding("1m", every="10s")
+gap gap_duration timeout inactivity: rh.Session("10m")
+count rows n: rh.CountTumbling(100)
+""",
+    "Sliding()": """
+gap gap_duration timeout inactivity: rh.Session("10m")
+""",
+    "Session()": """
+every slide slide_by hop advance: rh.Sliding("1m", every="10s")
+""",
+    "sink_to()": """
+format path mode partition_by partition_cols compression header output_mode query_name: .sink_to(rh.files.sink("out", format="parquet"))
+topic topics brokers bootstrap_servers: .sink_to(rh.kafka.sink("topic", brokers="host:9092"))
+table dbtable url jdbc_url: .sink_to(rh.postgres.sink("table", url=url))
+checkpoint_location: rh.Environment(checkpoint_dir="checkpoints")
+""",
+    "from_source()": """
+format path schema header: .from_source(rh.files.source("in/*.jsonl", schema=Event))
+topic topics brokers bootstrap_servers group_id: .from_source(rh.kafka.source("topic", brokers="host:9092", schema=Event))
+on time_column timestamp_column event_time: .from_source(source, watermark=rh.Watermark.monotonic(on="at"))
+""",
+    "map()": """
+form batch_size: .map_batches(fn, form="pandas", returns=Scored)
+""",
+    "window()": """
+size every slide length duration: .window(rh.Tumbling("1m")), .window(rh.Sliding("1m", every="10s"))
+gap: .window(rh.Session("10m"))
+""",
 }
 
 

@@ -95,10 +95,17 @@ class HintedObject:
             if name.startswith("_"):
                 raise AttributeError(f"{cls.__name__!r} object has no attribute {name!r}")
             kind = cls._kind or f"rh.{cls.__name__}"
-            for each, advice in cls._elsewhere.items():
+            advice = [self._advice_for(name)]
+            for each, there in cls._elsewhere.items():
                 if each.replace("_", "") == name.replace("_", "").lower():
-                    raise UnknownNameError(f"{kind} has no {name}()", site=call_site(), hint=advice)
+                    advice.append(there)
+                    name += "()"
+            if hint := "; ".join(filter(None, advice)):
+                raise UnknownNameError(f"{kind} has no {name}", site=call_site(), hint=hint)
             raise unknown_name(name, kind, dir(cls), cls._sections)
+
+        def _advice_for(self, name: str) -> str:
+            return ""
 
 
 class HintedClass(ABCMeta):
@@ -170,11 +177,15 @@ def _wrong_arguments(
     taken = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
     unknown = next((each for each in kwargs if each not in own and not taken), None)
     takes = f"its arguments are {', '.join(own)}" if own else "it takes no arguments"
+    if "aggregates" in own:
+        takes = f'name each result: .{fn.__name__}(total=rh.agg.sum("price"))'
     if unknown is None:
         return ArgumentsError(f"{name}(): {reason}", site=call_site(), hint=takes)
     foreign = words("arguments").get(folded(unknown), "")
     ours = foreign.partition("=")[0]
-    if ours not in own and "." not in ours:
+    if elsewhere := words(f"{name.rpartition('.')[2]}()").get(folded(unknown)):
+        foreign = elsewhere
+    elif ours not in own and "." not in ours:
         foreign = hint_for(unknown, own, write="{}=...")
     hint = f"{foreign}; {takes}" if foreign else takes
     return ArgumentsError(f"{name}() has no argument {unknown!r}", site=call_site(), hint=hint)

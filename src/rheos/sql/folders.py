@@ -62,7 +62,12 @@ def run_folder(session: SqlSession, folder: Path) -> None:
 
 
 def _statements(file: Path) -> Iterator[FolderStatement]:
-    sql = SqlText(file.read_text(), str(file))
+    try:
+        sql = SqlText(file.read_text(encoding="utf-8"), str(file))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(
+            f"the SQL file {str(file)!r} cannot be read: {error}", hint="store it as UTF-8"
+        ) from None
     parsed = parse(sql)
     for node in parsed:
         if isinstance(node, exp.Query) and len(parsed) == 1:

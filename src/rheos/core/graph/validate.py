@@ -15,6 +15,7 @@ from rheos.core.aggregates import KINDS, Agg
 from rheos.core.connectors import capabilities
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP
+from rheos.core.graph.naming_aggregates import naming
 from rheos.core.graph.nodes import MAIN, Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.reducing import reducing, with_exact_decimals
 from rheos.core.graph.row_distribution import RowDistribution
@@ -250,7 +251,8 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
         if isinstance(agg, pl.Expr):
             agg = reducing(agg)
         if not isinstance(agg, Agg):
-            raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=f"write {example}")
+            hint = naming({name: agg}, example) if isinstance(agg, str) else f"write {example}"
+            raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=hint)
         if KINDS.get(agg.kind) is not type(agg):
             raise ProgramError(
                 f"{name}={agg} is of an unregistered kind, whose state could not be restored",
