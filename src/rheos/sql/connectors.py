@@ -6,6 +6,7 @@ Options are the arguments of the functions that programs call, by their names: `
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ class WithOptions:
     options: Mapping[str, exp.Expr]
     """All options except the connector."""
     at: exp.Expr
+    partitioned_by: tuple[str, ...] = ()
+    """Columns of PARTITIONED BY, which the functions receive as `partition_by`."""
 
     @property
     def name(self) -> str:
@@ -62,6 +65,14 @@ class WithOptions:
             function = self.connector.function(what)
         except RheosError as error:
             raise sql.error(error.what, self.at, error.hint) from error
+        if self.partitioned_by:
+            if "partition_by" not in inspect.signature(function).parameters:
+                raise sql.error(
+                    f"a {what} of this connector has no partition columns",
+                    self.at,
+                    "leave out PARTITIONED BY",
+                )
+            given = {**given, "partition_by": self.partitioned_by}
         spelled = self.connector.sql_options
         return call_with_options(sql, function, self.options, self.at, given=given, spelled=spelled)
 
@@ -77,12 +88,18 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
     if properties is None:
         raise sql.error("CREATE TABLE needs WITH (...), which names the connector", node.this, hint)
     options: dict[str, exp.Expr] = {}
+    partitioned_by: tuple[str, ...] = ()
     for each in properties.expressions:
+        if isinstance(each, exp.PartitionedByProperty):
+            partitioned_by = _partition_columns(sql, each, node.this)
+            continue
         if not isinstance(each, exp.Property) or not isinstance(each.args["value"], exp.Literal):
             raise sql.error("the value of an option must be a string", each, hint)
         if each.name.lower() in options:
             raise sql.error(f"the option {each.name!r} is set twice", each, "leave out one of them")
         options[each.name.lower()] = each.args["value"]
+    if partitioned_by and (option := options.get("partition_by")):
+        raise sql.error("PARTITIONED BY sets this option, too", option, "leave out one of them")
     named = options.pop("connector", None)
     if named is None:
         raise sql.error("WITH does not name a connector", properties, hint)
@@ -93,4 +110,19 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
     if connector is None:
         names = CONNECTORS.names()
         raise sql.unknown("connector", named.name, named, names, "the connectors are")
-    return WithOptions(connector, options, named)
+    return WithOptions(connector, options, named, partitioned_by)
+
+
+def _partition_columns(
+    sql: SqlText, node: exp.PartitionedByProperty, table: exp.Schema
+) -> tuple[str, ...]:
+    columns = [each.name for each in table.expressions if isinstance(each, exp.ColumnDef)]
+    listed = node.this.expressions if isinstance(node.this, exp.Schema) else [node.this]
+    for each in listed or [node]:
+        if not isinstance(each, exp.Identifier):
+            raise sql.error(
+                "PARTITIONED BY lists names of columns", each, "declare the column with the others"
+            )
+        if each.name not in columns:
+            raise sql.unknown("column", each.name, each, columns, "the columns are")
+    return tuple(each.name for each in listed)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -74,7 +74,7 @@ class Chunk:
 class ChunkDecoder(ABC):
     """Reads a file from a position on. Calls run one at a time, on the I/O executor."""
 
-    counts: ClassVar[str] = "line"
+    counts: str = "line"
     """Unit that `Chunk.line` counts."""
 
     @abstractmethod

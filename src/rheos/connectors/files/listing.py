@@ -69,7 +69,8 @@ def list_files(
 ) -> list[FileToRead]:
     """Return all files that the paths match, sorted, without duplicates. Raises InputError.
 
-    In folders, names that begin with "." or "_" are ignored at any depth, as in Spark.
+    In folders, names that begin with "." or "_" are ignored at any depth, as in Spark. A folder of a
+    partition, such as `_day=1`, is not.
     """
     found: set[str] = set()
     for path in paths:
@@ -169,7 +170,10 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
 
 
 def _hidden(path: str) -> bool:
-    return any(part[0] in "._" for part in path.split("/") if part)
+    *folders, name = (part for part in path.split("/") if part)
+    return name[0] in "._" or any(
+        folder[0] == "." or (folder[0] == "_" and "=" not in folder) for folder in folders
+    )
 
 
 def check_kind(format: Kind | Format | None) -> None:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
+from rheos.connectors.files.partition_reading import columns_in_folders, read_from_folders
 from rheos.core.connectors.rejected import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
@@ -270,10 +271,10 @@ def check_schema(path: str, found: pa.Schema, wanted: pa.Schema) -> None:
 
 
 def _no_column(path: str, name: str, found: pa.Schema) -> InputError:
-    return InputError(
-        f"{path} has no column {name!r}",
-        hint=f"correct the schema; the file has {', '.join(found.names)}",
-    )
+    hint = f"correct the schema; the file has {', '.join(found.names)}"
+    if columns_in_folders(path, [name]):
+        hint = read_from_folders([name])
+    return InputError(f"{path} has no column {name!r}", hint=hint)
 
 
 def _related(found: pa.DataType, wanted: pa.DataType) -> bool:

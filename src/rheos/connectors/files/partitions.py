@@ -42,8 +42,8 @@ def partition_columns(partition_by: object) -> tuple[str, ...]:
     return tuple(partition_by)
 
 
-def check_partitions(columns: Sequence[str], schema: pa.Schema) -> None:
-    """Check partition columns against the schema of the rows.
+def check_partitions(columns: Sequence[str], schema: pa.Schema, owner: str = "the stream") -> None:
+    """Check partition columns against the schema of the rows. `owner` names it in errors.
 
     Raises:
         ProgramError: A column does not exist or is named twice, or no column is left for the files.
@@ -52,7 +52,7 @@ def check_partitions(columns: Sequence[str], schema: pa.Schema) -> None:
     for name in columns:
         if name not in schema.names:
             raise ProgramError(
-                f"partition_by names the column {name!r}, which the stream does not have",
+                f"partition_by names the column {name!r}, which {owner} does not have",
                 hint=f"it has {', '.join(schema.names)}",
             )
         if not _can_name_folders(schema.field(name).type):

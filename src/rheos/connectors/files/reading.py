@@ -8,6 +8,8 @@ from typing import Any
 
 from rheos.connectors.files.compression import Codec, check_codec
 from rheos.connectors.files.listing import Kind, by_name, check_kind, lines_of
+from rheos.connectors.files.partition_reading import without_columns
+from rheos.connectors.files.partitions import check_partitions, partition_columns
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.files.transcoded import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
@@ -31,6 +33,7 @@ def source(
     compression: Codec | None = None,
     encoding: str = "utf-8",
     on_error: OnError = "fail",
+    partition_by: Sequence[str] = (),
     replay: Replay | None = None,
     discover: Duration | None = None,
     order: Order = "name",
@@ -58,6 +61,9 @@ def source(
             After a restart, files that are not in UTF-8 are read from their beginning.
         on_error: what to do with a row that does not fit the schema: "fail" the job with its file and
             line, or "skip" it, which counts it (`skipped`) and emits it to the side output "rejected".
+        partition_by: columns of the schema whose values are in the names of folders, in the layout of
+            Hive: `day=2026-03-01/part-....parquet`. The files need not contain them. With
+            `on_error="skip"`, a value that does not fit rejects all rows of its folder.
         replay: emit rows at the pace of their own time, or a multiple of it. By default, rows are read
             as fast as possible.
         discover: interval at which to look for new files ("10s"); the source never ends. A file is
@@ -86,22 +92,30 @@ def source(
     paths = tuple(absolute(one) for one in ([path] if isinstance(path, str | os.PathLike) else path))
     kinds = [format] if format is not None else [by_name(one) for one in paths]
     of_lines = [found for kind in kinds if (found := lines_of(kind)) is not None]
-    if of_lines:
-        rows, record = rows_of(of_lines[0], schema)
-    elif schema is None:
+    columns = partition_columns(partition_by)
+    if schema is not None:
+        rows, record = resolve(schema)
+    elif of_lines:
+        rows, record = rows_of(of_lines[0], None)
+    else:
         raise SchemaError(
             "a source of files needs a schema",
             hint="pass schema=, a dataclass, a pyarrow.Schema or a dict that describes a row",
         )
-    else:
-        rows, record = resolve(schema)
+    check_partitions(columns, rows, "the schema")
     for each in of_lines:
-        each.check_decodes(rows)
+        each.check_decodes(without_columns(rows, columns))
     if replay is not None:
         if replay.on not in rows.names:
             raise SchemaError(
                 f"the replay's column {replay.on!r} is not in the schema",
                 hint=f"the schema has {', '.join(rows.names)}",
+            )
+        if replay.on in columns:
+            raise ProgramError(
+                f"the replay's column {replay.on!r} is a partition column, so all rows of a file have "
+                "the same time",
+                hint="replay by a column of the files",
             )
         replay.column.check(rows, "the replay's column")
     if order not in ("name", "time"):
@@ -117,7 +131,7 @@ def source(
                 "order= needs a folder that is watched",
                 hint='add discover="10s", or leave out order=',
             )
-        return FileSource(paths, rows, record, format, on_error, replay, compression, code)
+        return FileSource(paths, rows, record, format, on_error, replay, compression, code, columns)
     if replay is not None:
         raise ProgramError(
             "a watched folder emits rows as they arrive, so it cannot be replayed at a pace",
@@ -135,6 +149,7 @@ def source(
         None,
         compression,
         code,
+        columns,
         order=order,
         discovery_ms=every_ms,
         forget_ms=None if forget is None else duration_ms(forget),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,10 +13,19 @@ from rheos.connectors.files import lines, parquet
 from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
 from rheos.connectors.files.compression import Codec
 from rheos.connectors.files.listing import FileToRead, Kind, lines_of, list_files
+from rheos.connectors.files.partition_reading import (
+    PartitionDecoder,
+    UnpartitionedDecoder,
+    check_top,
+    columns_in_folders,
+    folder_values,
+    partition_values,
+    without_columns,
+)
 from rheos.connectors.replay import Replay
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected import OnError
-from rheos.core.errors import ProgramError
+from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.ports import Completion, Immediate
 
@@ -33,6 +43,8 @@ class FileSource(Source):
     compression: Codec | None = None
     encoding: str | None = None
     """Encoding of files of lines; None for UTF-8."""
+    partition_by: tuple[str, ...] = ()
+    """Columns whose values are in the names of folders, not in the files."""
     bounded: bool = field(default=True, init=False)
 
     def record_class(self) -> type | None:
@@ -50,6 +62,10 @@ class FileSource(Source):
         paced = set() if self.replay is None else {self.replay.on}
         # A null in a required column is an error, even if no operator reads the column.
         kept = [field for field in self.schema if not field.nullable or field.name in columns | paced]
+        if all(field.name in self.partition_by for field in kept):
+            # The number of rows is that of a column in the file.
+            first = self._in_files().names[0]
+            kept = [field for field in self.schema if field in kept or field.name == first]
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
 
     def splits(self) -> Sequence[Split]:
@@ -64,13 +80,32 @@ class FileSource(Source):
         for format in {file.format: self._lines_of(file) for file in files}.values():
             if format is None:
                 continue
-            format.check_decodes(self.schema)
+            format.check_decodes(self._in_files())
             if self.replay is not None and self.replay.ratio is None:
                 raise ProgramError(
                     "the time span of a file of lines is unknown before it is read",
                     hint="pass speed= or span= to the replay",
                 )
+        if self.partition_by:
+            for folder in sorted({posixpath.dirname(file.path) for file in files}):
+                check_top(folder, self.partition_by, self.paths)
+                self._values(folder)
         return [Split(file.path, msgspec.msgpack.encode(file)) for file in files]
+
+    def _in_files(self) -> pa.Schema:
+        """Return the columns that are in the files."""
+        return without_columns(self.schema, self.partition_by)
+
+    def _values(self, folder: str) -> dict[str, pa.Scalar] | InputError:
+        """Return the values of the partition columns in a folder, or why all rows in it are bad. Raise
+        InputError if the folder has another layout, or bad rows are not skipped."""
+        texts = folder_values(folder, self.partition_by)
+        try:
+            return partition_values(folder, texts, self.schema)
+        except InputError as error:
+            if self.on_error == "fail":
+                raise
+            return error
 
     def _lines_of(self, file: FileToRead) -> Format | None:
         """Return the format of lines; None for Parquet."""
@@ -80,21 +115,27 @@ class FileSource(Source):
         file = msgspec.msgpack.decode(split.payload, type=FileToRead)
         skip = self.on_error == "skip"
         format = self._lines_of(file)
+        in_files = self._in_files()
         decoder: ChunkDecoder
         if format is None:
             start = parquet.START if position is None else position
-            decoder = parquet.ParquetDecoder(file.path, self.schema, position=start, skip_bad=skip)
+            decoder = parquet.ParquetDecoder(file.path, in_files, position=start, skip_bad=skip)
         else:
             start = lines.START if position is None else position
             decoder = lines.LinesDecoder(
                 file.path,
                 format,
-                self.schema,
+                in_files,
                 position=start,
                 codec=file.compression,
                 encoding=self.encoding,
                 skip_bad=skip,
             )
+        if self.partition_by:
+            values = self._values(posixpath.dirname(file.path))
+            decoder = PartitionDecoder(decoder, self.schema, values)
+        elif format is not None and (named := columns_in_folders(file.path, self.schema.names)):
+            decoder = UnpartitionedDecoder(decoder, file.path, named)
         if self.replay is None or self.replay.ratio == "max":
             return ChunkReader(file.path, decoder, start, ctx)
         return ChunkReader(file.path, decoder, start, ctx, self.replay.column, self._speed(file, ctx))

@@ -160,6 +160,8 @@ def _of_files(
     files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
     if any(file.format != "parquet" for file in files):
         raise Unfit("files of lines have their own reader")
+    if source.partition_by:
+        raise Unfit("the names of folders have values of the rows")
     if source.on_error != "fail":
         raise Unfit('on_error="skip" needs the reader that finds bad rows')
     if source.replay is not None and source.replay.ratio != "max":
