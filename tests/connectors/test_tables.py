@@ -198,7 +198,7 @@ def test_a_table_that_changes_receives_no_partial_epoch(
     with pytest.raises(rh.SchemaError, match=f"{target} does not exist: .TABLE_OR_VIEW_NOT_FOUND"):
         committer.commit(staged)
     spark.sql(made.format(target, "STRING", tmp_path / "files"))
-    with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, and string in the"):
+    with pytest.raises(rh.SchemaError, match="column 'n' is bigint in the stream, but string in the"):
         committer.commit(staged)
     assert found(spark.table(target)) == []
     spark.sql(f"DROP TABLE {target}")
