@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 import rheos as rh
+from rheos.core.error_hints import hint_for_error
 from rheos.core.errors import ArgumentsError, UnknownImportError, UnknownNameError
 from rheos.core.foreign_names import SECTIONS, folded, words
-from rheos.core.unknown_names import HintedClass, HintedObject, hint_for_attribute
+from rheos.core.unknown_names import HintedClass, HintedObject
 from rheos.runtimes.job import JobResult
 from tests.api.programs import environment, events
 
@@ -66,7 +67,7 @@ def test_a_foreign_name_ends_in_a_hint(system: str, owner: str, name: str) -> No
     if owner == "expression":  # The class is that of Polars, and so is the error.
         with pytest.raises(AttributeError) as theirs:
             getattr(found, name)
-        assert hint_for_attribute(theirs.value)
+        assert hint_for_error(theirs.value)
         return
     wanted = ArgumentsError if name.endswith("=") else UnknownNameError
     with pytest.raises(wanted) as raised:
@@ -237,4 +238,4 @@ def test_a_state_or_context_at_run_time_has_a_hint() -> None:
     with pytest.raises(rh.RheosError) as raised:
         env.execute("job")
     assert "self.seen.value = 1" in str(raised.value)
-    assert hint_for_attribute(ValueError("no")) == ""
+    assert hint_for_error(ValueError("no")) == ""

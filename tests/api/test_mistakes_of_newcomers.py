@@ -8,8 +8,8 @@ import polars as pl
 import pytest
 
 import rheos as rh
+from rheos.core.error_hints import hint_for_error
 from rheos.core.errors import RheosError
-from rheos.core.unknown_names import hint_for_attribute
 from tests.api.programs import environment, events
 
 SIGNS = ["+", "-", "*", "/", "//", "%", "**", "@", "&", "|", "^", "<<", ">>"]
@@ -136,5 +136,5 @@ def test_a_line_of_another_system_ends_in_a_hint(line: str, hint: str) -> None:
         assert str(error).startswith("job.py:1: ")
         advice = error.hint or ""
     else:
-        advice = hint_for_attribute(error)
+        advice = hint_for_error(error)
     assert hint in advice, error

@@ -141,12 +141,49 @@ def test_other_errors_have_a_traceback_of_the_users_lines(
     """)
     assert run(file, [], Overrides()) == FAILED
     shown = capsys.readouterr().err
-    assert [line for line in shown.splitlines() if line.lstrip().startswith("File")] == [
-        f'  File "{file}", line 4, in build',
-        f'  File "{file}", line 7, in <module>',
-        f'  File "{file}", line 6, in build',
+    assert [line for line in shown.splitlines() if line.lstrip(" |").startswith("File")] == [
+        f'  |   File "{file}", line 4, in build',
+        f'  |   File "{file}", line 7, in <module>',
+        f'  |   File "{file}", line 6, in build',
     ]
-    assert shown.endswith("KeyError: 'parallelism'\n")
+    assert shown.startswith(f"{file}:6: KeyError: 'parallelism'\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "what", "hint"),
+    [
+        ("rh.Environment().nothing + missing", "rh.Environment has no nothing", "from_source"),
+        ("strem = rh.Environment().from_sources", "rh.Environment has no from_sources", "from_source"),
+        ("print(missing)", "NameError: name 'missing' is not defined", ""),
+        ("import no_such_module", "ModuleNotFoundError: No module named 'no_such_module'", ""),
+        ("from math import sine", "ImportError: cannot import name 'sine' from 'math'", ""),
+        ("{}['shop']", "KeyError: 'shop'", ""),
+        ("1 + 'a'", "TypeError: unsupported operand", ""),
+        ("'a'.shop", "AttributeError: 'str' object has no attribute 'shop'", ""),
+        ("import json; json.loads('{')", "json.decoder.JSONDecodeError: Expecting", ""),
+        ("import tokens_of_nothing_py", "SyntaxError: invalid syntax", ""),
+        ("(rh.col('a') > 1) and rh.col('b')", "TypeError: the truth value of an Expr", "& (and)"),
+        ("rh.col('a') if rh.col('b') else 1", "TypeError: the truth value of an Expr", "pl.when"),
+        ("0 < rh.col('a') < 5", "TypeError: the truth value of an Expr", ".is_between(1, 5)"),
+        ("rh.col('a') in [1, rh.col('b')]", "TypeError: the truth value of an Expr", ".is_in("),
+        ("not rh.col('a')", "TypeError: the truth value of an Expr", "~ (not)"),
+        ("rh.col('a').startswith('x')", "AttributeError: 'Expr' object", "starts_with"),
+    ],
+)
+def test_an_error_while_the_program_is_built_begins_with_its_line(
+    write: Write, line: str, what: str, hint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(f"import rheos as rh\n\ndef build():\n    {line}\n\nbuild()\n")
+    (file.parent / "tokens_of_nothing_py.py").write_text("x = 1\ndef f(:\n")
+    assert run(file, [], Overrides()) == FAILED
+    shown = capsys.readouterr().err
+    there = f"{file.parent}/tokens_of_nothing_py.py:2" if "tokens" in line else f"{file}:4"
+    assert shown.startswith(f"{there}: {what}")
+    assert hint in shown
+    assert bool(hint) == ("what to do: " in shown)
+    frames = [each for each in shown.splitlines() if each.lstrip(" |").startswith("File")]
+    assert all(str(file.parent) in frame for frame in frames)
+    assert "Traceback" not in shown
 
 
 def test_a_file_that_python_cannot_read_is_shown(

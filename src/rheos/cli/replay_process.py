@@ -15,7 +15,7 @@ import msgspec
 
 from rheos.cli.debug_text import debugged_object, printed, step_object
 from rheos.cli.fork import fork_object
-from rheos.cli.terminal import user_traceback
+from rheos.cli.terminal import located_error
 from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
 from rheos.core.errors import ConfigurationError, RheosError, UserFunctionError
@@ -53,7 +53,7 @@ def answered(asked: AskedReplay) -> AnsweredReplay:
     except (Exception, SystemExit) as error:
         raised = UserFunctionError(
             f"the program raised {named_error(error)}",
-            detail="".join(user_traceback(error)),
+            detail=located_error(error).detail,
         )
         return AnsweredReplay(error=ErrorData.of(raised))
 

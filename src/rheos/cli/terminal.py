@@ -9,14 +9,14 @@ import runpy
 import sys
 import traceback
 from collections.abc import Iterable
-from pathlib import Path
 
 from rich.console import Console
 from rich.segment import Segment
 
-from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.error_hints import hint_for_error
+from rheos.core.errors import ConfigurationError, RheosError, Site
 from rheos.core.printable import printable, printable_lines
-from rheos.core.unknown_names import hint_for_attribute
+from rheos.core.site import PACKAGE, is_users
 
 
 def say(text: object, *, error: bool = False, flush: bool = False) -> None:
@@ -57,7 +57,8 @@ FAILED = 1
 MISUSED = 2
 INTERRUPTED = 130
 
-_OURS = (str(Path(__file__).parent.parent), runpy.__file__, "<frozen runpy>", "<frozen importlib")
+_OURS = (PACKAGE, runpy.__file__, "<frozen runpy>", "<frozen importlib")
+_HEADER = "Traceback (most recent call last):\n"
 
 
 def report(error: BaseException) -> int:
@@ -65,26 +66,35 @@ def report(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         print("cancelled", file=sys.stderr)
         return INTERRUPTED
-    if isinstance(error, RheosError):
-        say_lines(error, error=True)
-        return MISUSED if isinstance(error, ConfigurationError) else FAILED
-    say_lines("".join(user_traceback(error)).rstrip("\n"), error=True)
-    if hint := hint_for_attribute(error):
-        say_lines(f"  what to do: {hint}", error=True)
-    return FAILED
+    if not isinstance(error, RheosError):
+        error = located_error(error)
+    say_lines(error, error=True)
+    return MISUSED if isinstance(error, ConfigurationError) else FAILED
 
 
-def user_traceback(error: BaseException) -> list[str]:
-    """Return the traceback as Python prints it, without frames of the command and of Rheos."""
+def located_error(error: BaseException) -> RheosError:
+    """Return the error for an exception of a program, with its line, advice and the user's frames."""
     whole = traceback.TracebackException.from_exception(error)
     _trim(whole)
-    return list(whole.format())
+    what = "".join(whole.format_exception_only())
+    detail = "".join(whole.format())
+    site = Site(whole.stack[-1].filename, whole.stack[-1].lineno or 0) if whole.stack else None
+    if isinstance(error, SyntaxError) and error.filename:
+        site, what = Site(error.filename, error.lineno or 0), f"{type(error).__name__}: {error.msg}"
+    hint = hint_for_error(error)
+    return RheosError(
+        what.partition("\n")[0] if hint else what.rstrip(),
+        site=site,
+        hint=hint,
+        detail=detail.removesuffix(what).removeprefix(_HEADER),
+    )
 
 
 def _trim(part: traceback.TracebackException) -> None:
-    part.stack = traceback.StackSummary.from_list(
-        [frame for frame in part.stack if not frame.filename.startswith(_OURS)]
-    )
+    """Keep the user's frames; those of libraries, too, if there are no others."""
+    kept = [frame for frame in part.stack if is_users(frame.filename)]
+    rest = [frame for frame in part.stack if not frame.filename.startswith(_OURS)]
+    part.stack = traceback.StackSummary.from_list(kept or rest)
     for inner in (part.__cause__, part.__context__):
         if inner is not None:
             _trim(inner)

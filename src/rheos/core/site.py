@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import sysconfig
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -13,7 +14,10 @@ from typing import Any, ParamSpec, TypeVar
 
 from rheos.core.errors import RheosError, Site
 
-_PACKAGE = str(Path(__file__).parents[1]) + "/"
+PACKAGE = str(Path(__file__).parents[1]) + "/"
+"""Folder of this package."""
+
+_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -25,9 +29,18 @@ def user_frames() -> Iterator[FrameType]:
     """Yield the stack frames outside this package, innermost first."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
-        if not frame.f_code.co_filename.startswith(_PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             yield frame
         frame = frame.f_back
+
+
+def is_users(file: str) -> bool:
+    """Return whether a file is the user's own, and not of this package or a library.
+
+    Files of Cython have no folder: they are those of compiled libraries.
+    """
+    compiled = file.endswith((".pyx", ".pxi", ".pxd"))
+    return not compiled and not file.startswith(("<", PACKAGE, *_LIBRARIES))
 
 
 def call_site() -> Site:

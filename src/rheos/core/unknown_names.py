@@ -240,21 +240,3 @@ def missing_export(package: str, name: str, own: Iterable[str]) -> ProgramError:
         if opcode == "IMPORT_FROM":  # An AttributeError would lose the hint.
             return UnknownImportError(error.what, site=error.site, hint=error.hint)
     return error
-
-
-def hint_for_attribute(error: BaseException) -> str:
-    """Return the advice for an attribute that a state, a context or an expression does not have.
-
-    Returns:
-        The advice, or an empty string if the error is another one.
-    """
-    if type(error) is not AttributeError or error.obj is None:  # A user's class may raise when read.
-        return ""
-    name, owner = str(error.name), type(error.obj)
-    if owner.__module__.startswith("polars.expr."):
-        parts = ("str", "dt", "list", "struct")
-        own = [f"{part}.{each}" for part in parts for each in dir(getattr(error.obj, part, None))]
-        return hint_for(name, [*own, *dir(owner)], ("expression",))
-    if any(str(base.__module__).startswith("rheos.core.") for base in owner.__mro__):
-        return hint_for(name, dir(owner), ("context", "state"))
-    return ""

@@ -132,7 +132,7 @@ class MapBatchesOperator(RichFunctionOperator):
             return self._fn(handed)
         except UserRaised as error:
             first = shown_record(batch, 0)
-            raised = user_error(self.ctx, error)
+            raised = user_error(self.ctx, error, columns=batch.schema.names)
             raised.record = raised.record or f"one of {batch.num_rows}, the first of which is {first}"
             raise raised from error
 

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -15,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.core.error_hints import hint_for_error
 from rheos.core.errors import (
     LESS_MEMORY,
     OutOfMemoryError,
@@ -27,7 +26,7 @@ from rheos.core.operators.contract import OperatorContext
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import Row, TypeMismatch
 from rheos.core.shown import is_error, named_error, shown, traceback_of
-from rheos.core.unknown_names import hint_for_attribute
+from rheos.core.site import PACKAGE, is_users
 
 UserRaised = (Exception, SystemExit)
 """Errors that calls of the user's function may raise. `sys.exit()` is among them: it would end the
@@ -35,14 +34,11 @@ worker without a message, and the job would restart endlessly."""
 
 Stamps: TypeAlias = npt.NDArray[np.int64]
 
-_OURS = str(Path(__file__).parents[2])
-_LIBRARIES = tuple({sysconfig.get_path(name) for name in ("stdlib", "purelib", "platlib")})
-
 
 def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     """Return the frames of the error outside of Rheos, outermost first."""
     frames = traceback.extract_tb(traceback_of(error))
-    return [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    return [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
 
 
 def call_user(ctx: Located, method: Callable[[], object]) -> None:
@@ -68,7 +64,7 @@ def _site(frames: list[traceback.FrameSummary]) -> Site | None:
 def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
     """Return the innermost line of a stack that the user wrote."""
     for frame in reversed(frames):
-        if not frame.filename.startswith(("<", _OURS, *_LIBRARIES)):
+        if is_users(frame.filename):
             return Site(frame.filename, frame.lineno or 0)
     return None
 
@@ -83,9 +79,17 @@ class Located(Protocol):
 
 
 def user_error(
-    ctx: Located, error: Exception | SystemExit, *, record: Any = None, key: Any = None
+    ctx: Located,
+    error: Exception | SystemExit,
+    *,
+    record: Any = None,
+    key: Any = None,
+    columns: Sequence[str] = (),
 ) -> RheosError:
-    """Return an error with the user's line, record and key, for an exception of the user's function."""
+    """Return an error with the user's line, record and key, for an exception of the user's function.
+
+    `columns` are those of the batch that the function was called with, if it takes batches.
+    """
     frames = _user_frames(error)
     site = _site(frames) or ctx.site
     record_text = None if record is None else shown(record)
@@ -99,7 +103,7 @@ def user_error(
         kind, hint = OutOfMemoryError, LESS_MEMORY
     elif is_error(error, SystemExit):
         hint = "a user function must not end the program: return, or raise an error"
-    elif advice := hint_for_attribute(error):
+    elif advice := hint_for_error(error, columns):
         hint = advice
     elif record is None and key is None:
         hint = "correct the function"

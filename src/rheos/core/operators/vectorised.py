@@ -62,7 +62,7 @@ check_example(
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -110,7 +110,8 @@ class BatchCore(ColumnarCore):
                 yield from self._emitted(emit, len(keys), hidden)
         except UserRaised as error:
             first = shown_record(batch, 0)
-            raise self._raised(error, f"one of {len(keys)}, the first of which is {first}") from error
+            record = f"one of {len(keys)}, the first of which is {first}"
+            raise self._raised(error, record, batch.schema.names) from error
         return stop
 
     def _timers(self, due: DueTimers) -> Generator[Out, None, int]:
@@ -125,8 +126,10 @@ class BatchCore(ColumnarCore):
             raise self._raised(error, f"one of {len(keys)}, the first of which is {first}") from error
         return len(due.timers)
 
-    def _raised(self, error: Exception | SystemExit, record: str) -> Exception:
-        raised = user_error(self.ctx, error)
+    def _raised(
+        self, error: Exception | SystemExit, record: str, columns: Sequence[str] = ()
+    ) -> Exception:
+        raised = user_error(self.ctx, error, columns=columns)
         raised.record = raised.record or record
         return raised
 
