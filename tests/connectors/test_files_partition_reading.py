@@ -18,16 +18,17 @@ import rheos as rh
 from rheos import testing
 from rheos.connectors import files
 from rheos.connectors.files.partition_reading import folder_values, partition_values
-from rheos.connectors.files.partitions import NULL_PARTITION, partition_folder
+from rheos.connectors.files.partitions import NULL_PARTITION, check_partitions, partition_folder
 from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.protocol.ids import CheckpointId
+from rheos.testing.connector_kit.column_types import COLUMNS
 from tests.connectors.ports import Probe, assert_resumes_everywhere, batch_of, read_all, sink_context
 
 DAY = date(2026, 1, 1)
 NOON = datetime(2026, 1, 1, 12, 0, 0, 250_000)
 FORMATS: tuple[Any, ...] = ("parquet", "jsonl", "csv", rh.formats.csv(header=False), "text")
 VALUES: tuple[tuple[pa.DataType, list[Any]], ...] = (
-    (pa.string(), ["DE", "ü 日本", "100%", "%41", "a/b=c", "[x]*?", " ", "NULL", "2026", None]),
+    (pa.string(), ["DE", "ü 日本", "100%", "%41", "a/b=c", "[x]*?", " ", "\0", "NULL", "2026", None]),
     (pa.large_string(), ["a", None]),
     (pa.int64(), [-(2**63), 0, 7, None]),
     (pa.uint8(), [255, None]),
@@ -94,7 +95,30 @@ def test_several_columns_are_read_in_the_order_of_the_schema(
     assert_resumes_everywhere(source, source.splits()[0])
 
 
-@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1))
+@pytest.mark.parametrize("name", COLUMNS)
+def test_every_type_that_a_sink_accepts_returns(name: str, tmp_path: Path) -> None:
+    values = COLUMNS[name]
+    schema = schema_of(values.type)
+    rows = [{"part": value, "value": "x"} for value in values.to_pylist()]
+    try:
+        check_partitions(["part"], schema)
+    except SchemaError:
+        with pytest.raises(SchemaError, match="cannot name a partition"):
+            files.source(tmp_path, schema=schema, partition_by=["part"])
+    else:
+        write(tmp_path, schema, rows, partition_by=["part"])
+        source = files.source(tmp_path, schema=schema, partition_by=["part"])
+        assert in_order(read_all(source)) == in_order(batch_of(schema, *rows).to_pylist())
+
+
+def test_a_value_that_is_too_long_for_a_folder_is_named(tmp_path: Path) -> None:
+    schema = schema_of(pa.string())
+    write(tmp_path, schema, [{"part": "é" * 125, "value": "x"}], partition_by=["part"])
+    with pytest.raises(InputError, match="'part' would name a folder by 257 bytes, but 255 is"):
+        write(tmp_path, schema, [{"part": "é" * 126, "value": "x"}], partition_by=["part"])
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"]), min_size=1))
 def test_every_string_returns_from_the_name_of_its_folder(text: str) -> None:
     folder = partition_folder(["a=b%"], [text])
     assert folder.count("/") == 0

@@ -14,13 +14,17 @@ import pyarrow.compute as pc
 
 from rheos.connectors.files.publication.contract import FileCommittable
 from rheos.core.connectors.contract import SinkContext, SinkWriter
-from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.connectors.schemas import shorten
+from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
 from rheos.formats.decimal_text import with_writable_times
 
 MAX_OPEN_FILES = 32
 """Maximum number of files that a subtask writes at a time."""
+
+MAX_FOLDER_BYTES = 255
+"""Maximum length of a folder's name, which is that of Linux and HDFS."""
 
 NULL_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """Folder name that Spark and Hive use for null and for the empty string."""
@@ -131,7 +135,16 @@ class PartitionedFiles:
         operator = f"{self._ctx.operator}, part {self._opened}"
         self._opened += 1
         ctx = replace(self._ctx, operator=operator, schema=schema)
-        return self._open_file(ctx, partition_folder(self._columns, partition))
+        folder = partition_folder(self._columns, partition)
+        for column, name in zip(self._columns, folder.split("/"), strict=True):
+            if (size := len(name.encode())) > MAX_FOLDER_BYTES:
+                raise InputError(
+                    f"a value of column {column!r} would name a folder by {size} bytes, but "
+                    f"{MAX_FOLDER_BYTES} is the maximum",
+                    record=shorten(name),
+                    hint="partition by shorter strings, such as a prefix or a hash of the column",
+                )
+        return self._open_file(ctx, folder)
 
     def _finish(self, partition: Partition, checkpoint: CheckpointId) -> None:
         for staged in self._open.pop(partition).prepare(checkpoint):
@@ -162,11 +175,11 @@ def partition_folder(columns: Sequence[str], values: Sequence[str | None]) -> st
     )
 
 
-_ESCAPED = frozenset([*map(chr, range(1, 32)), *"\"#%'*/:=?\\\x7f{}[]^"])
+_ESCAPED = frozenset([*map(chr, range(32)), *"\"#%'*/:=?\\\x7f{}[]^"])
 
 
 def _escaped(text: str) -> str:
-    """Escape characters by the rule of Spark (ExternalCatalogUtils.escapePathName)."""
+    """Escape characters by the rule of Spark (ExternalCatalogUtils.escapePathName), and NUL."""
     return "".join(f"%{ord(char):02X}" if char in _ESCAPED else char for char in text)
 
 
