@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.connectors import files
+from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.publication import s3
 from rheos.connectors.files.publication.choice import PUBLICATIONS, open_publication
 from rheos.connectors.files.publication.contract import FileCommittable
@@ -254,3 +255,14 @@ def test_each_scheme_has_a_publication(url_to_fs: dict[str, Any]) -> None:
         if scheme not in ("file", "local", "memory"):
             url_to_fs[scheme] = S3(Faults())
             assert open_publication(f"{scheme}://bucket/out").folder.root == "bucket/out"
+
+
+def test_files_of_a_table_are_whole_files_in_every_store(url_to_fs: dict[str, Any]) -> None:
+    one = world("s3", url_to_fs)
+    staged = ".rheos-staging/job/{}/a.parquet"
+    for attempt in (1, 2):
+        one.store.pipe_file("bucket/out/" + staged.format(attempt), b"rows")
+    kept = msgspec.msgpack.encode(FileCommittable(staged.format(2), "a.parquet", 1, 4))
+    committer = FileCommitter("s3://bucket/out", by_rename=True)
+    committer.abort_stale(JOB, Attempt(3), [kept])
+    assert list(one.store.objects) == ["bucket/out/" + staged.format(2)]

@@ -21,8 +21,8 @@ from rheos.connectors.files.folder import (
     remove_own,
 )
 from rheos.connectors.files.publication.choice import open_publication
-from rheos.connectors.files.publication.contract import FileCommittable, damaged
-from rheos.connectors.files.publication.staged import STAGING
+from rheos.connectors.files.publication.contract import FileCommittable, Publication, damaged
+from rheos.connectors.files.publication.staged import STAGING, RenamePublication
 from rheos.core.connectors.contract import Committer
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import CheckpointError, UnavailableError
@@ -77,6 +77,8 @@ class FileCommitter(Committer):
     empty: EmptyFile | None = None
     depth: int = 0
     """Number of folders above a published file, which is the number of partition columns."""
+    by_rename: bool = False
+    """Whether files are published by rename also on an object store, as those of a table are."""
 
     def check(self) -> None:
         check_target(SinkFolder(self.path), self.path, self.mode, self.owner, self.depth)
@@ -90,7 +92,7 @@ class FileCommitter(Committer):
 
     def commit(self, committables: Sequence[bytes]) -> None:
         files = list(map(decode_staged, committables))
-        publication = open_publication(self.path, self.owner)
+        publication = self._publication()
         try:
             for file in files:
                 publication.publish(file)
@@ -104,4 +106,9 @@ class FileCommitter(Committer):
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         kept = list(map(decode_staged, keep))
-        open_publication(self.path, self.owner).drop_stale(job, before, kept)
+        self._publication().drop_stale(job, before, kept)
+
+    def _publication(self) -> Publication:
+        if self.by_rename:
+            return RenamePublication(SinkFolder(self.path))
+        return open_publication(self.path, self.owner)

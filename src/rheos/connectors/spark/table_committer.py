@@ -113,7 +113,7 @@ class TableCommitter(Committer):
 
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         kept = [msgspec.msgpack.encode(decode_part(payload).file) for payload in keep]
-        FileCommitter(self.table.staging.folder).abort_stale(job, before, kept)
+        FileCommitter(self.table.staging.folder, by_rename=True).abort_stale(job, before, kept)
 
 
 class TransactionCommitter(TableCommitter):

@@ -22,7 +22,8 @@ class ParquetCommitter(TableCommitter):
         folder = SinkFolder(staging.folder)
         for inside in sorted({posixpath.dirname(part.target) for part in parts} - {""}):
             folder.system.makedirs(folder.path(inside), exist_ok=True)
-        FileCommitter(staging.folder).commit([msgspec.msgpack.encode(part.file) for part in parts])
+        files = [msgspec.msgpack.encode(part.file) for part in parts]
+        FileCommitter(staging.folder, by_rename=True).commit(files)
         if self.table.by_name:
             self._announce(session, parts)
 
