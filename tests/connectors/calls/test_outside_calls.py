@@ -280,6 +280,7 @@ USERS = {
     },
     "sockets with a deadline, for such clients": {"connectors/calls/http_deadlines.py"},
     "names of status codes": {"connectors/listener/connection.py"},
+    "paths of URLs": {"connectors/files/partition_reading.py"},
     "declares its calls": {
         "connectors/cassandra/client.py",
         "connectors/calls/file_systems.py",
