@@ -181,6 +181,8 @@ def test_files_appear_with_their_checkpoint(bucket: str, columns: tuple[str, ...
     writer.write(rows(5))
     writer.close()
     assert visible(url) == [1, 2, 3]
+    found = read_all(files.source(url, schema=SCHEMA, format="jsonl", partition_by=columns))
+    assert sorted(found, key=str) == sorted(rows(1, 2, 3).to_pylist(), key=str)
 
 
 def test_a_large_parquet_file_arrives_whole(bucket: str) -> None:
