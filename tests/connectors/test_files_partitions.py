@@ -15,7 +15,8 @@ import pytest
 import rheos as rh
 from rheos import testing
 from rheos.connectors import files
-from rheos.connectors.files.partitions import NULL_PARTITION
+from rheos.connectors.files.partitions import NULL_PARTITION, PartitionedFiles
+from rheos.core.connectors.contract import SinkContext, SinkWriter
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from tests.connectors.ports import batch_of, sink_context
@@ -90,6 +91,18 @@ def test_spark_reads_the_partition_columns(tmp_path: Path) -> None:
     write(tmp_path / "out", 30, "batch")
     found = SparkSession.builder.getOrCreate().read.parquet(str(tmp_path / "out"))
     assert {(row["n"], row["third"]) for row in found.collect()} == {(n, n % 3) for n in range(30)}
+
+
+def test_rows_without_partition_columns_are_in_the_folder_itself(tmp_path: Path) -> None:
+    folders: list[str] = []
+    sink = files.sink(tmp_path, partition_by=["place"])
+
+    def open_file(ctx: SinkContext, folder: str) -> SinkWriter:
+        folders.append(folder)
+        return sink.open(ctx)
+
+    PartitionedFiles(sink_context(SCHEMA), (), open_file).write(rows(1, 2))
+    assert folders == [""]
 
 
 def test_open_files_are_bounded_and_counted(tmp_path: Path) -> None:

@@ -135,8 +135,8 @@ class PartitionedFiles:
         operator = f"{self._ctx.operator}, part {self._opened}"
         self._opened += 1
         ctx = replace(self._ctx, operator=operator, schema=schema)
-        folder = partition_folder(self._columns, partition)
-        for column, name in zip(self._columns, folder.split("/"), strict=True):
+        for column, value in zip(self._columns, partition, strict=True):
+            name = partition_folder([column], [value])
             if (size := len(name.encode())) > MAX_FOLDER_BYTES:
                 raise InputError(
                     f"a value of column {column!r} would name a folder by {size} bytes, but "
@@ -144,7 +144,7 @@ class PartitionedFiles:
                     record=shorten(name),
                     hint="partition by shorter strings, such as a prefix or a hash of the column",
                 )
-        return self._open_file(ctx, folder)
+        return self._open_file(ctx, partition_folder(self._columns, partition))
 
     def _finish(self, partition: Partition, checkpoint: CheckpointId) -> None:
         for staged in self._open.pop(partition).prepare(checkpoint):
