@@ -122,7 +122,7 @@ def form(named: Format | None) -> Border:
 def parquet(rows: Batch) -> Batch:
     out = io.BytesIO()
     out.close = lambda: None  # type: ignore[method-assign]
-    file = _ParquetFile("v.parquet", out, rows.schema, "snappy")
+    file = _ParquetFile(("v.parquet", "v.parquet"), out, rows.schema, "snappy")  # type: ignore[arg-type]
     file.append(pa.Table.from_batches([rows]))
     file.finish()
     opened = pq.ParquetFile(pa.BufferReader(out.getvalue()))

@@ -41,6 +41,19 @@ class Transformation:
         """Stream of the rows at this output."""
         return self.program.stream_of(self)
 
+    def stream_titled(self, title: str) -> DataStream:
+        """Return the stream of the rows at this output, which `print` shows under a title.
+
+        Args:
+            title: name of a table or view, or "result-N".
+
+        Returns:
+            The stream. Streams derived from it do not have the title.
+        """
+        stream = self.stream
+        stream._title = title
+        return stream
+
     @property
     def type(self) -> StreamType:
         """Type of the rows at this output."""

@@ -15,6 +15,7 @@ from functools import lru_cache
 
 CLIENT_LOGGERS: Mapping[str, tuple[str, ...]] = {
     "cassandra": ("cassandra",),
+    "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),
     "fsspec": (
         "fsspec",

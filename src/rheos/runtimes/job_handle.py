@@ -81,7 +81,7 @@ class JobHandle(JobMethods, ABC):
 
 def _warn_of_renaming(old: str, new: str) -> None:
     what = f"JobHandle.{old}() has been renamed to JobHandle.{new}()"
-    warnings.warn(what, DeprecationWarning, stacklevel=3)
+    warnings.warn(what, DeprecationWarning, stacklevel=4)
 
 
 class WithoutCheckpoints(JobHandle):

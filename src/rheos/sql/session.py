@@ -180,9 +180,8 @@ class SqlSession:
         with _shown(sql):
             query, plan = self._planned_alone(sql, ttl)
             # A copy: the same stream may be the result of another query, too.
-            stream = self.lowering.stream(plan).transformation.stream
-            stream._title = self._named(query)
-            return stream
+            at = self.lowering.stream(plan).transformation
+            return at.stream_titled(self._named(query))
 
     def _named(self, query: exp.Expr) -> str:
         """Return the table or view that the query reads as it is, or "result-N"."""

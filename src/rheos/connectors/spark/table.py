@@ -11,10 +11,11 @@ from rheos.connectors.spark.table_session import publishing
 from rheos.connectors.spark.table_writer import Staging
 from rheos.connectors.tables import TableFormat
 from rheos.core.errors import SchemaError
+from rheos.core.redaction import RedactedRepr
 
 
 @dataclass(frozen=True)
-class SparkTable:
+class SparkTable(RedactedRepr):
     """An existing table."""
 
     label: str

@@ -7,8 +7,10 @@ from importlib import import_module
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.publication.contract import Publication
 
-_RENAME = "staged:RenamePublication"
-_S3, _GCS, _AZURE = "s3:S3Publication", "gcs:GcsPublication", "azure:AzurePublication"
+_RENAME = "rheos.connectors.files.publication.staged:RenamePublication"
+_S3 = "rheos.connectors.files.publication.s3:S3Publication"
+_GCS = "rheos.connectors.files.publication.gcs:GcsPublication"
+_AZURE = "rheos.connectors.files.publication.azure:AzurePublication"
 
 PUBLICATIONS = {
     "file": _RENAME,
@@ -37,5 +39,5 @@ def scheme_of(url: str) -> str:
 def open_publication(url: str, owner: str = "") -> Publication:
     """Return the publication for a folder's path or URL. `FileSink.validate` refuses other schemes."""
     module, _, name = PUBLICATIONS.get(scheme_of(url), _RENAME).partition(":")
-    kind: type[Publication] = getattr(import_module(f"{__package__}.{module}"), name)
+    kind: type[Publication] = getattr(import_module(module), name)
     return kind(SinkFolder(url), owner)
