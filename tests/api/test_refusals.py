@@ -343,7 +343,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "",
     ),
     "an expression as a key": (
-        lambda: events().key_by(col("user")),  # type: ignore[arg-type]
+        lambda: events().key_by(col("user").str.to_lowercase()),  # type: ignore[arg-type]
         rh.ProgramError,
         "takes column names",
         "with_columns",

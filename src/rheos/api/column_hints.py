@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from rheos.core.errors import ArgumentsError
@@ -34,7 +35,9 @@ class WithColumns(Hinted):
 
     def _advice_for(self, name: str) -> str:
         if name not in self._column_names():
-            return ""
+            known = hint_for(name, [*dir(type(self)), *self._elsewhere], self._sections)
+            close = [] if known else get_close_matches(name, self._column_names(), 1, 0.75)
+            return f"did you mean the column {close[0]!r}? {self._column(close[0])}" if close else ""
         method = hint_for(name, (), self._sections)
         return self._column(name) + (f"; the method: {method}" if method else "")
 

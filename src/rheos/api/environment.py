@@ -38,6 +38,7 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
+from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 from rheos.core.unknown_names import Hinted
 from rheos.runtimes.job import JobResult
@@ -159,10 +160,7 @@ class Environment(Hinted):
         site = call_site()
         with located(site, name or "source"):
             if not isinstance(source, Source):
-                raise ProgramError(
-                    f"from_source() takes a source, not {source!r}",
-                    hint='write env.from_source(rh.files.source("data/*.parquet"))',
-                )
+                raise _no_source(source)
             check_columns(source.schema)
             if watermark is None and isinstance(source, DataFrameSource) and source.event_time:
                 watermark = Watermark.monotonic(on=source.event_time)
@@ -638,3 +636,12 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
 
 # Notebooks and `help` show the settings one by one.
 Environment.__signature__ = inspect.signature(EnvironmentArguments)  # type: ignore[attr-defined]
+
+
+def _no_source(given: object) -> ProgramError:
+    of = '"data/*.parquet", schema=Event'
+    source = f"files.source({of})" if isinstance(given, str | Path) else "collection(rows)"
+    return ProgramError(
+        f"from_source() takes a source, not {shown(given)}",
+        hint=f"write env.from_source(rh.{source})",
+    )

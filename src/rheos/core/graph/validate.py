@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -167,15 +168,18 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
     )
 
 
-def check_keys(columns: Sequence[str], schema: pa.Schema) -> None:
+def check_keys(columns: Sequence[Any], schema: pa.Schema) -> None:
     """Check that there is at least one key, that none repeats, and that each is a column."""
     if not columns:
         raise ProgramError("key_by() needs a column", hint='write key_by("user")')
     for column in columns:
         if not isinstance(column, str):
+            plain = isinstance(column, pl.Expr) and column.meta.is_column()
             raise ProgramError(
                 f"key_by() takes column names, not {column!r}",
-                hint="compute the key first: .with_columns(k=...).key_by('k')",
+                hint=f'write .key_by("{column.meta.output_name()}")'
+                if plain
+                else "compute the key first: .with_columns(k=...).key_by('k')",
             )
         if column not in schema.names:
             raise unknown_column(column, schema, " in key_by()")
