@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 _OF_OLD_SPARK = (
     "ignore:unclosed <socket:ResourceWarning",  # Sockets of results are left to the collector.
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
+    "ignore:The distutils package is deprecated:DeprecationWarning",
 )
 """Warnings of PySpark itself before 4.2."""
 
