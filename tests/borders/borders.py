@@ -19,8 +19,8 @@ from rheos import formats
 from rheos.connectors.cassandra.columns import CqlColumn, check_fits, values
 from rheos.connectors.collect import CollectSink, collected
 from rheos.connectors.collection import collection
+from rheos.connectors.files.open_files import OpenParquetFile
 from rheos.connectors.files.parquet import ParquetDecoder
-from rheos.connectors.files.sink import _ParquetFile
 from rheos.connectors.generator import generator
 from rheos.connectors.postgres.change_values import from_text
 from rheos.connectors.postgres.column_types import as_strings, column_types
@@ -122,7 +122,7 @@ def form(named: Format | None) -> Border:
 def parquet(rows: Batch) -> Batch:
     out = io.BytesIO()
     out.close = lambda: None  # type: ignore[method-assign]
-    file = _ParquetFile(("v.parquet", "v.parquet"), out, rows.schema, "snappy")  # type: ignore[arg-type]
+    file = OpenParquetFile(("v.parquet", "v.parquet"), out, rows.schema, "snappy")  # type: ignore[arg-type]
     file.append(pa.Table.from_batches([rows]))
     file.finish()
     opened = pq.ParquetFile(pa.BufferReader(out.getvalue()))

@@ -7,7 +7,6 @@ import hashlib
 import io
 import os
 import posixpath
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
@@ -18,9 +17,10 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import missing_package
 from rheos.connectors.files.committer import FileCommitter
-from rheos.connectors.files.compression import ENDS, Codec, compressed, writer
+from rheos.connectors.files.compression import ENDS, Codec, compressed
 from rheos.connectors.files.folder import EmptyFile, Mode, SinkFolder, owner_mark
 from rheos.connectors.files.listing import Kind, check_kind, lines_of
+from rheos.connectors.files.open_files import OpenFile, OpenLinesFile, OpenParquetFile
 from rheos.connectors.files.partitions import (
     MAX_OPEN_FILES,
     PartitionedFiles,
@@ -29,22 +29,20 @@ from rheos.connectors.files.partitions import (
     partition_columns,
 )
 from rheos.connectors.files.publication.choice import PUBLICATIONS, open_publication, scheme_of
-from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
+from rheos.connectors.files.publication.contract import FileCommittable, Publication
 from rheos.connectors.files.publication.staged import staging_folder
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import (
     ConfigurationError,
-    InputError,
     ProgramError,
     SchemaError,
     UnavailableError,
 )
-from rheos.core.formats.contract import Encoder, Format
+from rheos.core.formats.contract import Format
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.time_bounds import MILLISECONDS, refuse_times_outside
 from rheos.core.site import located_at_call
 
 ROLL_BYTES = 128 << 20
@@ -257,7 +255,7 @@ class FileWriter(SinkWriter):
         self._buffer: list[Batch] = []
         self._buffer_rows = 0
         self._buffer_bytes = 0
-        self._file: _OpenFile | None = None
+        self._file: OpenFile | None = None
         self._closed: list[FileCommittable] = []
         """Files closed since the last `prepare`."""
 
@@ -304,17 +302,17 @@ class FileWriter(SinkWriter):
         if self._closed:
             self._publication.settle([self._staging])
 
-    def _new_file(self) -> _OpenFile:
+    def _new_file(self) -> OpenFile:
         name = f"{self._prefix}-{self._number:05d}.{self._sink.end}"
         place = posixpath.join(self._staging, name), posixpath.join(self._target_folder, name)
         self._number += 1
         raw = self._publication.create(*place)
         if self._sink.lines is None:
-            return _ParquetFile(place, raw, self._ctx.schema, self._sink.compression)
+            return OpenParquetFile(place, raw, self._ctx.schema, self._sink.compression)
         encoder = self._sink.lines.encoder(self._ctx.schema)
-        return _LinesFile(place, raw, encoder, self._sink.codec)
+        return OpenLinesFile(place, raw, encoder, self._sink.codec)
 
-    def _close_file(self, file: _OpenFile) -> None:
+    def _close_file(self, file: OpenFile) -> None:
         file.finish()
         committable = file.committable()
         self._publication.settle([committable.staged])
@@ -332,84 +330,3 @@ class FileWriter(SinkWriter):
                 hint="check that the disk is not full, and that the job's user may write there, on "
                 "every worker",
             ) from error
-
-
-class _OpenFile(ABC):
-    """Staged file that is still being written."""
-
-    def __init__(self, place: tuple[str, str], raw: StagedOutput) -> None:
-        self.rows = 0
-        self._staged, self._target = place
-        self._raw = raw
-
-    @property
-    def size_bytes(self) -> int:
-        return self._raw.tell()
-
-    def committable(self) -> FileCommittable:
-        """Return what publishes the file, or drops it. Called once it is closed."""
-        return FileCommittable(self._staged, self._target, self.rows, self.size_bytes, self._raw.upload)
-
-    @abstractmethod
-    def append(self, table: pa.Table) -> None: ...
-
-    @abstractmethod
-    def finish(self) -> None:
-        """Write the end of the file and close it."""
-
-    def abandon(self) -> None:
-        """Close the file without completing it."""
-        self._raw.close()
-
-
-class _ParquetFile(_OpenFile):
-    def __init__(
-        self, place: tuple[str, str], raw: StagedOutput, schema: pa.Schema, codec: str
-    ) -> None:
-        super().__init__(place, raw)
-        self._writer = pq.ParquetWriter(raw, schema, compression=codec)
-
-    def append(self, table: pa.Table) -> None:
-        try:
-            self._writer.write_table(table)
-        except pa.ArrowInvalid as error:
-            for rows in table.to_batches():
-                # Parquet has no time unit of seconds.
-                refuse_times_outside(rows, MILLISECONDS, "Parquet")
-            raise InputError(f"rows cannot be written as Parquet: {error}") from error
-        self.rows += table.num_rows
-
-    def finish(self) -> None:
-        self._writer.close()
-        self._raw.close()
-
-    def abandon(self) -> None:
-        try:
-            self._writer.close()
-        finally:
-            super().abandon()
-
-
-class _LinesFile(_OpenFile):
-    def __init__(
-        self, place: tuple[str, str], raw: StagedOutput, encoder: Encoder, codec: Codec
-    ) -> None:
-        super().__init__(place, raw)
-        self._encoder = encoder
-        self._out = writer(raw, codec)
-        self._out.write(encoder.header())
-
-    def append(self, table: pa.Table) -> None:
-        for batch in table.combine_chunks().to_batches():
-            self._out.write(self._encoder.lines(batch))
-        self.rows += table.num_rows
-
-    def finish(self) -> None:
-        self._out.close()
-        self._raw.close()
-
-    def abandon(self) -> None:
-        try:
-            self._out.close()
-        finally:
-            super().abandon()
