@@ -185,6 +185,7 @@ def test_files_appear_with_their_checkpoint(bucket: str, columns: tuple[str, ...
     assert sorted(found, key=str) == sorted(rows(1, 2, 3).to_pylist(), key=str)
 
 
+@pytest.mark.filterwarnings("ignore:Sending a large body:ResourceWarning")  # By gcsfs.
 def test_a_large_parquet_file_arrives_whole(bucket: str) -> None:
     sink = files.sink(f"{bucket}/out", compression="none").prepared(SCHEMA, (JOB, "out"))
     writer = sink.open(sink_context(SCHEMA))
