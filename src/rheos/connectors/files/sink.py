@@ -39,6 +39,7 @@ from rheos.core.errors import (
     ProgramError,
     SchemaError,
     UnavailableError,
+    UnrestorableError,
 )
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.elements import Batch
@@ -278,7 +279,8 @@ class FileWriter(SinkWriter):
                 self._file.abandon()
             self._closed.append(self._file.committable())
             self._file = None
-        with contextlib.suppress(OSError):  # The next attempt removes what remains.
+        # The next attempt removes what remains, such as an upload without a complete part.
+        with contextlib.suppress(OSError, UnrestorableError):
             for file in self._closed:
                 self._publication.drop(file)
             self._publication.folder.remove_if_empty(self._staging)

@@ -1,4 +1,4 @@
-"""How files of a sink become visible: by rename, or by each object store's own way.
+"""Publication of the files of a sink: by rename, or by the own way of each object store.
 
 `contract.py` declares it. `choice.py` chooses by the URL's scheme. docs/protocols/files-sink.md has the
 invariants (FS1 to FS7).

@@ -15,7 +15,13 @@ import msgspec
 
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
-from rheos.connectors.files.publication.marks import MARK, decode_upload, has_mark, new_mark
+from rheos.connectors.files.publication.marks import (
+    MARK,
+    PartedOutput,
+    check_own,
+    decode_upload,
+    new_mark,
+)
 from rheos.core.protocol.ids import Attempt, JobId
 
 BLOCK_BYTES = 8 << 20
@@ -71,44 +77,25 @@ class _Blobs:
             return None
 
 
-class _Staging(StagedOutput):
-    """Blocks of a file on their way to Azure. Up to one block is in memory."""
+class _Staging(PartedOutput):
+    """Blocks of a file on their way to Azure."""
 
     def __init__(self, blobs: _Blobs, target: str) -> None:
-        super().__init__()
+        super().__init__(BLOCK_BYTES)
         self._blobs = blobs
         self._target = target
         self._mark = new_mark()
-        self._blocks = 0
-        self._buffer = bytearray()
 
-    def write(self, data: Any) -> int:
-        self._buffer += data
-        size_bytes = memoryview(data).nbytes
-        self._size_bytes += size_bytes
-        while len(self._buffer) >= BLOCK_BYTES:
-            self._send(BLOCK_BYTES)
-        return size_bytes
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            if self._buffer or not self._blocks:
-                self._send(len(self._buffer))
-            self.upload = msgspec.msgpack.encode(AzureUpload(self._mark, self._blocks))
-        finally:
-            super().close()
-
-    def _send(self, size_bytes: int) -> None:
-        block, name = bytes(self._buffer[:size_bytes]), _block_id(self._mark, self._blocks)
+    def send(self, part: bytes) -> None:
+        name = _block_id(self._mark, self._parts)
         self._blobs.run(
             self._target,
             "block",
-            lambda blob: blob.stage_block(name, io.BytesIO(block), length=len(block)),
+            lambda blob: blob.stage_block(name, io.BytesIO(part), length=len(part)),
         )
-        del self._buffer[:size_bytes]
-        self._blocks += 1
+
+    def encoded_upload(self) -> bytes:
+        return msgspec.msgpack.encode(AzureUpload(self._mark, self._parts))
 
 
 class AzurePublication(Publication):
@@ -146,10 +133,7 @@ class AzurePublication(Publication):
                 if error.status_code not in (400, 404, 409, 412):
                     raise
                 present = self._blobs.metadata(file.target)
-        if present is None:
-            raise self.lost(file)
-        if not has_mark(present, upload.mark):
-            raise self.taken(file)
+        check_own(self, file, present, upload.mark)
 
     def drop(self, file: FileCommittable) -> None:
         """Do nothing: Azure removes blocks by itself."""

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from rheos.connectors.files.publication.contract import FileCommittable, StagedOutput
-from rheos.connectors.files.publication.marks import MARK, decode_upload, has_mark, new_mark
+from rheos.connectors.files.publication.marks import MARK, check_own, decode_upload, new_mark
 from rheos.connectors.files.publication.staged import OpenStagedFile, StagedFiles
 
 _EXISTS = ("412", "conditionnotmet", "precondition")
@@ -36,10 +36,7 @@ class GcsPublication(StagedFiles):
         if present is None and self.folder.exists(file.staged):
             self._compose(file, upload)
             present = self._metadata(file.target)
-        if present is None:
-            raise self.lost(file)
-        if not has_mark(present, upload.mark):
-            raise self.taken(file)
+        check_own(self, file, present, upload.mark)
         self.folder.remove(file.staged)
 
     def _compose(self, file: FileCommittable, upload: GcsUpload) -> None:

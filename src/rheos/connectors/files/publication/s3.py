@@ -13,7 +13,13 @@ import msgspec
 
 from rheos.connectors.files.folder import SinkFolder, attempt_of
 from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
-from rheos.connectors.files.publication.marks import MARK, decode_upload, has_mark, new_mark
+from rheos.connectors.files.publication.marks import (
+    MARK,
+    PartedOutput,
+    check_own,
+    decode_upload,
+    new_mark,
+)
 from rheos.core.protocol.ids import Attempt, JobId
 
 PART_BYTES = 8 << 20
@@ -63,50 +69,28 @@ class _Requests:
             }
 
 
-class _Uploading(StagedOutput):
-    """Parts of a file on their way to S3. Up to one part is in memory."""
+class _Uploading(PartedOutput):
+    """Parts of a file on their way to S3."""
 
     def __init__(self, requests: _Requests, target: str) -> None:
-        super().__init__()
+        super().__init__(PART_BYTES)
         self._requests = requests
         self._target = target
         self._mark = new_mark()
         answer = requests("create_multipart_upload", target, Metadata={MARK: self._mark})
         self._upload_id = str(answer["UploadId"])
         self._etags: list[str] = []
-        self._buffer = bytearray()
-        self._part_bytes = PART_BYTES
-        self.upload = self._encoded()
 
-    def write(self, data: Any) -> int:
-        self._buffer += data
-        size_bytes = memoryview(data).nbytes
-        self._size_bytes += size_bytes
-        while len(self._buffer) >= self._part_bytes:
-            self._send(self._part_bytes)
-        return size_bytes
-
-    def close(self) -> None:
-        if self.closed:
-            return
-        try:
-            if self._buffer or not self._etags:
-                self._send(len(self._buffer))
-            self.upload = self._encoded()
-        finally:
-            super().close()
-
-    def _send(self, size_bytes: int) -> None:
-        part, number = bytes(self._buffer[:size_bytes]), len(self._etags) + 1
+    def send(self, part: bytes) -> None:
+        number = len(self._etags) + 1
         answer = self._requests(
             "upload_part", self._target, UploadId=self._upload_id, PartNumber=number, Body=part
         )
-        del self._buffer[:size_bytes]
         self._etags.append(str(answer["ETag"]))
         if number % 1000 == 0:  # S3 allows 10,000 parts: a very large file has larger ones.
             self._part_bytes *= 2
 
-    def _encoded(self) -> bytes:
+    def encoded_upload(self) -> bytes:
         return msgspec.msgpack.encode(S3Upload(self._upload_id, self._mark, self._etags))
 
 
@@ -137,10 +121,7 @@ class S3Publication(Publication):
                 return
             except FileNotFoundError:  # A request whose answer was lost has completed or aborted it.
                 present = self._mark_of(file.target)
-        if present is None:
-            raise self.lost(file)
-        if not has_mark(present, upload.mark):
-            raise self.taken(file)
+        check_own(self, file, present, upload.mark)
 
     def _mark_of(self, target: str) -> dict[str, str] | None:
         """Return the metadata of the object; None if it does not exist."""
