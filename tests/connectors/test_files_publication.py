@@ -61,6 +61,13 @@ class World:
     def writer(self) -> SinkWriter:
         return self.sink.open(sink_context(SCHEMA, attempt=Attempt(self.attempt)))
 
+    def stage_epoch(self) -> list[bytes]:
+        """Write the rows of an epoch, and return what commits them."""
+        self.attempt = 1
+        writer = self.writer()
+        writer.write(rows_of(0))
+        return writer.prepare(CheckpointId(1))
+
     def run_attempt(self) -> None:
         """Run until the end, or until a fault kills the process."""
         self.attempt += 1
@@ -162,10 +169,7 @@ def test_rows_are_visible_once_whatever_request_fails(
 @pytest.mark.parametrize("scheme", STORES)
 def test_nothing_is_visible_before_the_commit(url_to_fs: dict[str, Any], scheme: str) -> None:
     one = world(scheme, url_to_fs)
-    one.attempt = 1
-    writer = one.writer()
-    writer.write(rows_of(0))
-    staged = writer.prepare(CheckpointId(1))
+    staged = one.stage_epoch()
     assert one.visible() == []
     one.sink.committer().commit(staged)
     assert one.visible() == list(range(4))
@@ -176,10 +180,7 @@ def test_an_object_of_somebody_else_is_never_overwritten(
     url_to_fs: dict[str, Any], scheme: str
 ) -> None:
     one = world(scheme, url_to_fs)
-    one.attempt = 1
-    writer = one.writer()
-    writer.write(rows_of(0))
-    staged = writer.prepare(CheckpointId(1))
+    staged = one.stage_epoch()
     target = msgspec.msgpack.decode(staged[0], type=FileCommittable).target
     if isinstance(one.store, ObjectStore):
         one.store.objects[f"bucket/out/{target}"] = Stored(b'{"n": 99}\n')
@@ -195,10 +196,7 @@ def test_a_file_that_somebody_removed_is_reported_as_lost(
     url_to_fs: dict[str, Any], scheme: str
 ) -> None:
     one = world(scheme, url_to_fs)
-    one.attempt = 1
-    writer = one.writer()
-    writer.write(rows_of(0))
-    staged = writer.prepare(CheckpointId(1))
+    staged = one.stage_epoch()
     one.sink.committer().abort_stale(JOB, Attempt(2), ())
     with pytest.raises(UnrestorableError, match=r"4 rows. is lost"):
         one.sink.committer().commit(staged)
@@ -206,10 +204,7 @@ def test_a_file_that_somebody_removed_is_reported_as_lost(
 
 def test_blocks_that_azure_removed_are_reported_as_lost(url_to_fs: dict[str, Any]) -> None:
     one = world("abfs", url_to_fs)
-    one.attempt = 1
-    writer = one.writer()
-    writer.write(rows_of(0))
-    staged = writer.prepare(CheckpointId(1))
+    staged = one.stage_epoch()
     one.store.blocks.clear()
     with pytest.raises(UnrestorableError, match="is lost"):
         one.sink.committer().commit(staged)
