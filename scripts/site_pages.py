@@ -33,6 +33,7 @@ RANKS = {
     "architecture.md": 0.1,
     "internals.md": 0.1,
     "equivalence.md": 0.1,
+    "tested-with.md": 0.2,
     "simulation.md": 0.1,
     "benchmarks.md": 0.1,
     "nexmark.md": 0.1,

@@ -44,7 +44,23 @@ def port() -> int:
 
 
 @pytest.fixture(
-    params=["moto", *(pytest.param(s, marks=pytest.mark.slow) for s in ("versitygw", "gcs", "azurite"))]
+    params=[
+        pytest.param("moto", marks=pytest.mark.proves("moto")),
+        *(
+            pytest.param(
+                kind,
+                marks=[
+                    pytest.mark.slow,
+                    pytest.mark.proves(server, slow_because="the server is no Python package"),
+                ],
+            )
+            for kind, server in [
+                ("versitygw", "versitygw"),
+                ("gcs", "fake-gcs-server"),
+                ("azurite", "Azurite"),
+            ]
+        ),
+    ]
 )
 def bucket(
     request: pytest.FixtureRequest, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

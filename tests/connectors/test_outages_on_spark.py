@@ -16,7 +16,25 @@ from tests.connectors.kafka.topics import new_topic, values
 from tests.connectors.postgres.databases import new_database
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "Kafka",
+        faults=["the server is killed and frozen while a job runs"],
+        slow_because="in every run the sinks have outages, and so have simulated jobs",
+    ),
+    pytest.mark.proves(
+        "PostgreSQL",
+        faults=["the server is killed and frozen while a job runs"],
+        slow_because="in every run the sinks have outages, and so have simulated jobs",
+    ),
+    pytest.mark.proves(
+        "Redis",
+        faults=["the server is killed and frozen while a job runs"],
+        slow_because="in every run the sinks have outages, and so have simulated jobs",
+    ),
+]
 # Every run has the sinks of each server under drawn outages, by themselves and in simulated jobs.
 
 

@@ -248,6 +248,7 @@ def test_a_table_altered_since_the_savepoint_is_reported(
 # --- what dies --------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("Spark", faults=["workers and the driver of a job with tables are killed"])
 @pytest.mark.spark
 def test_each_row_once_though_workers_and_driver_are_killed(spark: Any, tmp_path: Path) -> None:
     """Check that the driver dies between the log's entry and the table, and a worker in the next

@@ -10,7 +10,15 @@ import pytest
 
 from tests.processes import Started
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deploy,
+    pytest.mark.proves(
+        "local",
+        faults=["a worker is killed under dynamic allocation"],
+        slow_because="its slow case differs only by speculation",
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

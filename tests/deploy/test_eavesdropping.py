@@ -14,7 +14,16 @@ from tests.deploy.networks import Network, unavailable
 from tests.deploy.numbers import Cluster
 from tests.processes import Started
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deploy,
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "standalone",
+        faults=["the network is eavesdropped"],
+        slow_because="it needs root, and network namespaces",
+    ),
+]
 
 WITHIN_S = 300
 SECRET = hashlib.sha256(b"of a row").hexdigest()

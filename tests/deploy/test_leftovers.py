@@ -18,7 +18,16 @@ import pytest
 from tests.processes import Started
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deploy,
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "local",
+        faults=["the driver receives SIGTERM, SIGINT and SIGKILL", "a worker is killed"],
+        slow_because="it ends a job in nine ways, each with its own Spark",
+    ),
+]
 
 RHEOS = str(Path(sys.executable).parent / "rheos")
 WITHIN_S = 400

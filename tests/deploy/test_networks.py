@@ -13,7 +13,20 @@ from tests.deploy.networks import Network, unavailable
 from tests.deploy.numbers import Cluster
 from tests.processes import Started
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deploy,
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "standalone",
+        faults=[
+            "a worker loses its network and returns",
+            "the driver loses its network, and another takes over",
+            "links that delay, reorder and lose frames",
+        ],
+        slow_because="it needs root, and network namespaces",
+    ),
+]
 
 ROWS = 3_000
 WATCHED = 30

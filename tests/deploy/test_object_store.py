@@ -12,7 +12,16 @@ import pytest
 from tests.processes import Started
 from tests.waiting import wait_for
 
-pytestmark = [pytest.mark.spark, pytest.mark.deploy, pytest.mark.slow]
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.deploy,
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "moto",
+        faults=["a worker is killed", "the driver is killed"],
+        slow_because="it starts Spark twice",
+    ),
+]
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = """

@@ -20,7 +20,14 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.servers import CassandraNode
 from tests.connectors.ports import sink_context
 
-pytestmark = pytest.mark.slow  # A node takes 16 s of processor time to start.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "Cassandra",
+        faults=["extreme values and names"],
+        slow_because="a node takes some 15 s of processor time to start",
+    ),
+]
 
 Encode = Callable[[Any], bytes]
 Case = tuple[pa.Array, Encode]

@@ -18,7 +18,10 @@ from rheos.testing.servers import CassandraNode
 from tests.connectors.cassandra.test_sink import SCHEMA, Writing
 from tests.ops.servers.listening import listening_at
 
-pytestmark = pytest.mark.slow  # A node takes 16 s of processor time to start.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.proves("Cassandra", slow_because="a node takes some 15 s of processor time to start"),
+]
 
 KINDS = {
     pa.bool_(): "boolean",

@@ -19,7 +19,14 @@ from tests.connectors.kafka.test_sink import SCHEMA, _commit, epoch, prepared, s
 from tests.connectors.ports import sink_context
 from tests.waiting import wait_for
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "Kafka",
+        faults=["the leader of a partition is lost", "the disk is full"],
+        slow_because="it starts several brokers",
+    ),
+]
 
 
 def installed(broker: KafkaBroker) -> KafkaBroker:

@@ -170,6 +170,7 @@ def test_a_driver_commits_what_the_log_has_after_a_kill(
     assert seen(kafka_broker, topic) == [0, 1, 10, 11]
 
 
+@pytest.mark.proves("Kafka", faults=["a replaced process continues"])
 def test_replaced_committers_are_fenced_or_find_the_epoch_committed(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -197,6 +198,7 @@ def test_replaced_committers_are_fenced_or_find_the_epoch_committed(
     zombie.close()
 
 
+@pytest.mark.proves("Kafka", faults=["a transaction times out"])
 def test_a_transaction_that_times_out_is_written_again(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -541,6 +543,7 @@ def test_a_client_that_does_not_keep_its_limit_is_abandoned_and_its_epoch_writte
     writer.close()
 
 
+@pytest.mark.proves("Kafka", faults=["the broker is killed during a commit"])
 def test_an_epoch_is_in_the_topic_once_if_the_broker_is_killed_during_its_commit(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -581,6 +584,7 @@ def simulated(broker: Any, seed: int) -> Simulated:
     return done
 
 
+@pytest.mark.proves("Kafka", faults=["workers and drivers of a simulated job crash"])
 def test_a_simulated_job_with_crashes_and_new_drivers_writes_each_row_once(kafka_broker: Any) -> None:
     runs = (simulated(kafka_broker, seed) for seed in range(20))
     assert any(done.crashes > 0 and done.drivers > 1 for done in runs)

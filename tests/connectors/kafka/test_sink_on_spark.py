@@ -24,6 +24,11 @@ def seen(brokers: str, topic: str) -> list[int]:
     return sorted(json.loads(value or b"")["n"] for value in values(brokers, topic))
 
 
+@pytest.mark.proves(
+    "Kafka",
+    faults=["workers and the broker are killed while a job runs"],
+    slow_because="every run has simulated jobs with crashes at the same broker",
+)
 @pytest.mark.slow  # Every run has simulated jobs with crashes at the same broker, and kills of it.
 @pytest.mark.parametrize("broker_too", [False, True])
 def test_killed_workers_and_brokers_neither_lose_nor_duplicate_rows(

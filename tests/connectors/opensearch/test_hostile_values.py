@@ -16,7 +16,14 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.testing.servers import OpenSearchNode
 from tests.connectors.ports import sink_context
 
-pytestmark = pytest.mark.slow  # A node takes some 15 s of processor time to start.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.proves(
+        "OpenSearch",
+        faults=["extreme values and names"],
+        slow_because="a node takes some 15 s of processor time to start",
+    ),
+]
 
 
 def write(url: str, index: str, rows: pa.RecordBatch, **more: Any) -> dict[str, int]:

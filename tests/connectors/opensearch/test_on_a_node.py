@@ -17,7 +17,10 @@ from rheos.testing.servers import OpenSearchNode
 from tests.connectors.opensearch.test_sink import SCHEMA, Writing
 from tests.ops.servers.listening import listening_at
 
-pytestmark = pytest.mark.slow  # A node takes some 15 s of processor time to start.
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.proves("OpenSearch", slow_because="a node takes some 15 s of processor time to start"),
+]
 
 
 class Hit(msgspec.Struct):

@@ -73,6 +73,7 @@ def take_the_server_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StageTable, "put", away)
 
 
+@pytest.mark.proves("PostgreSQL", faults=["the server is unreachable"])
 def test_rows_are_staged_in_files_during_an_outage_and_then_in_the_server(
     database: Database,
 ) -> None:
@@ -109,6 +110,7 @@ def test_rows_are_staged_in_files_during_an_outage_and_then_in_the_server(
     assert database.rows("SELECT relname FROM pg_class WHERE relname ~ 'rheos_(stage|spill)'") == []
 
 
+@pytest.mark.proves("PostgreSQL", faults=["the server is frozen"])
 def test_a_silent_server_blocks_the_writer_only_once(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -195,6 +197,7 @@ def test_files_of_earlier_attempts_are_removed_except_those_in_the_log(
     assert database.rows("SELECT n FROM tidy ORDER BY n") == [(0,), (1,)]
 
 
+@pytest.mark.proves("PostgreSQL", faults=["the server loses rows that it had accepted"])
 @pytest.mark.parametrize(
     ("done", "said"),
     [
@@ -309,6 +312,7 @@ class SimpleClosed:
         pass
 
 
+@pytest.mark.proves("PostgreSQL", faults=["calls fail, and their answers are lost"])
 @pytest.mark.parametrize("mode", ["append", "upsert"])
 def test_each_row_is_published_once_whatever_fails(
     database: Database, monkeypatch: pytest.MonkeyPatch, mode: Literal["append", "upsert"]

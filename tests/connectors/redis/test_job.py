@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 import rheos as rh
 from rheos.testing import Faults, simulate
@@ -21,6 +22,7 @@ def passed(row: Any) -> Any:
     return row
 
 
+@pytest.mark.proves("Redis", faults=["the server is killed", "workers of a simulated job crash"])
 def test_counts_are_right_after_any_crash(redis_server: Any, redis: Any, prefix: str) -> None:
     for n in range(ROWS):
         redis.xadd(f"{prefix}:in", {"page": f"p{n % 3}", "n": n})

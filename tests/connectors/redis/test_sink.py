@@ -49,6 +49,7 @@ def test_the_newest_row_of_a_key_remains(redis_server: Any, redis: Any, prefix: 
     assert redis.hgetall(f"{prefix}:k9") == {"k": "k9", "n": "9999"}
 
 
+@pytest.mark.proves("Redis", faults=["the server restarts without its data"])
 @pytest.mark.parametrize("emptied", [False, True])
 def test_a_server_that_restarted_without_its_data_is_noticed(
     redis_server: Any,

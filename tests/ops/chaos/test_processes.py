@@ -62,6 +62,11 @@ def with_all_below(process: psutil.Process) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
+@pytest.mark.proves(
+    "local",
+    faults=["an executor pauses, and continues as a zombie"],
+    slow_because="every run has a worker that does so",
+)
 @pytest.mark.spark
 @pytest.mark.deploy
 @pytest.mark.slow
@@ -108,6 +113,9 @@ def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
     return len([worker for worker in _slots(processes) if worker not in paused]) == 2
 
 
+@pytest.mark.proves(
+    "standalone", faults=["an executor is killed"], slow_because="every run kills one with its machine"
+)
 @pytest.mark.spark
 @pytest.mark.deploy
 @pytest.mark.slow
@@ -126,6 +134,7 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
     assert faults_of(tmp_path, events) == []
 
 
+@pytest.mark.proves("standalone", faults=["a worker of Spark and its executors are killed"])
 @pytest.mark.spark
 @pytest.mark.deploy
 def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
@@ -189,6 +198,12 @@ raise SystemExit(job.main())
 '''
 
 
+@pytest.mark.proves(
+    "local", faults=["a worker is killed during a commit, and the driver in its recovery"]
+)
+@pytest.mark.proves(
+    "disk", faults=["a worker is killed during a commit, and the driver in its recovery"]
+)
 @pytest.mark.spark
 @pytest.mark.deploy
 def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
@@ -209,6 +224,7 @@ def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
     assert faults_of(tmp_path, events) == []
 
 
+@pytest.mark.proves("local", faults=["the driver is killed"])
 @pytest.mark.spark
 @pytest.mark.deploy
 def test_the_command_strikes_workers_and_drivers_until_the_job_ends(

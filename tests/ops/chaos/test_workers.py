@@ -53,6 +53,7 @@ def faults_of(out: Path, events: int) -> list[str]:
     return job.faults(job.alerts_in(out), VISITS.planted(events))
 
 
+@pytest.mark.proves("local", faults=["workers are killed"])
 @pytest.mark.spark
 def test_workers_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
     events, rng = 40_000, random.Random(7)
@@ -65,6 +66,7 @@ def test_workers_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
     assert faults_of(tmp_path, events) == []
 
 
+@pytest.mark.proves("local", faults=["a worker is frozen"])
 @pytest.mark.spark
 def test_a_worker_that_stands_still_is_given_up(spark: Any, tmp_path: Path) -> None:
     """It is alive, and Spark sees nothing wrong with it."""

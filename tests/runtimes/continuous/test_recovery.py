@@ -81,6 +81,7 @@ def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> 
     assert [path.name for path in out.iterdir() if path.name.startswith(".")] == []
 
 
+@pytest.mark.proves("Spark", faults=["a job is cancelled and started again"])
 @pytest.mark.spark
 def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
     pids, out = tmp_path / "pids", tmp_path / "out"
