@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import rheos as rh
+from pyspark import SparkContext
 from rules import band
 
 
@@ -78,6 +79,7 @@ for runtime in ("batch", "continuous"):
         counted = named.key_by("shop").process(Counted(), order="event_time")
         counted.sink_to(rh.files.sink(f"{out}/{runtime}/counted"), name="counted")
     env.execute(f"sales {runtime}")
+print("master", SparkContext._active_spark_context.master)
 print("both have run")
 '''
 

@@ -53,7 +53,8 @@ def test_jobs_are_submitted_to_one_machine(tmp_path: Path, started: Started) -> 
     job = str(sales.written(tmp_path))
     # The script takes the python3 of the path: that of the environment it is in.
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    run(started, [SUBMIT, "--master", "local[3]", job, *arguments(tmp_path)], PATH=path)
+    output = run(started, [SUBMIT, "--master", "local[3]", job, *arguments(tmp_path)], PATH=path)
+    assert "master local[3]" in output
     sales.check(tmp_path / "out")
 
 
@@ -91,7 +92,8 @@ def test_jobs_are_submitted_with_py_files_to_executors_without_rheos(
     rules = (tmp_path / "rules.py").rename(tmp_path / "shipped" / "rules.py")
     command = submit(tmp_path, standalone, str(job), "--py-files", f"{package},{rules}")
     python = bare_python(tmp_path)
-    run(started, command, **{**standalone.surroundings, "PYSPARK_PYTHON": python})
+    output = run(started, command, **{**standalone.surroundings, "PYSPARK_PYTHON": python})
+    assert f"master {standalone.url}" in output
     sales.check(tmp_path / "out")
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from textwrap import dedent
 
+import pyspark
 import pytest
 
 WIDER = """
@@ -27,3 +30,48 @@ for parallelism in (1, 2):
 @pytest.mark.spark
 def test_a_wider_job_gets_a_larger_context_and_after_each_there_is_a_session() -> None:
     subprocess.run([sys.executable, "-c", dedent(WIDER)], check=True, timeout=400)
+
+
+SUBMITTED = """
+from pyspark import SparkContext
+import rheos as rh
+
+env = rh.Environment(1, runtime="continuous")
+env.from_source(rh.collection([{"n": 1}])).collect("rows")
+env.execute("job")
+context = SparkContext._active_spark_context
+settings = ("master", "app.name", "sql.session.timeZone", "stage.maxConsecutiveAttempts")
+for name in settings:
+    print(name, context.getConf().get(f"spark.{name}"))
+"""
+
+
+@pytest.mark.spark
+def test_a_submitted_job_runs_on_the_master_and_with_the_settings_of_the_command(
+    tmp_path: Path,
+) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(SUBMITTED)
+    submit = str(Path(pyspark.__path__[0], "bin", "spark-submit"))
+    options = [
+        "--master",
+        "local[3]",
+        "--name",
+        "mine",
+        "--conf",
+        "spark.sql.session.timeZone=Asia/Tokyo",
+    ]
+    ran = subprocess.run(
+        [submit, *options, str(program)],
+        check=True,
+        timeout=400,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
+    )
+    assert ran.stdout.splitlines()[-4:] == [
+        "master local[3]",
+        "app.name mine",
+        "sql.session.timeZone Asia/Tokyo",
+        "stage.maxConsecutiveAttempts 1",
+    ]

@@ -165,6 +165,8 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
             hint="unset SPARK_REMOTE",
         )
     java_version = "" if submitted else require_java()
+    if submitted:
+        SparkContext._ensure_initialized()  # Otherwise SparkConf would not contain what was submitted.
     conf = SparkConf()
     # A JVM that was started for an earlier context of ours still has that context's master.
     said = None if _started_jvm else conf.get("spark.master", None)
