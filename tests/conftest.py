@@ -53,7 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 _WORLDS = ("chaos", "equivalence", "ports", "simulation")
 """Folders of tests that run whole jobs under faults: too slow for `--quick`."""
-_SERVERS = ("cassandra", "kafka", "opensearch", "postgres", "redis", "servers")
+_SERVERS = ("cassandra", "hdfs", "kafka", "opensearch", "postgres", "redis", "servers")
 """Folders of tests that mostly need a server: too slow for `--quick`."""
 
 
@@ -183,3 +183,13 @@ def cassandra_node() -> Iterator[Any]:
 
     node = CassandraNode()
     yield from running(node)
+
+
+@pytest.fixture(scope="session")
+def hdfs() -> Iterator[Any]:
+    """Run an HDFS for all tests (`HadoopCluster`), each with its own folders. A test that kills a
+    daemon starts it again."""
+    from rheos.testing.servers import HadoopCluster
+
+    cluster = HadoopCluster(yarn=False)
+    yield from running(cluster)

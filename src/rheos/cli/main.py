@@ -414,7 +414,8 @@ def bench(
 @app.command()
 def servers(
     name: Annotated[
-        str, typer.Argument(help="The name of its connector; `rheos connectors` lists them.")
+        str,
+        typer.Argument(help="The name of its connector, such as kafka, or hadoop."),
     ],
     port: Annotated[
         int | None, typer.Option(min=1, max=65535, help="Port to listen on.", show_default="a free one")

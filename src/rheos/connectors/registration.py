@@ -34,6 +34,8 @@ class ConnectorRegistration(Registration):
     """Names of SQL options that differ from the arguments they become."""
     server: str | None = None
     """Class of a server for development, as `module:class`, for `rheos servers <name>`."""
+    servers: Mapping[str, str] = field(default_factory=dict)
+    """Further servers for development by their own names, as `module:class`."""
 
     @property
     def functions(self) -> Mapping[str, str]:

@@ -15,6 +15,7 @@ connector, also for connectors of other distributions.
 import typing as _typing
 
 from rheos.ops.servers.cassandra import CassandraNode
+from rheos.ops.servers.hadoop import HadoopCluster
 from rheos.ops.servers.kafka import KafkaBroker
 from rheos.ops.servers.opensearch import OpenSearchNode
 from rheos.ops.servers.postgres import PostgresServer
@@ -23,6 +24,7 @@ from rheos.ops.servers.server import Server, development_server, server_names
 
 __all__ = [
     "CassandraNode",
+    "HadoopCluster",
     "KafkaBroker",
     "OpenSearchNode",
     "PostgresServer",

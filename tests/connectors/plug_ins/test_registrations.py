@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from rheos.cli.servers import serve
 from rheos.connectors.registration import CONNECTORS
 from rheos.core.plug_ins import PlugInRegistry
 from rheos.formats.registration import FORMATS
-from rheos.ops.servers import Server, development_server
+from rheos.ops.servers.server import Server, development_server, server_names
 from tests.connectors.plug_ins.wheels import installed, ledger_wheel, wheel
 
 ROOT = Path(__file__).parents[3]
@@ -110,14 +111,16 @@ def test_every_public_connector_module_has_a_registration() -> None:
 
 
 def test_every_server_class_is_reached_by_a_registration() -> None:
-    reached = {CONNECTORS.find(name).server for name in CONNECTORS.built_in}  # type: ignore[union-attr]
-    files = (ROOT / "src/rheos/ops/servers").glob("*.py")
-    classes = {
-        f"rheos.ops.servers.{file.stem}"
-        for file in files
-        if "ready: ClassVar[str] = " in file.read_text()
+    servers = {development_server(name) for name in server_names()}
+    folder = Path(inspect.getfile(Server)).parent
+    modules = [import_module(f"rheos.ops.servers.{file.stem}") for file in folder.glob("[a-z]*.py")]
+    with_classes = {
+        module.__name__
+        for module in modules
+        for found in vars(module).values()
+        if inspect.isclass(found) and issubclass(found, Server) and not inspect.isabstract(found)
     }
-    assert classes == {server.partition(":")[0] for server in reached if server}
+    assert with_classes == {server.__module__ for server in servers}
 
 
 # --- one of another distribution ------------------------------------------------------------------

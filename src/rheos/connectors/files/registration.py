@@ -8,5 +8,6 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.files",
     source="source",
     sink="sink",
+    servers={"hadoop": "rheos.ops.servers.hadoop:HadoopCluster"},
     docs="files.md",
 )

@@ -21,14 +21,14 @@ import sys
 import tempfile
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar, Self
 
 import psutil
 
-from rheos.connectors.registration import CONNECTORS
+from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.errors import ConfigurationError
 
 HOST = "127.0.0.1"
@@ -154,8 +154,9 @@ class Server(ABC):
     def close(self) -> None:
         """End it for good, and remove its data unless the user has named their folder."""
         self.stop()
-        if self._given_data is None and self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+        folder = self._private_folder()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
             self._folder = None
 
     def __enter__(self) -> Self:
@@ -175,14 +176,23 @@ class Server(ABC):
                 self._folder = self._given_data
         return self._folder
 
+    def _private_folder(self) -> Path | None:
+        """Return the folder to remove with the server; None if the user has named the folder."""
+        return self._folder if self._given_data is None else None
+
     def _new_folder(self) -> Path:
         return Path(tempfile.mkdtemp(prefix=f"rheos-{self.name}-"))
 
     def _started(self, command: Sequence[str]) -> str | None:
         """Start the keeper. Return None once the server is ready, or its output if it ends or hangs."""
         before = self.log.stat().st_size if self.log.exists() else 0
-        removed = "" if self._given_data is not None else str(self._folder)
-        kept = [str(self.log), removed, str(int(self.ends_by)), self.runs_as() or "", *command]
+        kept = [
+            str(self.log),
+            str(self._private_folder() or ""),
+            str(int(self.ends_by)),
+            self.runs_as() or "",
+            *command,
+        ]
         self._keeper = subprocess.Popen(
             [sys.executable, "-I", "-S", str(_KEEPER), *kept],
             stdin=subprocess.PIPE,
@@ -239,23 +249,35 @@ def development_server(name: str) -> type[Server]:
     Raises:
         ConfigurationError: no connector of this name has a server, or it cannot be loaded.
     """
-    connector = CONNECTORS.find(name)
-    if connector is None or connector.server is None:
-        known = server_names()
+    CONNECTORS.find(name)  # Raises if the connector of this name is broken.
+    known = _servers()
+    if name not in known:
         near = get_close_matches(name, known, 1)
         raise ConfigurationError(
             f"unknown server {name!r}",
             hint=f"{f'did you mean {near[0]!r}? ' if near else ''}the servers are {', '.join(known)}",
         )
-    found = CONNECTORS.imported(connector, connector.server)
+    connector, path = known[name]
+    found = CONNECTORS.imported(connector, path)
     if not (inspect.isclass(found) and issubclass(found, Server)):
         raise ConfigurationError(
-            f"{connector.server} of the connector {name!r} is not a rheos.testing.servers.Server"
+            f"{path} of the connector {connector.name!r} is not a rheos.testing.servers.Server"
         )
     return found
 
 
 def server_names() -> list[str]:
-    """Return the names of all connectors that have a server for development."""
-    found = (each.registration for each in CONNECTORS.registered())
-    return sorted(each.name for each in found if each is not None and each.server is not None)
+    """Return the names of all servers for development."""
+    return list(_servers())
+
+
+def _servers() -> Mapping[str, tuple[ConnectorRegistration, str]]:
+    """Return, for each name in order, the connector that has the server, and the path of its class."""
+    found = {}
+    for connector in (each.registration for each in CONNECTORS.registered()):
+        if connector is not None:
+            own = {} if connector.server is None else {connector.name: connector.server}
+            found.update(
+                {name: (connector, path) for name, path in (own | dict(connector.servers)).items()}
+            )
+    return dict(sorted(found.items()))
