@@ -1,4 +1,4 @@
-"""What the tests on real processes share."""
+"""Fixtures shared by the tests on real processes."""
 
 from __future__ import annotations
 

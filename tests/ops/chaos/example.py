@@ -1,4 +1,4 @@
-"""The example job, as a module that workers find too: they learn the driver's `sys.path`."""
+"""The example job as a module that workers can import: they receive the driver's `sys.path`."""
 
 from __future__ import annotations
 

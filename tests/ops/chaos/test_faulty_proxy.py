@@ -31,7 +31,7 @@ def server() -> Iterator[socket.socket]:
 
 
 def arrives(at: socket.socket) -> bool:
-    """Whether anything does within a moment."""
+    """Return whether any data arrives within a moment."""
     at.settimeout(QUIET_S)
     try:
         return bool(at.recv(1, socket.MSG_PEEK))
@@ -50,7 +50,7 @@ def received(at: socket.socket, count: int) -> bytes:
 
 
 @pytest.mark.parametrize("fault", LinkFault)
-def test_what_a_fault_holds_back_arrives_in_its_order_once_it_is_healed(
+def test_delayed_data_arrives_in_order_after_the_fault_is_healed(
     server: socket.socket, fault: LinkFault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(faulty_proxy, "_SLOW_S", 0.0)
@@ -77,7 +77,7 @@ def test_what_a_fault_holds_back_arrives_in_its_order_once_it_is_healed(
             assert received(near, 15) == b"from the server"
 
 
-def test_a_cut_link_answers_nobody_new_and_a_closed_end_closes_the_other(server: socket.socket) -> None:
+def test_a_frozen_link_accepts_nothing_and_closing_closes_both_ends(server: socket.socket) -> None:
     with ExitStack() as stack:
         proxy = stack.enter_context(FaultyProxy(server.getsockname()[1]))
         proxy.freeze()

@@ -1,4 +1,4 @@
-"""Chaos strikes only processes that the job has started, and reports the results."""
+"""Chaos kills only processes that the job has started, and reports the results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_faults_are_read_from_the_command() -> None:
         chaos.Fault.parse(" ")
 
 
-def test_only_descendants_are_seen_and_orphans_stay_known(started: Started) -> None:
+def test_only_descendants_are_found_and_orphans_are_remembered(started: Started) -> None:
     root, other = started.python("-c", WITH_A_CHILD), started.python("-c", WITH_A_CHILD)
     processes = JobProcesses()
     processes.add(root.pid)
@@ -54,7 +54,7 @@ def run(code: str) -> chaos.Report:
     return chaos.run(chaos.Plan([sys.executable, "-c", code], start_within_s=60))
 
 
-def test_a_job_that_ends_before_it_was_struck() -> None:
+def test_a_job_that_ends_before_any_fault_is_correct() -> None:
     done = run("pass")
     assert done.ok
     assert done.summary()[1:] == [
@@ -63,14 +63,14 @@ def test_a_job_that_ends_before_it_was_struck() -> None:
     ]
 
 
-def test_a_job_that_fails_is_not_sound() -> None:
+def test_a_job_that_fails_is_reported_as_failed() -> None:
     done = run("raise SystemExit(3)")
     assert not done.ok
     assert done.summary()[-1] == "the job failed: its driver ended with code 3 (exit code 3)"
 
 
-def test_nothing_of_a_job_is_left(tmp_path: Path) -> None:
-    """It does not run in time: it is asked to end, and so is what it has started."""
+def test_all_processes_of_a_job_are_ended(tmp_path: Path) -> None:
+    """The job does not start in time, so chaos ends it and all processes that it has started."""
     pids = tmp_path / "pids"
     code = f"import os; open({str(pids)!r}, 'w').write(str(os.getpid())); {SLEEP}"
     done = chaos.run(chaos.Plan([sys.executable, "-c", code], start_within_s=5))
@@ -99,15 +99,15 @@ os.wait()
 """
 
 
-def test_no_job_is_struck_again_before_it_has_got_on() -> None:
-    """Though it is to be struck a hundred times a second, and its slot is filled at once."""
+def test_the_next_fault_waits_until_the_job_makes_progress() -> None:
+    """Holds although the plan asks for a hundred faults per second, and the slot is filled at once."""
     told: list[str] = []
 
     def log(line: str) -> None:
         told.append(" ".join(line.split()[2:4]))
 
     def newest_checkpoint(driver: int) -> int:
-        # It is looked at a few times while the job gets up, and once when it is struck.
+        # Chaos reads this a few times while the job starts, and once when it injects a fault.
         asked.append(driver)
         if len(asked) % 5 == 4:
             told.append(f"checkpoint {len(asked) // 5 + 1}")
@@ -132,7 +132,7 @@ def test_no_job_is_struck_again_before_it_has_got_on() -> None:
     ]
 
 
-def test_the_summary_says_how_long_it_took() -> None:
+def test_the_summary_states_recovery_times() -> None:
     kinds = chaos.Fault
     strikes = [
         chaos.Strike(kinds.WORKERS, 1.0, 7, back_after_s=0.5),

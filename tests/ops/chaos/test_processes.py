@@ -1,4 +1,4 @@
-"""Executors and drivers of a job are struck: its alerts are the planted ones, each once."""
+"""Executors and drivers of a job are killed or paused: the alerts are the planted ones, each once."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def published(tmp_path: Path) -> int:
 
 
 def more_published(tmp_path: Path, driver: subprocess.Popen[bytes], started: Started) -> None:
-    """Returns when the job has published something new: it runs, and checkpoints complete."""
+    """Wait until the job has published something new, so that it runs and completes checkpoints."""
     before = published(tmp_path)
 
     def met() -> bool:
@@ -58,7 +58,7 @@ def ends_well(driver: subprocess.Popen[bytes], started: Started) -> None:
     assert driver.wait(480) == 0, started.output(driver)
 
 
-def with_all_below(process: psutil.Process) -> list[psutil.Process]:
+def with_descendants(process: psutil.Process) -> list[psutil.Process]:
     return [process, *process.children(recursive=True)]
 
 
@@ -70,10 +70,8 @@ def with_all_below(process: psutil.Process) -> list[psutil.Process]:
 @pytest.mark.spark
 @pytest.mark.deploy
 @pytest.mark.slow
-def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
-    tmp_path: Path, started: Started
-) -> None:
-    """All of an executor stands still, so that nothing can end its worker; a third one takes over."""
+def test_a_paused_executor_is_fenced_and_another_is_killed(tmp_path: Path, started: Started) -> None:
+    """The whole executor stops, so nothing can end its worker; a third executor takes over."""
     events, rng = 60_000, random.Random(11)
     own = ["--heartbeat-timeout", "2s"]
     driver = started.command(
@@ -84,7 +82,7 @@ def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
     slots = started.processes.slots()
     assert len(slots) == 2
     zombie = rng.choice(slots)
-    paused = with_all_below(zombie.parent().parent())  # type: ignore[union-attr]
+    paused = with_descendants(zombie.parent().parent())  # type: ignore[union-attr]
     for process in paused:
         process.suspend()
     try:
@@ -94,7 +92,7 @@ def test_an_executor_that_pauses_wakes_as_a_zombie_and_another_is_killed(
     finally:
         for process in paused:
             process.resume()
-    # The executor is well again; its worker leaves.
+    # The executor responds again, and its worker leaves.
     wait_for(lambda: zombie not in _slots(started.processes))
     more_published(tmp_path, driver, started)
     busy = [worker.parent().parent() for worker in _slots(started.processes)]  # type: ignore[union-attr]
@@ -120,7 +118,6 @@ def _replaced(processes: JobProcesses, paused: list[psutil.Process]) -> bool:
 @pytest.mark.deploy
 @pytest.mark.slow
 def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: Started) -> None:
-    """Below, one is killed with its machine."""
     events, cluster = 40_000, Standalone(tmp_path, started)
     driver = started.command(
         command(tmp_path, events, master=cluster.url, checkpoint_dir=str(tmp_path / "checkpoints")),
@@ -137,7 +134,7 @@ def test_an_executor_of_a_standalone_master_is_killed(tmp_path: Path, started: S
 @pytest.mark.proves("standalone", faults=["a worker of Spark and its executors are killed"])
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
+def test_a_job_continues_with_fewer_slots_after_losing_a_machine(
     tmp_path: Path, started: Started
 ) -> None:
     events, cluster = 60_000, Standalone(tmp_path, started)
@@ -147,8 +144,8 @@ def test_a_job_that_has_lost_a_machine_for_good_goes_on_with_fewer_slots(
         **cluster.surroundings,
     )
     more_published(tmp_path, driver, started)
-    # Spark's worker first: it would start an executor in the place of one that dies.
-    for process in with_all_below(psutil.Process(cluster.workers[0].pid)):
+    # Spark's worker is killed first, as it would replace an executor that dies.
+    for process in with_descendants(psutil.Process(cluster.workers[0].pid)):
         with ended_meanwhile():
             process.kill()
     more_published(tmp_path, driver, started)
@@ -206,11 +203,9 @@ raise SystemExit(job.main())
 )
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
-    tmp_path: Path, started: Started
-) -> None:
-    """A worker dies in its commit, then the driver in the recovery that makes up for it. The command
-    is started again, and the alerts are the planted ones."""
+def test_a_kill_before_the_commit_and_one_in_recovery(tmp_path: Path, started: Started) -> None:
+    """A worker dies in its commit, then the driver dies in the recovery. The command is started
+    again, and the alerts are the planted ones."""
     events = 20_000
     marks, file = tmp_path / "marks", tmp_path / "job.py"
     marks.mkdir()
@@ -227,14 +222,14 @@ def test_killed_between_the_log_entry_and_the_commit_and_again_in_recovery(
 @pytest.mark.proves("local", faults=["the driver is killed"])
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_the_command_strikes_workers_and_drivers_until_the_job_ends(
+def test_the_command_kills_workers_and_drivers_until_the_job_ends(
     tmp_path: Path, started: Started
 ) -> None:
     events = 24_000
     _, _, _, _, *options = command(
         tmp_path, events, rate=2000, checkpoint_dir=str(tmp_path / "checkpoints")
     )
-    # Of this seed the driver is first, then a worker: each driver is a start of Spark.
+    # With this seed the driver is killed first, then a worker: each driver means a start of Spark.
     strikes = ["--kill-every", "1s", "--strikes", "2", "--seed", "3", "--faults", "workers,driver"]
     chaos = started.command(
         [sys.executable, "-m", "rheos", "chaos", str(EXAMPLE), *strikes, *options[1:]]

@@ -1,4 +1,4 @@
-"""A job over a stream of Spark whose driver dies as a whole, with the query beside it and the JVM."""
+"""A job over a Spark stream whose driver is killed, together with the streaming query and the JVM."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ FILES = 3
 @pytest.mark.slow
 @pytest.mark.spark
 @pytest.mark.deploy
-def test_a_driver_that_is_killed_under_a_stream_of_spark_loses_and_doubles_nothing(
+def test_a_killed_driver_loses_and_duplicates_no_rows_of_a_spark_stream(
     tmp_path: Path, started: Started
 ) -> None:
     folder, all_rows = str(tmp_path), 3 * FILES * ROWS

@@ -1,4 +1,4 @@
-"""The state-machine job's alerts are correct: the planted ones, each once, and a defect would show."""
+"""The state-machine job's alerts are the planted ones, each once, and a defect would be noticed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def build(env: rh.Environment) -> rh.DataStream:
 
 
 @pytest.mark.parametrize("visits", [VISITS, job.Visits(1, 1, 0), job.Visits(37, 4, 9)])
-def test_what_is_planted_is_what_plain_rules_find(visits: Any) -> None:
+def test_planted_alerts_equal_those_of_a_plain_state_machine(visits: Any) -> None:
     events = defaultdict(list)
     for split in range(visits.splits):
         rows = EVENTS // visits.splits + (split < EVENTS % visits.splits)
@@ -56,20 +56,20 @@ def test_what_is_planted_is_what_plain_rules_find(visits: Any) -> None:
     assert found
 
 
-def test_blocks_are_cut_at_will() -> None:
+def test_events_do_not_depend_on_how_blocks_are_cut() -> None:
     whole = VISITS(rh.Block(1, 0, 500, 0)).to_pylist()
     cut = [row for start in (0, 123) for row in VISITS(rh.Block(1, start, 377, 0)).to_pylist()]
     assert cut[:123] + cut[377:] == whole
 
 
-def test_crashes_give_just_the_planted_alerts() -> None:
+def test_only_planted_alerts_are_emitted_despite_crashes() -> None:
     ran = testing.simulate(build, seed=3, faults=ROUGH)
     assert ran.crashes > 2
     assert job.faults(alerts(ran.out), VISITS.planted(EVENTS)) == []
 
 
 class Forgetful(job.Validate):  # type: ignore[name-defined, misc]
-    """Keeps its users' states where no checkpoint finds them."""
+    """Validation that keeps its users' state outside of checkpoints."""
 
     state = rh.ValueState(str, default=job.OUTSIDE)
 
@@ -88,7 +88,7 @@ class Forgetful(job.Validate):  # type: ignore[name-defined, misc]
 
 
 class Repeating(GeneratorSource):
-    """Hands out the last rows again after a restore."""
+    """Source that emits the last rows again after a restore."""
 
     def open(self, split: Any, position: bytes | None, ctx: Any) -> Any:
         reader: Any = super().open(split, position, ctx)
@@ -97,7 +97,7 @@ class Repeating(GeneratorSource):
 
 
 @pytest.mark.slow
-def test_lost_state_gives_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checker_notices_lost_state(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job, "Validate", Forgetful)
     planted = VISITS.planted(EVENTS)
     assert alerts_of(build, testing.Faults(until_us=0)) == planted
@@ -106,7 +106,7 @@ def test_lost_state_gives_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_repeated_events_give_false_alerts(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_checker_notices_repeated_events(monkeypatch: pytest.MonkeyPatch) -> None:
     made = rh.generator
 
     def repeating(*args: Any, **settings: Any) -> Any:
@@ -121,7 +121,7 @@ def test_repeated_events_give_false_alerts(monkeypatch: pytest.MonkeyPatch) -> N
     assert [line for line in wrong if line.startswith("false")]
 
 
-def test_the_checker_sees_what_is_false_missing_and_doubled() -> None:
+def test_the_checker_reports_false_missing_and_duplicate_alerts() -> None:
     planted = VISITS.planted(EVENTS)
     first, *rest = planted
     false = replace(first, number=first.number + 1)
@@ -131,7 +131,7 @@ def test_the_checker_sees_what_is_false_missing_and_doubled() -> None:
     assert job.faults([false, *planted], planted) == [f"false: {false}"]
 
 
-def test_of_an_endless_run_only_the_end_may_be_missing() -> None:
+def test_an_unfinished_run_may_lack_only_its_last_alerts() -> None:
     planted = VISITS.planted(10 * EVENTS)
     user = next(a.user for a in planted if sum(b.user == a.user for b in planted) > 2)
     first, *_, last = [alert for alert in planted if alert.user == user]

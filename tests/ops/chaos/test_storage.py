@@ -1,4 +1,4 @@
-"""Checkpoints on storage that is full, tears writes or is slow: a checkpoint is complete or does not
+"""Checkpoints on storage that is full, slow or tears writes: a checkpoint is complete or does not
 exist, and the alerts are correct."""
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ EVENTS = 100_000
 
 @dataclass(frozen=True)
 class Visits(job.Visits):  # type: ignore[name-defined, misc]
-    """Of this module, by which a worker that reads the program knows the file system, too."""
+    """Visits of this module, so that a worker that imports the program also registers the file
+    system."""
 
 
 VISITS = Visits(users=4_000, splits=2, seed=1)
@@ -36,13 +37,13 @@ VISITS = Visits(users=4_000, splits=2, seed=1)
 
 
 def assert_whole(store: Store) -> int:
-    """Every file that can be seen can be read. Gives their number."""
+    """Check that every visible file can be read. Return their number."""
     count = 0
     for path in store.list(""):
         try:
             data = store.get(path)
         except FileNotFoundError:
-            continue  # It was deleted meanwhile.
+            continue  # The file was deleted meanwhile.
         if "/log/" in path:
             decode_entry(data, path)
         elif "/state/" in path:
@@ -107,7 +108,7 @@ for value in range(1_000_000):
 """
 
 
-def test_a_writer_killed_in_the_middle_leaves_all_or_nothing(tmp_path: Path) -> None:
+def test_a_killed_writer_leaves_only_complete_files(tmp_path: Path) -> None:
     rng = random.Random(5)
     for attempt in range(4):
         root = tmp_path / str(attempt)

@@ -1,4 +1,4 @@
-"""Chaos strikes at the links to a job's servers, and at their processes."""
+"""Chaos injects faults into the links to a job's servers, and into their processes."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ SLEEP = "import time; time.sleep(600)"
 WITH_A_CHILD = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"
 
 
-def test_each_fault_of_a_link_is_one_of_chaos() -> None:
+def test_chaos_offers_every_link_fault() -> None:
     assert {fault.value for fault in Fault if fault.of_link} == {fault.value for fault in LinkFault}
 
 
-def test_a_proxy_takes_the_place_of_the_address_in_arguments_and_environment() -> None:
+def test_the_proxy_replaces_an_address_in_arguments_and_environment() -> None:
     environment = {"SHOP": "postgresql://ada@db.shop:5432/shop", "OTHER": "mydb.shop:5432", "N": "1"}
     with links_to(["db.shop:5432", "127.0.0.1:63"]) as (shop, store):
         arguments, changed = redirected(
@@ -36,19 +36,19 @@ def test_a_proxy_takes_the_place_of_the_address_in_arguments_and_environment() -
 
 
 @pytest.mark.parametrize("address", ["5432", "host", "host:0", "host:99999", ":5432"])
-def test_what_is_no_address_is_refused(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(rh.ConfigurationError, match="not the address of a server"), links_to([address]):
         pass
 
 
-def test_faults_of_servers_need_a_server() -> None:
+def test_server_faults_need_the_option_that_names_a_server() -> None:
     for fault, option in ((Fault.CUT, "--link"), (Fault.SERVER, "--server-pid")):
         with pytest.raises(rh.ConfigurationError) as raised:
             chaos.Plan(["job"], faults=frozenset({fault}))
         assert option in str(raised.value)
 
 
-def test_a_servers_processes_are_stopped_and_go_on(started: Started) -> None:
+def test_all_processes_of_a_server_are_paused_and_resumed(started: Started) -> None:
     root = started.python("-c", WITH_A_CHILD)
     wait_for(lambda: psutil.Process(root.pid).children())
     server = ServerProcess(root.pid)
@@ -64,13 +64,13 @@ def test_a_servers_processes_are_stopped_and_go_on(started: Started) -> None:
     processes[1].kill()
     root.kill()
     root.wait()
-    server.strike(Fault.SERVER)  # One that is gone is let alone.
+    server.strike(Fault.SERVER)  # A process that has ended is ignored.
     server.heal()
     with pytest.raises(rh.ConfigurationError, match="cannot be stopped"):
         ServerProcess(root.pid)
 
 
-class Noted(StruckServer):
+class RecordingServer(StruckServer):
     name = "the link to a server"
 
     def __init__(self) -> None:
@@ -83,8 +83,8 @@ class Noted(StruckServer):
         self.done.append("healed")
 
 
-def test_a_link_is_healed_though_the_job_never_runs() -> None:
-    link = Noted()
+def test_links_are_untouched_if_the_job_never_runs() -> None:
+    link = RecordingServer()
     plan = chaos.Plan(
         [sys.executable, "-c", "pass"], faults=frozenset({Fault.SLOW}), links=[link], start_within_s=60
     )

@@ -55,7 +55,7 @@ def faults_of(out: Path, events: int) -> list[str]:
 
 @pytest.mark.proves("local", faults=["workers are killed"])
 @pytest.mark.spark
-def test_workers_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
+def test_a_job_survives_repeated_kills_of_workers(spark: Any, tmp_path: Path) -> None:
     events, rng = 40_000, random.Random(7)
     running = submit(spark, tmp_path, events, restart=rh.restart.fixed_delay(10, delay="100ms"))
     for kills in (1, 2):
@@ -68,8 +68,8 @@ def test_workers_killed_again_and_again(spark: Any, tmp_path: Path) -> None:
 
 @pytest.mark.proves("local", faults=["a worker is frozen"])
 @pytest.mark.spark
-def test_a_worker_that_stands_still_is_given_up(spark: Any, tmp_path: Path) -> None:
-    """It is alive, and Spark sees nothing wrong with it."""
+def test_a_frozen_worker_is_replaced(spark: Any, tmp_path: Path) -> None:
+    """The worker's process is alive, and Spark sees nothing wrong with it."""
     events = 40_000
     running = submit(spark, tmp_path, events, heartbeat_timeout="2s")
     checkpoints_later(running, 2)
@@ -88,13 +88,13 @@ def test_a_worker_that_stands_still_is_given_up(spark: Any, tmp_path: Path) -> N
 
 
 @pytest.mark.spark
-def test_a_short_pause_costs_nothing(spark: Any, tmp_path: Path) -> None:
+def test_a_short_pause_causes_no_restart(spark: Any, tmp_path: Path) -> None:
     events = 20_000
     running = submit(spark, tmp_path, events, heartbeat_timeout="60s")
     checkpoints_later(running, 2)
     paused = slots()[0]
     paused.suspend()
-    # No checkpoint completes without it: so those to come say that it went on.
+    # No checkpoint completes without this worker, so later checkpoints show that it continued.
     paused.resume()
     checkpoints_later(running, 1)
     assert running.wait(400).status.restarts == 0

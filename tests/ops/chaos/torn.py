@@ -1,11 +1,10 @@
-"""A file system `torn://`, for checkpoints, that fails, tears and delays as files beside it say.
+"""A file system `torn://` for checkpoints: files next to it make it fail, tear or delay writes.
 
-    <root>.faults/full     every write runs out of space, half-way
+    <root>.faults/full     every write runs out of space half-way
     <root>.faults/torn     every tenth write fails half-way, and leaves what it had written
-    <root>.faults/slow     everything takes its time
+    <root>.faults/slow     every operation is delayed
 
-Files are written under a temporary name first, as a service does that shows whole objects alone.
-"""
+Files are written under a temporary name first, as in a store that shows only complete objects."""
 
 from __future__ import annotations
 
@@ -82,7 +81,7 @@ class TornFileSystem(AbstractFileSystem):  # type: ignore[misc]
     rm_file = _rm
 
     def _delayed(self, path: Path) -> set[str]:
-        """The faults that hold now, after the time that they cost."""
+        """Wait as long as the current faults demand, and return those faults."""
         root = next((each for each in path.parents if each.name and faults_of(each).is_dir()), path)
         faults = {file.name for file in faults_of(root).glob("*")}
         if "slow" in faults:

@@ -1,4 +1,4 @@
-"""Alerts that are posted to a receiver that accepts them, refuses them, redirects, or is slow."""
+"""Alerts posted to a receiver that accepts, refuses or redirects them, or is slow."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Clock:
 
 
 class Receiver:
-    """What is posted, and how it is answered."""
+    """Receiver that records posts, and answers as the test specifies."""
 
     def __init__(self) -> None:
         self.answers: list[int | OSError] = []
@@ -78,7 +78,7 @@ class World:
         return [each["status"] for each in self.receiver.posted]
 
 
-def test_a_job_that_is_stuck_and_well_again_is_posted_without_secrets() -> None:
+def test_firing_and_resolved_alerts_are_posted_without_secrets() -> None:
     world = World()
     world.looks(20)
     world.status = replace(world.status, health=STUCK)
@@ -95,7 +95,7 @@ def test_a_job_that_is_stuck_and_well_again_is_posted_without_secrets() -> None:
     assert (resolved["before"], resolved["health"]["state"]) == ("stuck", "healthy")
 
 
-def test_a_post_that_fails_is_tried_again_and_one_that_is_refused_is_not(
+def test_failed_posts_are_retried_and_refused_posts_are_not(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     world = World()
@@ -127,7 +127,7 @@ def test_the_newest_alert_replaces_one_that_is_not_delivered() -> None:
     assert len(world.statuses) == 6
 
 
-def test_one_that_is_never_taken_is_given_up() -> None:
+def test_an_undeliverable_alert_is_dropped_after_some_time() -> None:
     world = World()
     world.status = replace(world.status, health=STUCK)
     world.receiver.answers = [TimeoutError()] * 1000
@@ -138,9 +138,7 @@ def test_one_that_is_never_taken_is_given_up() -> None:
     assert len(world.receiver.posted) == tries
 
 
-def test_a_job_that_fails_posts_that_at_its_end(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_job_that_fails_posts_a_last_alert(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     receiver = Receiver()
     monkeypatch.setattr(alert_webhook, "post_json", receiver)
@@ -157,7 +155,7 @@ def test_a_job_that_fails_posts_that_at_its_end(
     assert "job.py:7: no price" in posted["text"]
 
 
-def test_an_address_shows_its_host_alone() -> None:
+def test_the_representation_of_an_address_shows_only_its_host() -> None:
     config = JobConfig(JobId("job"), alerts=AlertConfig(ADDRESS, HealthState.FAILING))
     assert "alerts=https://hooks.example.com/***, from failing on" in repr(config)
 
@@ -189,7 +187,7 @@ def server() -> Iterator[HTTPServer]:
     serving.join()
 
 
-def test_over_http_no_redirect_is_followed(server: HTTPServer) -> None:
+def test_redirects_are_not_followed(server: HTTPServer) -> None:
     at = f"http://127.0.0.1:{server.server_port}"
     assert post_json(f"{at}/", b"{}") == 204
     assert post_json(f"{at}/moved", b"{}") == 302

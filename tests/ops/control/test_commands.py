@@ -1,4 +1,4 @@
-"""Commands to a running job: over a real socket, to a job that is a stand-in."""
+"""Commands sent over a real socket to a stand-in for a running job."""
 
 from __future__ import annotations
 
@@ -59,13 +59,14 @@ def record() -> JobRecord:
 
 
 def threads() -> set[str]:
-    """Names of threads of jobs. A client of another test may still have one for its calls."""
+    """Return the names of threads of jobs. A client of another test may still have a thread for its
+    calls."""
     names = {thread.name for thread in threading.enumerate() if thread.name.startswith("rheos-")}
     return names - {"rheos-client-call"}
 
 
 @pytest.mark.usefixtures("controlled")
-def test_what_is_asked_is_answered_as_it_was_given() -> None:
+def test_a_client_receives_the_answers_of_the_job() -> None:
     client = JobClient(record(), 20)
     assert client.status() == STATUS
     assert client.checkpoints() == [INFO]
@@ -85,7 +86,7 @@ def test_commands_reach_the_job(job: StandIn) -> None:
     assert job.asked == [("savepoint", "/s"), ("savepoint", None), ("stop", "s3://b", True)]
 
 
-def test_a_savepoint_that_takes_long_holds_no_other_command_up(
+def test_a_slow_savepoint_does_not_block_other_commands(
     controlled: ControlledJob, job: StandIn
 ) -> None:
     taken: list[str] = []
@@ -99,7 +100,7 @@ def test_a_savepoint_that_takes_long_holds_no_other_command_up(
 
 
 @pytest.mark.usefixtures("controlled")
-def test_no_more_commands_wait_than_a_few(job: StandIn) -> None:
+def test_the_number_of_waiting_commands_is_bounded(job: StandIn) -> None:
     waiting = [
         threading.Thread(target=lambda: JobClient(record(), 20).savepoint("/s")) for _ in range(8)
     ]
@@ -119,13 +120,13 @@ def test_no_more_commands_wait_than_a_few(job: StandIn) -> None:
 
 
 @pytest.mark.usefixtures("controlled")
-def test_who_cancels_hears_that_it_is_done(job: StandIn) -> None:
+def test_cancel_returns_after_the_job_is_cancelled(job: StandIn) -> None:
     JobClient(record(), 20).cancel()
     assert job.over.is_set()
 
 
 @pytest.mark.usefixtures("controlled")
-def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
+def test_an_error_reaches_the_client_unchanged(job: StandIn) -> None:
     job.allowed.set()
     job.savepoint_failure = CheckpointError(
         "the disk is full",
@@ -153,7 +154,7 @@ def test_an_error_arrives_as_it_was_raised(job: StandIn) -> None:
     ],
     ids=["token", "job", "garbage", "size"],
 )
-def test_a_stranger_gets_no_answer_and_does_no_harm(
+def test_requests_without_a_valid_token_get_no_answer(
     request_of: Callable[[JobRecord], bytes],
 ) -> None:
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
@@ -165,14 +166,14 @@ def test_a_stranger_gets_no_answer_and_does_no_harm(
 
 
 @pytest.mark.usefixtures("controlled")
-def test_a_job_that_does_not_answer_in_time_is_said_to_be_slow(job: StandIn) -> None:
+def test_the_client_times_out_if_the_job_is_slow(job: StandIn) -> None:
     with pytest.raises(TransportError, match=r"\) has not answered for 0\.1 s"):
         JobClient(record(), 0.1).savepoint("/s")
     job.allowed.set()
 
 
 @pytest.mark.usefixtures("controlled")
-def test_a_driver_that_dies_answers_no_more() -> None:
+def test_the_client_reports_a_driver_that_has_died() -> None:
     gone = msgspec.structs.replace(this_process(), started_s=0.5)
     unheard = msgspec.structs.replace(record(), process=gone, token="another")
     with pytest.raises(CheckpointError, match="ended before it answered"):
@@ -180,7 +181,7 @@ def test_a_driver_that_dies_answers_no_more() -> None:
 
 
 @pytest.mark.usefixtures("controlled")
-def test_a_job_of_another_host_is_asked_there() -> None:
+def test_a_job_on_another_host_is_refused_with_that_host() -> None:
     away = msgspec.structs.replace(
         record(), process=msgspec.structs.replace(this_process(), host="away", boot="another")
     )
@@ -191,7 +192,7 @@ def test_a_job_of_another_host_is_asked_there() -> None:
 # --- the life of a controlled job ---------------------------------------------------------------
 
 
-def test_the_record_tells_of_the_job_while_it_runs(controlled: ControlledJob, job: StandIn) -> None:
+def test_the_registry_has_a_record_while_the_job_runs(controlled: ControlledJob, job: StandIn) -> None:
     found = record()
     assert (found.job, found.name, found.runtime) == ("job", "a job", "continuous")
     assert (found.checkpoint_dir, found.process) == ("/data", this_process())
@@ -203,7 +204,7 @@ def test_the_record_tells_of_the_job_while_it_runs(controlled: ControlledJob, jo
     assert (Registry().records(), threads()) == ([], set())
 
 
-def test_a_job_that_failed_leaves_nothing_behind(controlled: ControlledJob, job: StandIn) -> None:
+def test_a_failed_job_leaves_no_record_or_thread(controlled: ControlledJob, job: StandIn) -> None:
     job.failure = JobFailedError("a slot was lost")
     job.over.set()
     with pytest.raises(JobFailedError):
@@ -212,7 +213,7 @@ def test_a_job_that_failed_leaves_nothing_behind(controlled: ControlledJob, job:
 
 
 @pytest.mark.usefixtures("controlled")
-def test_a_job_that_nobody_waits_for_leaves_nothing_behind(job: StandIn) -> None:
+def test_an_ended_job_that_nobody_awaits_leaves_no_record_or_thread(job: StandIn) -> None:
     job.over.set()
     for _ in range(2_000):
         if not threads():
@@ -234,8 +235,8 @@ def test_a_registry_that_cannot_be_written_does_not_fail_the_job(
     assert threads() == set()
 
 
-class Submits:
-    """A runtime whose jobs are stand-ins."""
+class StandInRuntime:
+    """Runtime whose jobs are stand-ins."""
 
     def __init__(self, job: StandIn | Exception) -> None:
         self.job = job
@@ -251,7 +252,7 @@ class Submits:
         self.settled = job, len(Registry().records())
 
 
-def submit(runtime: Submits, directory: Path) -> ControlledJob:
+def submit(runtime: StandInRuntime, directory: Path) -> ControlledJob:
     return ControlledRuntime("continuous", runtime).submit(
         PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
         config(checkpoint_dir=str(directory)),
@@ -259,25 +260,25 @@ def submit(runtime: Submits, directory: Path) -> ControlledJob:
 
 
 @pytest.mark.usefixtures("home")
-def test_a_job_that_is_run_already_is_refused_until_it_has_ended(tmp_path: Path, job: StandIn) -> None:
-    first = submit(Submits(job), tmp_path)
+def test_a_second_driver_is_refused_until_the_job_has_ended(tmp_path: Path, job: StandIn) -> None:
+    first = submit(StandInRuntime(job), tmp_path)
     with pytest.raises(ConfigurationError, match=f"'job' in {tmp_path} is being run by process"):
-        submit(Submits(StandIn()), tmp_path)
+        submit(StandInRuntime(StandIn()), tmp_path)
     other = StandIn()
-    elsewhere = submit(Submits(other), tmp_path / "elsewhere")
+    elsewhere = submit(StandInRuntime(other), tmp_path / "elsewhere")
     assert len(Registry().records()) == 2
     for ended, handle in ((other, elsewhere), (job, first)):
         ended.over.set()
         handle.wait()
     again = StandIn()
     again.over.set()
-    submit(Submits(again), tmp_path).wait()
+    submit(StandInRuntime(again), tmp_path).wait()
     assert (Registry().records(), threads()) == ([], set())
 
 
 @pytest.mark.usefixtures("home")
-def test_what_a_job_does_not_need_comes_when_it_can_be_found(tmp_path: Path, job: StandIn) -> None:
-    runtime = Submits(job)
+def test_cleanup_runs_after_the_job_is_in_the_registry(tmp_path: Path, job: StandIn) -> None:
+    runtime = StandInRuntime(job)
     handle = submit(runtime, tmp_path)
     assert runtime.settled == (job, 1)
     job.over.set()
@@ -285,9 +286,9 @@ def test_what_a_job_does_not_need_comes_when_it_can_be_found(tmp_path: Path, job
 
 
 @pytest.mark.usefixtures("home")
-def test_a_job_that_does_not_begin_is_not_in_use(tmp_path: Path) -> None:
+def test_a_job_that_cannot_start_releases_its_directory(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no slots"):
-        submit(Submits(ConfigurationError("no slots")), tmp_path)
+        submit(StandInRuntime(ConfigurationError("no slots")), tmp_path)
     (note,) = tmp_path.rglob("driver.json")
     assert msgspec.json.decode(note.read_bytes(), type=DriverNote).released
     assert (Registry().records(), threads()) == ([], set())

@@ -1,4 +1,4 @@
-"""Two drivers of one job: which takes it over, keeps it, and releases it."""
+"""Two drivers of one job: which of them acquires the job, keeps it, and releases it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ AWAY = ProcessId(host="away", boot="b", namespace="n", pid=7, started_s=1.0)
 
 @dataclass
 class Time:
-    """A clock, and the pause that moves it; `then` is what others do meanwhile."""
+    """Clock that moves only in `pause`; `then` is called in each pause and does what other drivers
+    would do."""
 
     now_us: int = 0
     then: Callable[[int], None] = lambda ms: None
@@ -64,7 +65,7 @@ def owner_in(store: MemoryStore) -> str:
     return msgspec.json.decode(store.files[PATH], type=DriverNote).owner
 
 
-def test_a_job_nobody_runs_is_taken_at_once_and_given_back() -> None:
+def test_an_unused_job_is_acquired_at_once_and_released() -> None:
     store, time = MemoryStore(), Time()
     taken = acquire(note(store, "a"), time)
     assert (taken.held, owner_in(store), time.now_us) == (True, "a", 0)
@@ -94,7 +95,7 @@ def test_a_dead_driver_of_this_host_is_replaced_at_once() -> None:
     assert (owner_in(store), time.now_us) == ("b", 0)
 
 
-def test_a_driver_elsewhere_that_renews_keeps_the_job() -> None:
+def test_a_remote_driver_that_renews_keeps_the_job() -> None:
     store, time = MemoryStore(), Time()
     first = acquire(note(store, "a"), time)
     time.then = lambda ms: first.renew() and None if ms == RENEW_MS else None
@@ -105,19 +106,19 @@ def test_a_driver_elsewhere_that_renews_keeps_the_job() -> None:
     assert owner_in(store) == "a"
 
 
-def test_a_driver_elsewhere_that_has_gone_silent_is_replaced() -> None:
+def test_a_remote_driver_that_stops_renewing_is_replaced() -> None:
     store, time = MemoryStore(), Time()
     silent = acquire(note(store, "a"), time)
     taken = acquire(note(store, "b"), time)
     assert (owner_in(store), time.now_ms()) == ("b", WATCH_MS)
-    # It wakes, finds the job taken, and touches it no more.
+    # The driver wakes, finds that another has the job, and leaves it alone.
     assert not silent.renew()
     silent.release()
     assert owner_in(store) == "b"
     assert taken.renew()
 
 
-def test_of_two_that_find_it_free_one_takes_it() -> None:
+def test_only_one_of_two_drivers_acquires_an_unused_job() -> None:
     store, time = MemoryStore(), Time()
     quicker = note(store, "a", this_process())
 
@@ -132,7 +133,7 @@ def test_of_two_that_find_it_free_one_takes_it() -> None:
     assert owner_in(store) == "a"
 
 
-def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
+def test_the_later_write_wins_if_two_replace_a_dead_driver() -> None:
     store, time = MemoryStore(), Time()
     store.files[PATH] = b"damaged"
     later = note(store, "a", this_process())
@@ -149,7 +150,7 @@ def test_of_two_that_replace_a_dead_one_the_later_write_holds() -> None:
     assert (later.held, owner_in(store)) == (True, "a")
 
 
-def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
+def test_a_slow_renewal_does_not_undo_the_release(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(driver_note, "RENEW_MS", 20)
@@ -173,7 +174,7 @@ def test_a_renewal_that_takes_long_does_not_bring_the_note_back(
 
 
 @pytest.mark.parametrize("operation", ["get", "put_if_absent", "put"])
-def test_a_store_that_fails_stops_nobody(operation: str) -> None:
+def test_a_failing_store_does_not_stop_the_job(operation: str) -> None:
     def fails(moment: str, at: str, path: str) -> None:
         if at == operation:
             raise OSError("full")
@@ -184,7 +185,7 @@ def test_a_store_that_fails_stops_nobody(operation: str) -> None:
         acquire(taken, time)
     store.on_access = fails
     if operation == "put":
-        assert taken.renew()  # It is tried again.
+        assert taken.renew()  # The operation is retried.
     else:
         acquire(taken, time)
         assert not taken.held
@@ -192,7 +193,7 @@ def test_a_store_that_fails_stops_nobody(operation: str) -> None:
     taken.release()
 
 
-def test_a_note_of_another_version_can_only_be_watched() -> None:
+def test_the_driver_in_a_newer_note_is_unknown() -> None:
     note = DriverNote(owner="a", driver="d", process=msgspec.Raw(b'{"pod":"p"}'), since_ms=0)
     assert driver_of(note) is Driver.UNKNOWN
 
@@ -200,38 +201,38 @@ def test_a_note_of_another_version_can_only_be_watched() -> None:
 # --- standing by ------------------------------------------------------------------------------------
 
 
-def stands_by(taken: HeldNote, time: Time) -> DriverNote | None:
+def stand_by(taken: HeldNote, time: Time) -> DriverNote | None:
     return taken.stand_by(time, time.pause, time.told.append)
 
 
-def test_one_that_stands_by_takes_the_job_when_its_driver_falls_silent() -> None:
+def test_a_standby_takes_over_when_the_driver_stops_renewing() -> None:
     store, time = MemoryStore(), Time()
     first = acquire(note(store, "a"), time)
     lives_ms = 60_000
     time.then = lambda ms: first.renew() and None if ms < lives_ms and ms % RENEW_MS == 0 else None
     waits = note(store, "b")
-    assert stands_by(waits, time) is None
+    assert stand_by(waits, time) is None
     assert (waits.held, owner_in(store), time.told) == (True, "b", ["process 7 on host away"])
     assert lives_ms < time.now_ms() <= lives_ms + WATCH_MS + 2_000
     assert not first.renew()
 
 
 @pytest.mark.parametrize("outcome", Outcome)
-def test_one_that_stands_by_ends_with_the_job(outcome: Outcome) -> None:
+def test_a_standby_ends_with_the_job(outcome: Outcome) -> None:
     store, time = MemoryStore(), Time()
     first = acquire(note(store, "a"), time)
     time.then = lambda ms: first.release(outcome) if ms >= 5_000 else None
     waits = note(store, "b")
-    ended = stands_by(waits, time)
+    ended = stand_by(waits, time)
     assert ended is not None
     assert (ended.owner, ended.outcome, waits.held) == ("a", outcome, False)
     assert time.now_ms() <= 6_000
-    # Whoever starts the job now starts it.
+    # From now on a new driver starts the job.
     assert acquire(note(store, "c"), time).held
 
 
-def test_one_that_is_cut_off_from_the_store_waits_and_takes_nothing() -> None:
-    """The driver lives, and is heard of again when the network is back."""
+def test_a_standby_without_a_connection_to_the_store_does_not_take_over() -> None:
+    """The driver is alive, and its renewals are visible again when the network is back."""
     store, time = MemoryStore(), Time()
     first = acquire(note(store, "a"), time)
     cut_off = range(10_000, 120_000)
@@ -247,12 +248,12 @@ def test_one_that_is_cut_off_from_the_store_waits_and_takes_nothing() -> None:
         store.on_access = fails
 
     time.then = then
-    assert stands_by(note(store, "b"), time) is None
+    assert stand_by(note(store, "b"), time) is None
     assert time.now_ms() > 150_000
 
 
-def test_of_two_that_stand_by_one_takes_the_job_and_the_other_goes_on_waiting() -> None:
-    """They look in the same moment, and both write: the last one has it."""
+def test_one_of_two_standbys_takes_over_and_the_other_waits() -> None:
+    """Both write at the same moment, and the last write wins."""
     store, time = MemoryStore(), Time()
     acquire(note(store, "a"), time)
     second = note(store, "b", this_process())
@@ -260,18 +261,18 @@ def test_of_two_that_stand_by_one_takes_the_job_and_the_other_goes_on_waiting() 
     def in_between(moment: str, operation: str, path: str) -> None:
         if (moment, operation) == ("after", "put"):
             store.on_access = None
-            assert stands_by(second, Time(now_us=time.now_us, then=lambda ms: None)) is None
+            assert stand_by(second, Time(now_us=time.now_us, then=lambda ms: None)) is None
 
     store.on_access = in_between
     first = note(store, "c")
     time.then = lambda ms: second.release(Outcome.FINISHED) if second.held and ms > 60_000 else None
-    ended = stands_by(first, time)
+    ended = stand_by(first, time)
     assert ended is not None
     assert ended.owner == "b"
     assert (second.held, first.held) == (False, False)
 
 
-def test_how_a_job_ended_is_not_said_of_a_job_that_another_has_taken() -> None:
+def test_a_replaced_driver_does_not_record_an_outcome() -> None:
     store, time = MemoryStore(), Time()
     first = acquire(note(store, "a"), time)
     acquire(note(store, "b"), time)

@@ -1,4 +1,4 @@
-"""The log of a job: what its workers and its driver have logged, as JSON lines in a bounded file."""
+"""The log of a job: lines that its workers and its driver have logged, as JSON in a bounded file."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ PATH = JobId("shop-00000001")
 
 
 @pytest.mark.usefixtures("log")
-def test_a_line_of_a_worker_says_job_attempt_operator_and_subtask() -> None:
+def test_a_worker_line_has_job_attempt_operator_and_subtask() -> None:
     pass_on(of_worker("a bad price"), JobId("shop"), NAMES)
     assert json.loads(log_path(PATH).read_text()) == {
         "time": "2023-11-14T22:13:20.123Z",
@@ -62,7 +62,7 @@ def test_a_line_of_a_worker_says_job_attempt_operator_and_subtask() -> None:
 
 
 @pytest.mark.usefixtures("log")
-def test_what_is_of_no_operator_and_what_was_left_out_is_said() -> None:
+def test_lines_without_operator_and_dropped_lines_are_recorded() -> None:
     pass_on(of_worker("x", operator="no such", dropped=7), JobId("shop"), NAMES)
     first, second = newest_lines(log_path(PATH), 10)
     assert (first.operator, second.level) == (None, "warning")
@@ -97,7 +97,7 @@ def test_the_file_is_bounded_and_older_lines_are_read_too(monkeypatch: pytest.Mo
     assert newest == list(range(88, 100))
 
 
-def test_of_many_jobs_the_newest_logs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_the_newest_logs_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_logs, "MAX_LOGS", 3)
     for n in range(5):
         log = LogFile(JobId(f"job-{n}"), JobId(f"job-{n}"))
@@ -108,7 +108,7 @@ def test_of_many_jobs_the_newest_logs_are_kept(monkeypatch: pytest.MonkeyPatch) 
 
 
 @pytest.mark.usefixtures("log")
-def test_a_line_that_was_cut_off_is_passed_over() -> None:
+def test_a_truncated_line_is_skipped() -> None:
     JOBS.info("whole", extra={"job": "shop"})
     with log_path(PATH).open("a") as file:
         file.write('{"time": "20')
@@ -116,7 +116,7 @@ def test_a_line_that_was_cut_off_is_passed_over() -> None:
     assert newest_lines(log_path(JobId("nobody")), 10) == []
 
 
-def test_who_follows_sees_what_is_written_across_files(
+def test_following_a_log_continues_in_the_next_file(
     log: LogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = log_path(PATH)
@@ -136,7 +136,7 @@ def test_who_follows_sees_what_is_written_across_files(
     assert [next(following).message for _ in range(2)] == ["in the old file", "in the new one"]
 
 
-def test_warnings_of_the_driver_go_on_to_stderr_unless_they_are_printed_as_json(
+def test_driver_warnings_still_reach_stderr_unless_printed_as_json(
     log: LogFile, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     printed = io.StringIO()

@@ -1,4 +1,4 @@
-"""The picture of a job in a notebook: its graph with metrics, as HTML that needs nothing else."""
+"""The picture of a job in a notebook: its graph with metrics, as self-contained HTML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def texts(html: str) -> list[str]:
     return [each.text or each[0].tail or "" for each in found]
 
 
-def test_it_has_each_operator_and_what_flows() -> None:
+def test_the_picture_has_operators_and_rates() -> None:
     sent = [Reading("sent_rows", ("0", str(n)), 1, rate) for n, rate in enumerate((1000.0, 500.0))]
     metrics = msgspec.structs.replace(METRICS, readings=[*METRICS.readings, *sent])
     html = picture(outline(), STATUS, metrics)
@@ -34,7 +34,7 @@ def test_it_has_each_operator_and_what_flows() -> None:
     assert "running for 4 s, 1,000,000 rows/s, checkpoints 4 (1 failed), restarts 1" in html
 
 
-def test_what_stands_out_is_above_it() -> None:
+def test_health_findings_are_above_the_graph() -> None:
     stuck = simple_health(
         Severity.STUCK, 9_000, what="the sink '<b>' waits", what_to_do="start it", since_ms=1_000
     )
@@ -45,7 +45,7 @@ def test_what_stands_out_is_above_it() -> None:
     assert ET.fromstring(html)[1].text == "stuck"
 
 
-def test_names_of_the_program_are_text() -> None:
+def test_names_of_the_program_are_escaped() -> None:
     evil: PlanOutline = msgspec.structs.replace(outline("<script>alert(1)</script>"))
     evil.chains[0].operators[0] = msgspec.structs.replace(
         evil.chains[0].operators[0], name="<b>&", site="'\"><i>:1"
@@ -56,7 +56,7 @@ def test_names_of_the_program_are_text() -> None:
     assert "<b>&" in texts(html)
 
 
-def test_a_loop_and_a_plan_of_very_many_chains_can_be_drawn() -> None:
+def test_a_loop_is_drawn_and_a_large_plan_is_not() -> None:
     plan = outline()
     back = msgspec.structs.replace(plan.edges[0], id="1", source="1", target="0", feedback=True)
     looped = msgspec.structs.replace(plan, edges=[*plan.edges, back])
@@ -75,7 +75,7 @@ class Screen:
         self.came.release()
 
 
-def test_it_goes_on_until_the_job_has_ended_and_only_the_newest_does(
+def test_only_the_newest_picture_updates_until_the_job_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     display = pytest.importorskip("IPython.display", reason="IPython is not installed")

@@ -1,4 +1,4 @@
-"""The records of running jobs, and which of them a command means."""
+"""The records of running jobs, and the job that a command refers to."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def record(job: str = "job", **changes: object) -> JobRecord:
 
 @pytest.fixture
 def sleeper() -> Iterator[subprocess.Popen[bytes]]:
-    """Another process, which waits to be ended."""
+    """Yield another process, which waits until it is ended."""
     with subprocess.Popen(
         [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL
     ) as process:
@@ -63,18 +63,18 @@ def process_id(process: subprocess.Popen[bytes]) -> ProcessId:
 # --- processes ----------------------------------------------------------------------------------
 
 
-def test_a_process_lives_until_it_has_ended(sleeper: subprocess.Popen[bytes]) -> None:
+def test_a_process_is_alive_until_it_has_ended(sleeper: subprocess.Popen[bytes]) -> None:
     known = process_id(sleeper)
     assert liveness(known) is Liveness.ALIVE
     sleeper.kill()
-    # Until its parent has looked after it, it is still in the table of processes.
+    # The process stays in the process table until its parent has waited for it.
     os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)
     assert liveness(known) is Liveness.DEAD
     sleeper.wait()
     assert liveness(known) is Liveness.DEAD
 
 
-def test_a_process_id_that_was_given_again_is_not_the_same_process() -> None:
+def test_a_reused_process_id_is_another_process() -> None:
     here = this_process()
     earlier = msgspec.structs.replace(here, started_s=here.started_s - 5)
     assert (liveness(here), liveness(earlier)) == (Liveness.ALIVE, Liveness.DEAD)
@@ -87,13 +87,13 @@ def test_a_process_id_that_was_given_again_is_not_the_same_process() -> None:
         ({"host": "another"}, Liveness.ALIVE),
         ({"boot": "before"}, Liveness.DEAD),
         ({"boot": "another", "machine": "another"}, Liveness.ELSEWHERE),
-        # A pod that was moved keeps its name, and its image may have given it the machine's id.
+        # A pod that was moved keeps its name, and its image may have provided the machine's id.
         ({"boot": "another", "namespace": "pid:[1]"}, Liveness.ELSEWHERE),
         ({"boot": "another", "host": "another"}, Liveness.ELSEWHERE),
         ({"namespace": "pid:[1]"}, Liveness.ELSEWHERE),
     ],
 )
-def test_only_what_shares_the_system_can_be_looked_at(
+def test_liveness_is_known_only_on_the_same_machine(
     changes: dict[str, str], expected: Liveness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "_machine", lambda: "machine")
@@ -101,10 +101,10 @@ def test_only_what_shares_the_system_can_be_looked_at(
 
 
 @pytest.mark.parametrize("unknown", ["_machine", "boot"])
-def test_a_system_that_says_less_is_judged_by_less(
+def test_liveness_is_found_without_a_machine_or_boot_id(
     unknown: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As macOS, or a container without the machine's id."""
+    """macOS, for example, or a container without the machine's id."""
     if unknown == "boot":
         monkeypatch.setattr(processes, "_text", lambda path: "")
         changes = {"host": "another"}
@@ -119,7 +119,7 @@ def test_a_system_that_says_less_is_judged_by_less(
 # --- records ------------------------------------------------------------------------------------
 
 
-def test_records_come_and_go(tmp_path: Path) -> None:
+def test_records_are_added_and_removed(tmp_path: Path) -> None:
     registry = Registry(tmp_path / "a" / "jobs")
     assert registry.records() == []
     later, sooner = record("later", started_ms=2), record("sooner", started_ms=1)
@@ -131,7 +131,7 @@ def test_records_come_and_go(tmp_path: Path) -> None:
     assert registry.records() == [later]
 
 
-def test_nobody_else_can_read_a_token(tmp_path: Path) -> None:
+def test_other_users_cannot_read_a_token(tmp_path: Path) -> None:
     folder = tmp_path / "jobs"
     folder.mkdir(mode=0o755)
     Registry(folder).add(record())
@@ -140,7 +140,7 @@ def test_nobody_else_can_read_a_token(tmp_path: Path) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_records_of_dead_drivers_are_cleared_away_and_those_of_other_hosts_are_not(
+def test_records_of_dead_local_drivers_are_removed(
     tmp_path: Path,
 ) -> None:
     registry = Registry(tmp_path)
@@ -155,7 +155,7 @@ def test_records_of_dead_drivers_are_cleared_away_and_those_of_other_hosts_are_n
     assert (lost.key, lost.state, lost.failure) == ("dead", LOST, None)
 
 
-def test_how_jobs_have_ended_is_kept_of_the_newest(tmp_path: Path) -> None:
+def test_outcomes_of_the_newest_jobs_are_kept(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     for number in range(MAX_ENDED + 2):
         made = record(f"{number:03}")
@@ -168,7 +168,9 @@ def test_how_jobs_have_ended_is_kept_of_the_newest(tmp_path: Path) -> None:
     assert "token" not in (tmp_path / "ended" / f"{kept[0].key}.json").read_text()
 
 
-def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_the_folder_of_the_registry_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "own"))
     assert registry_folder() == tmp_path / "own" / "jobs"
     monkeypatch.delenv("RHEOS_HOME")
@@ -179,10 +181,10 @@ def test_the_folder_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert registry_folder() == tmp_path / ".local" / "state" / "rheos" / "jobs"
 
 
-# --- one identity over all drivers ---------------------------------------------------------------
+# --- one identity over all drivers ----------------------------------------------------------------
 
 
-def test_a_job_has_one_key_on_every_host_and_two_directories_have_two() -> None:
+def test_the_key_depends_on_job_and_directory_alone() -> None:
     job = JobId("shop")
     here = job_key(job, "/data/checkpoints")
     assert here == job_key(job, "/data/checkpoints/") == job_key(job, "file:///data/checkpoints")
@@ -194,12 +196,12 @@ def test_a_job_has_one_key_on_every_host_and_two_directories_have_two() -> None:
     assert len(keys) == 4
 
 
-def test_a_job_without_a_directory_is_a_new_one_at_each_start() -> None:
+def test_the_key_of_a_job_without_directory_is_its_id() -> None:
     assert JobConfig(JobId("shop-1a2b3c4d")).key == "shop-1a2b3c4d"
 
 
-def test_drivers_of_one_job_have_records_of_their_own(tmp_path: Path) -> None:
-    """Also where a job was taken over from a driver that was frozen: the newer one is asked."""
+def test_each_driver_of_a_job_has_its_own_record(tmp_path: Path) -> None:
+    """If a job was taken over from a frozen driver, commands go to the newer one."""
     registry = Registry(tmp_path)
     place = {"checkpoint_dir": "/data"}
     frozen = record("shop", driver="a", started_ms=1, **place)
@@ -216,7 +218,7 @@ def test_drivers_of_one_job_have_records_of_their_own(tmp_path: Path) -> None:
     assert registry.records() == [frozen, waits]
 
 
-def test_a_driver_found_dead_later_does_not_hide_how_the_job_has_ended(tmp_path: Path) -> None:
+def test_a_dead_driver_found_later_does_not_hide_the_outcome(tmp_path: Path) -> None:
     registry = Registry(tmp_path)
     dead = msgspec.structs.replace(this_process(), started_s=1.0)
     registry.add(record("shop", driver="a", started_ms=1, process=dead))
@@ -227,7 +229,7 @@ def test_a_driver_found_dead_later_does_not_hide_how_the_job_has_ended(tmp_path:
     assert [ended.state for ended in registry.ended_jobs.newest_first()] == ["finished"]
 
 
-def test_a_record_of_0_1_0_is_read(tmp_path: Path) -> None:
+def test_a_record_of_version_0_1_0_is_read(tmp_path: Path) -> None:
     """Its key was unique to the driver, and was the name of its file."""
     old = msgspec.json.decode(msgspec.json.encode(record("1a2b3c4d5e6f")))
     del old["driver"]
@@ -239,7 +241,7 @@ def test_a_record_of_0_1_0_is_read(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-# --- which job is meant -------------------------------------------------------------------------
+# --- the job that a command refers to ----------------------------------------------------------
 
 VISITS = record("visits-1a2b", name="visits", process=msgspec.structs.replace(this_process(), pid=41))
 HERE = record("flights", name="Flights", checkpoint_dir="/data/here")
@@ -260,15 +262,15 @@ LONGER = record("flights-late", name="flights, late", checkpoint_dir="/data/here
         ("flights-", LONGER),
     ],
 )
-def test_a_job_is_found_by_what_tells_it_apart(wanted: str, found: JobRecord) -> None:
+def test_a_job_is_found_by_any_unique_part_of_its_identity(wanted: str, found: JobRecord) -> None:
     assert find_job(wanted, [VISITS, HERE, THERE, LONGER]) is found
 
 
-def test_a_whole_id_is_no_beginning_of_another() -> None:
+def test_a_complete_id_takes_precedence_over_a_prefix() -> None:
     assert find_job("flights", [HERE, LONGER]) is HERE
 
 
-def test_jobs_that_share_what_was_said_are_named(tmp_path: Path) -> None:
+def test_the_error_for_an_ambiguous_job_lists_the_matches(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="'flights' matches 2 running jobs") as caught:
         find_job("flights", [VISITS, HERE, THERE, LONGER])
     listed = (caught.value.detail or "").splitlines()
@@ -276,7 +278,7 @@ def test_jobs_that_share_what_was_said_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("wanted", ["bookings", "", "flights@/elsewhere", "visits@/data/here"])
-def test_a_job_that_is_not_there_is_refused_with_those_that_are(wanted: str) -> None:
+def test_the_error_for_an_unknown_job_lists_running_jobs(wanted: str) -> None:
     with pytest.raises(ConfigurationError, match=r"no job '.*' is running") as caught:
         find_job(wanted, [VISITS, HERE])
     assert len((caught.value.detail or "").splitlines()) == 2

@@ -33,8 +33,8 @@ from tests.cli.stand_ins import STATUS, StandIn
 Meanwhile = Callable[[Callable[[], None]], None]
 
 
-class Ends(StandIn):
-    """A job that ends as it is told."""
+class EndingJob(StandIn):
+    """Job that ends in the state that a test sets."""
 
     def end(self, state: JobState, error: RheosError | None = None) -> None:
         self.shown = replace(STATUS, state=state)
@@ -42,7 +42,7 @@ class Ends(StandIn):
         self.over.set()
 
 
-class Submits:
+class StandInRuntime:
     def __init__(self, job: StandIn) -> None:
         self.job = job
         self.submitted = False
@@ -62,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
-    """Sets what happens between two looks, once."""
+    """Return a function that sets what happens between two polls, once."""
     left: list[Callable[[], None]] = []
 
     def pause(seconds: float) -> None:
@@ -73,7 +73,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Meanwhile:
     return left.append
 
 
-def submit(runtime: Submits, directory: Path, standby: bool = True) -> JobHandle:
+def submit(runtime: StandInRuntime, directory: Path, standby: bool = True) -> JobHandle:
     return ControlledRuntime("continuous", runtime).submit(
         PhysicalPlan("a job", (), (), parallelism=1, max_parallelism=128),
         JobConfig(job=JobId("job"), checkpoint_dir=str(directory), standby=standby),
@@ -91,19 +91,19 @@ def note(directory: Path) -> DriverNote:
     return msgspec.json.decode((directory / "job" / "driver.json").read_bytes(), type=DriverNote)
 
 
-def test_a_job_nobody_runs_is_run(tmp_path: Path, meanwhile: Meanwhile) -> None:
-    job = Ends()
-    handle = submit(Submits(job), tmp_path)
+def test_a_standby_runs_a_job_that_has_no_driver(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    job = EndingJob()
+    handle = submit(StandInRuntime(job), tmp_path)
     assert [record.stands_by for record in Registry().records()] == [False]
     job.end(JobState.FINISHED)
     assert isinstance(ended(handle), JobResult)
 
 
-def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
+def test_a_waiting_standby_is_listed_and_commands_reach_the_driver(
     tmp_path: Path, meanwhile: Meanwhile, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    first = Ends()
-    handle = submit(Submits(first), tmp_path, standby=False)
+    first = EndingJob()
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
     seen: list[Any] = []
 
     def look() -> None:
@@ -117,7 +117,7 @@ def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
         ended(handle)
 
     meanwhile(look)
-    submit(Submits(Ends()), tmp_path)
+    submit(StandInRuntime(EndingJob()), tmp_path)
     assert sorted(seen) == ["running", "standing by"]
     assert Registry().records() == []
     said = capsys.readouterr().err
@@ -126,11 +126,11 @@ def test_it_is_shown_while_it_stands_by_and_commands_mean_the_one_that_runs(
 
 
 @pytest.mark.parametrize("state", [JobState.FINISHED, JobState.STOPPED, JobState.CANCELLED])
-def test_a_job_that_was_ended_on_purpose_is_not_started_again(
+def test_a_standby_does_not_restart_a_job_ended_on_purpose(
     tmp_path: Path, meanwhile: Meanwhile, state: JobState
 ) -> None:
-    first, runtime = Ends(), Submits(Ends())
-    handle = submit(Submits(first), tmp_path, standby=False)
+    first, runtime = EndingJob(), StandInRuntime(EndingJob())
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
     meanwhile(lambda: (first.end(state), ended(handle))[0])
     over = submit(runtime, tmp_path)
     result = ended(over)
@@ -141,11 +141,9 @@ def test_a_job_that_was_ended_on_purpose_is_not_started_again(
     assert over.checkpoints() == ()
 
 
-def test_a_job_that_has_failed_is_not_tried_again_and_is_an_error(
-    tmp_path: Path, meanwhile: Meanwhile
-) -> None:
-    first, runtime = Ends(), Submits(Ends())
-    handle = submit(Submits(first), tmp_path, standby=False)
+def test_a_standby_raises_the_error_of_a_failed_job(tmp_path: Path, meanwhile: Meanwhile) -> None:
+    first, runtime = EndingJob(), StandInRuntime(EndingJob())
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
     meanwhile(lambda: (first.end(JobState.FAILED, RheosError("division by zero")), ended(handle))[0])
     error = ended(submit(runtime, tmp_path))
     assert isinstance(error, JobFailedError)
@@ -161,17 +159,17 @@ def test_a_job_that_has_failed_is_not_tried_again_and_is_an_error(
     ],
     ids=["crashed", "replaced"],
 )
-def test_where_the_driver_failed_and_not_the_job_it_is_taken_over(
+def test_a_standby_takes_over_when_only_the_driver_failed(
     tmp_path: Path,
     meanwhile: Meanwhile,
     state: JobState,
     error: RheosError,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    first, second = Ends(), Ends()
-    handle = submit(Submits(first), tmp_path, standby=False)
+    first, second = EndingJob(), EndingJob()
+    handle = submit(StandInRuntime(first), tmp_path, standby=False)
     meanwhile(lambda: (first.end(state, error), ended(handle))[0])
-    taken = submit(Submits(second), tmp_path)
+    taken = submit(StandInRuntime(second), tmp_path)
     assert "was lost: taking over the job 'job'" in capsys.readouterr().err
     assert note(tmp_path).outcome is None
     second.end(JobState.FINISHED)
@@ -179,7 +177,7 @@ def test_where_the_driver_failed_and_not_the_job_it_is_taken_over(
     assert note(tmp_path).outcome is Outcome.FINISHED
 
 
-def test_a_directory_that_cannot_be_written_is_refused_before_it_waits(tmp_path: Path) -> None:
+def test_an_unwritable_directory_is_refused_before_waiting(tmp_path: Path) -> None:
     (tmp_path / "kept").write_text("a file")
     with pytest.raises(ConfigurationError):
-        submit(Submits(Ends()), tmp_path / "kept")
+        submit(StandInRuntime(EndingJob()), tmp_path / "kept")

@@ -1,4 +1,4 @@
-"""Finding the split that holds a watermark back, from metrics alone."""
+"""Finding the split that delays a watermark, from metrics alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EMPTY = HistorySegment("", "coarse", 0, [], [], [])
 
 
 def found(*readings: Reading, history: HistoryView | None = None, **changes: Any) -> WatermarkDelay:
-    """Of the map behind the source "clicks"."""
+    """Return the watermark delay of the map downstream of the source "clicks"."""
     plan = outline()
     metrics = MetricsReport(
         job="job",
@@ -44,7 +44,7 @@ def mark(operator: str, subtask: int, ms: int) -> Reading:
     return Reading("watermark_ms", (operator, str(subtask)), ms)
 
 
-def test_the_split_that_is_furthest_behind_holds_it() -> None:
+def test_the_split_furthest_behind_delays_the_watermark() -> None:
     held = found(
         *split("a", 0, 90, 7_000), *split("b", 1, 500, 3), mark("map-1", 0, 90), mark("map-1", 1, 90)
     )
@@ -55,7 +55,7 @@ def test_the_split_that_is_furthest_behind_holds_it() -> None:
     assert (held.delayed, held.idle) == ((), ())
 
 
-def test_an_idle_split_does_not_and_one_without_a_row_does() -> None:
+def test_an_empty_split_delays_the_watermark_and_an_idle_one_does_not() -> None:
     held = found(*split("quiet", 0, None, 60_000, 1), *split("b", 0, 10, 5), *split("c", 1, 10, 6))
     assert [holding.split for holding in held.holding] == ["b", "c"]
     assert [idle.split for idle in held.idle] == ["quiet"]
@@ -63,7 +63,7 @@ def test_an_idle_split_does_not_and_one_without_a_row_does() -> None:
     assert [(holding.split, holding.watermark_ms) for holding in held.holding] == [("empty", None)]
 
 
-def test_splits_that_wait_are_counted_and_late_rows() -> None:
+def test_waiting_splits_and_late_rows_are_counted() -> None:
     held = found(
         Reading("waiting_splits", ("source-1", "0"), 2),
         Reading("waiting_splits", ("source-1", "1"), 3),
@@ -74,7 +74,7 @@ def test_splits_that_wait_are_counted_and_late_rows() -> None:
     assert (held.waiting_splits, held.late, held.late_goes_to) == (5, 5, None)
 
 
-def test_where_rows_are_in_the_way_the_edge_says_so() -> None:
+def test_an_edge_with_buffered_rows_is_reported() -> None:
     held = found(
         mark("source-1", 0, 900),
         mark("source-1", 1, 800),
@@ -88,8 +88,8 @@ def test_where_rows_are_in_the_way_the_edge_says_so() -> None:
     assert held.delayed == (Delayed("clicks", "map", 800, 300, 6, 0.97),)
 
 
-def test_where_nothing_waits_nothing_is_in_the_way() -> None:
-    """Subtasks report at different moments."""
+def test_an_edge_without_buffered_rows_is_not_reported() -> None:
+    """Watermarks differ there because subtasks report at different moments."""
     assert found(mark("source-1", 0, 900), mark("map-1", 0, 880)).delayed == ()
 
 
@@ -97,7 +97,9 @@ def test_where_nothing_waits_nothing_is_in_the_way() -> None:
     ("marks", "since"),
     [([10.0, 20.0, 20.0], 2_000), ([20.0, 20.0, 20.0], 1_000), ([20.0, 20.0, 10.0], None)],
 )
-def test_since_when_it_stands_is_in_the_history(marks: list[float], since: int | None) -> None:
+def test_the_history_shows_since_when_the_watermark_is_constant(
+    marks: list[float], since: int | None
+) -> None:
     fine = HistorySegment(
         "job", "fine", 1_000, ["watermark_ms\tmap-1"], [1_000, 2_000, 3_000], [[m] for m in marks]
     )
@@ -105,13 +107,13 @@ def test_since_when_it_stands_is_in_the_history(marks: list[float], since: int |
     assert held.since_ms == since
 
 
-def test_what_does_not_lead_to_it_is_not_looked_at() -> None:
+def test_sources_not_upstream_are_ignored() -> None:
     plan = outline()
     apart: PlanOutline = msgspec.structs.replace(plan, edges=[])
     assert found(*split("a", 0, 90, 7_000), plan=apart).holding == ()
 
 
-def test_an_operator_is_named_by_id_or_name() -> None:
+def test_an_operator_is_found_by_id_or_name() -> None:
     metrics = MetricsReport("job", "job", 0, 1, {}, {}, {}, [])
     assert held_back(outline(), metrics, HistoryView.nothing(), "map").operator.id == "map-1"
     with pytest.raises(ConfigurationError, match=r"no operator 'mop'.*\n.*map-1 \(map\)"):

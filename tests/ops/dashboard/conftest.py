@@ -1,4 +1,4 @@
-"""A dashboard over a job that is a stand-in, in the registry of the test alone."""
+"""A dashboard over a stand-in for a job, with a registry of the test's own."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandIn]:
 
 
 class Asking:
-    """Asks a dashboard, as who has a token does."""
+    """Client that sends requests to a dashboard with a token."""
 
     def __init__(self, client: TestClient, audit: Path) -> None:
         self.client = client
@@ -82,7 +82,7 @@ def _bearer(token: str) -> dict[str, str]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> Path:
-    """A checkpoint directory that is served, too."""
+    """Return a checkpoint directory that the dashboard serves, too."""
     folder = tmp_path / "checkpoints"
     folder.mkdir()
     return folder
@@ -108,7 +108,7 @@ def started(tmp_path: Path) -> Iterator[Started]:
 
 
 def sign_in(page: Any, output: Callable[[], str]) -> None:
-    """Open the dashboard whose process has written this, with the token of the file that it names."""
+    """Open the dashboard that printed this output, with the token of the file that the output names."""
     said = wait_for(lambda: re.search(r"is at (http://\S+), and its token in (\S+)", output()))
     assert said is not None
     page.goto(said[1])

@@ -1,7 +1,6 @@
-"""The job of the drill: orders, counted by user. What goes wrong in it is switched on by files.
+"""The job of the drill: orders, counted per user. Files switch its faults on.
 
-python -m tests.ops.dashboard.drill FOLDER    runs it; FOLDER/faults has the files
-"""
+python -m tests.ops.dashboard.drill FOLDER    runs the job; FOLDER/faults has the files"""
 
 from __future__ import annotations
 
@@ -64,14 +63,14 @@ class PerUser(rh.KeyedProcessFunction):
 
     def process_element(self, order: Any, ctx: Any) -> Any:
         if "hot-key" in self.faults:
-            time.sleep(2 / RATE)  # Half of all orders are more than one subtask can take.
+            time.sleep(2 / RATE)  # Half of all orders are more than one subtask can process.
         self.count.value += 1
         yield {"user": order.user, "orders": self.count.value}
 
 
 @dataclass(frozen=True)
-class Shelf(Sink, SinkWriter):
-    """Forgets what it is given; where it is slow, after a while."""
+class DiscardingSink(Sink, SinkWriter):
+    """Sink that discards its rows, slowly if that fault is on."""
 
     faults: Faults
 
@@ -82,7 +81,7 @@ class Shelf(Sink, SinkWriter):
         for _ in range(batch.num_rows):
             if "slow-sink" not in self.faults:
                 return
-            time.sleep(3 / RATE)  # For the half of a subtask, that is half as long again as it has.
+            time.sleep(3 / RATE)  # Half of the orders take 1.5 times as long as available.
 
     def prepare(self, checkpoint: CheckpointId) -> list[bytes]:
         return []
@@ -101,9 +100,9 @@ def build(env: rh.Environment, faults: Faults) -> None:
     orders = env.from_source(source, watermark, name="orders")
     priced = orders.map(Priced(faults), returns={"n": int, "user": int}).name("priced")
     counted = priced.key_by("user").process(PerUser(faults), returns={"user": int, "orders": int})
-    counted.name("per user").sink_to(Shelf(faults), uid="shelf")
+    counted.name("per user").sink_to(DiscardingSink(faults), uid="shelf")
     windows = priced.key_by("user").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
-    windows.sink_to(Shelf(Faults(faults.folder / "never")), uid="windows")
+    windows.sink_to(DiscardingSink(Faults(faults.folder / "never")), uid="windows")
 
 
 def main(folder: Path) -> None:
@@ -112,7 +111,7 @@ def main(folder: Path) -> None:
         runtime="continuous",
         checkpoint_dir=f"torn://{folder / 'checkpoints'}",
         checkpoint_interval="500ms",
-        batch_rows=256,  # So that little waits, and what is switched on shows soon.
+        batch_rows=256,  # Few rows wait, so that a fault shows soon.
         restart=rh.restart.fixed_delay(1000, delay="500ms"),
     )
     build(env, Faults(torn.faults_of(folder / "checkpoints")))
@@ -120,6 +119,6 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    from tests.ops.dashboard import drill  # By this name the workers find what is in it.
+    from tests.ops.dashboard import drill  # Workers import the contents of this file by this name.
 
     drill.main(Path(sys.argv[1]))

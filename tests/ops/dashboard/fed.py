@@ -1,8 +1,7 @@
-"""A server of the page that is fed by a test: every answer is what the test has put there.
+"""A server of the page whose every answer is set by a test.
 
-The page, its headers and the feeds are those of the dashboard; only what they tell of is made up
-(`fed_jobs`), so that two pictures of it are equal.
-"""
+The page, its headers and the feeds are those of the dashboard. Only the jobs are made up
+(`fed_jobs`), so that two pictures of the page are equal."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ _REFUSED = {"what": "unknown token", "hint": "send a token"}
 
 
 class FedServer:
-    """Serves the page over `jobs`, which a test changes while the page looks."""
+    """Server of the page over `jobs`, which a test changes while the page is open."""
 
     def __init__(self) -> None:
         self.jobs: list[FedJob] = []
@@ -73,7 +72,7 @@ class FedServer:
         return [job.listed() for job in self.jobs]
 
     def turn(self) -> int:
-        """Change what the jobs that run tell of themselves. Return their new rate."""
+        """Change what the running jobs report. Return their new rate."""
         rate = 0
         for job in self.jobs:
             rate = round(job.status.records_per_s) + 1
@@ -141,7 +140,7 @@ class FedServer:
 
 
 def _described() -> dict[str, Any]:
-    """A few operations: the whole table would be another picture with each new one."""
+    """Return a few operations: with the whole table, each new operation would change a picture."""
     found = document()
     shown = ("/jobs", "/jobs/{job}/history", "/jobs/{job}/stop", "/jobs/{job}/cancel")
     return {**found, "paths": {f"{BASE}{path}": found["paths"][f"{BASE}{path}"] for path in shown}}

@@ -1,4 +1,4 @@
-"""Jobs for the pictures of the page: as the page shows them, and the same at each run."""
+"""Jobs for the pictures of the page, the same at each run."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def finding(
 
 
 def health(*findings: JobFinding) -> JobHealth:
-    """The health of a job with these findings, the gravest first."""
+    """Return the health of a job with these findings, the gravest first."""
     since_ms = findings[0].since_ms if findings else STARTED_MS + 20_000
     return JobHealth(
         state=findings[0].severity.state if findings else HealthState.HEALTHY,
@@ -127,7 +127,7 @@ ValueError: an order without a price"""
 
 
 def plan(names: dict[str, str] | None = None) -> PlanOutline:
-    """Orders with a lookup, one-minute windows, and two sinks."""
+    """Return a plan of orders with a lookup, one-minute windows, and two sinks."""
     shown = {
         "orders": "orders",
         "lookup": "lookup",
@@ -182,7 +182,7 @@ def plan(names: dict[str, str] | None = None) -> PlanOutline:
 
 
 def metrics(published_ms: float = 3_000.0, behind: int = 104) -> MetricsReport:
-    """Of twelve subtasks, reported in the order of their names, as strings have it."""
+    """Return metrics of twelve subtasks, sorted by their names as strings."""
     subtasks = sorted(str(n) for n in range(WIDTH))
     readings = [Reading("restarts", ("TransportError",), 1), Reading("restarts", ("WorkerLost",), 2)]
     for subtask in subtasks:
@@ -242,7 +242,7 @@ def metrics(published_ms: float = 3_000.0, behind: int = 104) -> MetricsReport:
 
 
 def history(moments: int = 300) -> HistoryView:
-    """Fifty minutes of moments: at the start the job reads what has piled up."""
+    """Return fifty minutes of history: at the start the job reads a backlog."""
     paths = [(source, sink) for source in ("orders",) for sink in ("kafka", "postgres")]
     series = [
         "uptime_s",
@@ -415,7 +415,7 @@ RUNNING = JobStatus(
 
 @dataclass
 class FedJob:
-    """A job as a server would tell of it."""
+    """Job as a server would describe it."""
 
     name: str = "shop"
     directory: str | None = "/data/checkpoints"
@@ -467,7 +467,7 @@ class FedJob:
         return {"job": {**self.listed(), "operators": []}, "figures": shown}
 
     def answer(self, what: str) -> Any:
-        """What the job answers to a request; None where only a running job answers."""
+        """Return the job's answer to a request, or None if only a running job answers it."""
         match what:
             case "plan":
                 return msgspec.to_builtins(self.plan) if self.runs else None
@@ -484,7 +484,7 @@ class FedJob:
 
 
 def failed() -> FedJob:
-    """A job that has failed, and is still in the list."""
+    """Return a job that has failed, and is still in the list."""
     status = replace(RUNNING, state=JobState.FAILED, failure=ERROR, records_per_s=0.0)
     return FedJob("returns", status=status, health=FAILING)
 
@@ -514,7 +514,7 @@ def ended() -> FedJob:
 
 
 def many(count: int = 50) -> list[FedJob]:
-    """Jobs of several healths, in no order."""
+    """Return jobs of several healths, in random order."""
     healths = [HEALTHY, HEALTHY, STUCK, DEGRADED]
     return [
         FedJob(

@@ -1,8 +1,7 @@
-"""Pictures of the page: taken, compared, and taken anew.
+"""Pictures of the page: taken, compared, and stored anew.
 
 python -m tests.ops.dashboard.pictures           rewrites all of them; look at what `git diff` shows
-python -m tests.ops.dashboard.pictures jobs-390  rewrites those
-"""
+python -m tests.ops.dashboard.pictures jobs-390  rewrites only those"""
 
 from __future__ import annotations
 
@@ -46,8 +45,8 @@ def store(taken: Path, name: str) -> None:
 
 
 def differing(one: Image.Image, other: Image.Image) -> np.ndarray:
-    """Return for each pixel whether `one` has a colour there that `other` does not have within a pixel
-    of that place. Edges of letters may be drawn a little differently by another Chromium."""
+    """Return for each pixel whether `one` has a colour there that `other` lacks within one pixel of
+    that place. Another version of Chromium may draw edges of letters a little differently."""
     pixels = np.asarray(one, np.int16)
     least = np.asarray(other.filter(ImageFilter.MinFilter(3)), np.int16)
     most = np.asarray(other.filter(ImageFilter.MaxFilter(3)), np.int16)
@@ -56,7 +55,8 @@ def differing(one: Image.Image, other: Image.Image) -> np.ndarray:
 
 
 def compare(taken: Path, name: str) -> None:
-    """Raises AssertionError where the picture is not the stored one. Then both are next to `taken`."""
+    """Raise AssertionError if the picture differs from the stored one. Then both are next to
+    `taken`."""
     again = f"python -m tests.ops.dashboard.pictures {name}"
     stored = FOLDER / f"{name}.png"
     assert stored.exists(), f"there is no picture {name}; take it: {again}"

@@ -1,4 +1,4 @@
-"""A new job operation is a class of the table, and a method of the master. This adds two."""
+"""A new job operation is a class in the table, and a method of the master. This test adds two."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ class SetPace(DriverOperation[SavepointAnswer], frozen=True):
         return answer.directory
 
 
-class MasterWithTwoMore:
-    """The master, with what the two operations call."""
+class ExtendedMaster:
+    """Master with the methods that the two operations call."""
 
     def threads(self, starting: str, most: int) -> list[str]:
         return [name for name in ("main", "master", "other") if name.startswith(starting)][:most]
@@ -95,9 +95,9 @@ def answered_by(handle: type[JobHandle]) -> Any:
 
 @pytest.fixture(autouse=True)
 def table(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the job and the dashboard are made: each reads the table then."""
+    """Add the operations before the job and the dashboard are made, as each reads the table then."""
     monkeypatch.setattr(job_operations, "JOB_OPERATIONS", (*JOB_OPERATIONS, ListThreads, SetPace))
-    monkeypatch.setattr(StandIn, "master", MasterWithTwoMore(), raising=False)
+    monkeypatch.setattr(StandIn, "master", ExtendedMaster(), raising=False)
     monkeypatch.setattr(StandIn, "ask", answered_by(MasterDrivenJob))
 
 
@@ -108,14 +108,14 @@ def client(table: None, job: StandIn) -> JobClient:
 
 
 def command(*arguments: str) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command that is derived from the table."""
+    """Return exit code, stdout and stderr of a command that is derived from the table."""
     app = Typer()
     add_commands(app)
     result = CliRunner().invoke(app, list(arguments))
     return result.exit_code, result.stdout, result.stderr
 
 
-def test_a_new_operation_is_asked_for_by_the_control_socket(client: JobClient) -> None:
+def test_a_new_operation_works_over_the_control_socket(client: JobClient) -> None:
     assert client.ask(ListThreads(starting="ma", most=1)) == ["main"]
     assert client.ask(SetPace(pause=0.5, label="slow")) == SavepointAnswer("slow: 0.5 s")
     with pytest.raises(ConfigurationError, match="the pause is too long") as caught:
@@ -181,7 +181,7 @@ class NotInTheTable(DriverOperation[list[str]], frozen=True):
     name = "anything"
 
 
-def test_an_operation_that_is_not_in_the_table_gets_no_answer(client: JobClient) -> None:
+def test_an_operation_outside_the_table_gets_no_answer(client: JobClient) -> None:
     (record,) = Registry().records()
     with zmq.Context() as context, context.socket(zmq.REQ) as socket:
         socket.setsockopt(zmq.LINGER, 0)
@@ -192,11 +192,13 @@ def test_an_operation_that_is_not_in_the_table_gets_no_answer(client: JobClient)
         assert not socket.poll(0)
 
 
-# --- the table as it is -------------------------------------------------------------------------------
+# --- the complete table -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operation", JOB_OPERATIONS, ids=lambda each: each.name)
-def test_each_operation_declares_what_is_derived(operation: type[JobOperation[Any]]) -> None:
+def test_each_operation_declares_answer_arguments_and_summary(
+    operation: type[JobOperation[Any]],
+) -> None:
     assert answer_type(operation) is not None
     answer_decoder(operation)
     assert set(arguments_of(operation)) == {field.name for field in msgspec.structs.fields(operation)}
@@ -213,7 +215,7 @@ def test_a_field_without_a_declaration_is_refused() -> None:
         arguments_of(Undeclared)
 
 
-def test_an_operation_that_is_offered_everywhere_is_named_in_one_file() -> None:
+def test_each_general_operation_is_named_in_one_file() -> None:
     """A second file that names its class would be another place to change for a new operation."""
     source = Path(rheos.__file__).parent
     texts = {str(path.relative_to(source)): path.read_text() for path in source.rglob("*.py")}
@@ -226,7 +228,7 @@ def test_an_operation_that_is_offered_everywhere_is_named_in_one_file() -> None:
 
 
 @pytest.mark.parametrize("handle", [ContinuousJob, SimulatedJob], ids=lambda each: each.__name__)
-def test_runtimes_pass_operations_on_without_knowing_them(handle: type[JobHandle]) -> None:
+def test_runtimes_forward_operations_without_handling_them(handle: type[JobHandle]) -> None:
     """A runtime that answered some operations itself would be another place to change."""
     assert handle.ask is MasterDrivenJob.ask
     derived = {name for name in vars(JobMethods) if not name.startswith("_")}

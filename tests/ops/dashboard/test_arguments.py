@@ -1,4 +1,4 @@
-"""Files and folders that an argument of a request may name."""
+"""Files and folders that an argument of a REST request may name."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def completed(checkpoint: int, savepoint: str) -> CheckpointCompleted:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A job whose log names savepoints within its checkpoint directory and outside of it."""
+    """Return the folder of a job whose log names savepoints inside and outside its checkpoint
+    directory."""
     store = open_store(str(tmp_path / "kept"))
     log = JobLog(store, JobId("job"))
     claim = AttemptStarted(
@@ -80,7 +81,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("operation", operations(), ids=lambda each: each.name)
 def test_every_argument_of_an_operation_has_a_meaning(operation: Operation) -> None:
-    """A field or parameter that is named like a path has the rule of one."""
+    """A field or parameter whose name is like a path has the rule of a path."""
     found = {} if operation.body is None else meanings(operation.body)
     found |= {name: parameter.meaning for name, parameter in operation.query.items()}
     like_paths = (
@@ -98,8 +99,8 @@ def test_every_argument_of_an_operation_has_a_meaning(operation: Operation) -> N
             assert meaning is not Meaning.TEXT, f"{operation.name}: {name}"
 
 
-def test_the_paths_of_rest_are_these() -> None:
-    """A new one is added here together with its attacks below."""
+def test_all_path_arguments_of_rest_are_listed_here() -> None:
+    """A new one is added here, together with its attacks below."""
     found = {
         (operation.name, name, meaning)
         for operation in operations()
@@ -117,7 +118,7 @@ def test_the_paths_of_rest_are_these() -> None:
 
 
 @pytest.mark.parametrize("kind", [str, str | None, list[str], dict[str, int], Any, bytes])
-def test_text_that_declares_no_meaning_is_refused(kind: Any) -> None:
+def test_a_string_without_declared_meaning_is_refused(kind: Any) -> None:
     body = msgspec.defstruct("Body", [("model", kind)])
     with pytest.raises(TypeError, match=r"Body\.model is a string without a declared meaning"):
         Operation("x", "/x", "", lambda asked: None, body=body)
@@ -149,7 +150,7 @@ def attacks(folder: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(17))
-def test_a_savepoint_that_is_not_the_jobs_is_refused(folder: Path, number: int) -> None:
+def test_a_savepoint_of_another_job_is_refused(folder: Path, number: int) -> None:
     attack = attacks(folder)[number]
     for body in (
         WhyRequest(sink="s", row={}, from_savepoint=attack),
@@ -159,7 +160,7 @@ def test_a_savepoint_that_is_not_the_jobs_is_refused(folder: Path, number: int) 
             checked(body, record(folder), [])
 
 
-def test_a_savepoint_has_to_be_in_the_log_and_below_its_directory(folder: Path) -> None:
+def test_a_savepoint_must_be_logged_and_in_its_directory(folder: Path) -> None:
     good = folder / "kept/job/savepoints/s1"
     for said in (str(good), "job/savepoints/s1", f"file://{good}", f"{good}/../s1/"):
         body = checked(ForkRequest(from_savepoint=said), record(folder), [])
@@ -174,7 +175,7 @@ def test_a_savepoint_has_to_be_in_the_log_and_below_its_directory(folder: Path) 
 
 
 @pytest.mark.parametrize("number", range(13))
-def test_a_savepoint_is_written_nowhere_else(folder: Path, number: int) -> None:
+def test_a_savepoint_outside_the_directory_is_not_written(folder: Path, number: int) -> None:
     with pytest.raises(ConfigurationError, match=r"'directory' is .*, which is not below"):
         checked(SAVEPOINT_BODY(directory=attacks(folder)[number]), record(folder), [])
 
@@ -203,7 +204,7 @@ def test_a_savepoint_is_not_written_among_the_files_of_a_job(folder: Path, said:
         ("s3://***@b/kept", "s3://***@b/kept/x", None),
     ],
 )
-def test_below_a_url(folder: Path, place: str, said: str, found: str | None) -> None:
+def test_savepoint_folders_below_a_url(folder: Path, place: str, said: str, found: str | None) -> None:
     job = record(folder, checkpoint_dir=place)
     if found is None:
         with pytest.raises(ConfigurationError, match="not below"):
@@ -240,12 +241,12 @@ def test_a_program_that_others_can_write_is_not_run(folder: Path) -> None:
         ({"d": [[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]}, "nested deeper than 16 levels"),
     ],
 )
-def test_values_that_no_job_can_be_asked_with(folder: Path, row: dict[str, Any], said: str) -> None:
+def test_invalid_values_in_a_row_are_refused(folder: Path, row: dict[str, Any], said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         checked(WhyRequest(sink="s", row=row), record(folder), [])
 
 
-def test_text_of_two_meanings_is_refused() -> None:
+def test_a_string_with_two_meanings_is_refused() -> None:
     body = msgspec.defstruct("Body", [("place", SavepointFolder | list[SavepointPath])])
     with pytest.raises(TypeError, match="declares several kinds of strings"):
         meanings(body)

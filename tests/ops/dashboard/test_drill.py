@@ -1,7 +1,6 @@
-"""A night on call, as docs/drill.md has it: what goes wrong is found on the page alone.
+"""A night on call, as in docs/drill.md: the page alone shows what goes wrong.
 
-A real job in a real Chromium. tests/runtimes/health/test_kinds.py tests each cause without them.
-"""
+A real job in a real Chromium. tests/runtimes/health/test_kinds.py tests each cause without them."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from tests.waiting import wait_for
 
 
 class OnCall:
-    """Who looks at the page, and at nothing else."""
+    """Person on call, who sees only the page."""
 
     def __init__(self, page: Any, faults: Path) -> None:
         self.page = page
@@ -38,7 +37,7 @@ class OnCall:
         (self._faults / fault).unlink()
 
     def reads(self, kind: str, *texts: str) -> None:
-        """A finding of this kind, with these texts in it."""
+        """Wait for a finding of this kind that contains these texts."""
         for text in texts:
             self.page.wait_for_selector(f".finding.{kind}:has-text({text!r})")
 

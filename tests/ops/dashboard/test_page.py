@@ -1,7 +1,6 @@
 """The page in a real browser: a job is watched while a worker is killed, and stopped with a savepoint.
 
-Needs `pip install playwright` and a Chromium of the system: too large for each run of the tests.
-"""
+Needs `pip install playwright` and a Chromium of the system, so this is a slow test."""
 
 from __future__ import annotations
 
@@ -98,6 +97,6 @@ def tab(page: Any, name: str) -> None:
 
 
 def fact(page: Any, name: str) -> str | None:
-    """What stands below this heading."""
+    """Return the text below this heading."""
     found = page.locator(".facts div", has=page.locator(f"dt:text-is('{name}')")).locator("dd")
     return str(found.inner_text()) if found.count() else None

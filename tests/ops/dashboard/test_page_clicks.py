@@ -1,7 +1,6 @@
-"""The page in a real browser, over jobs that a test feeds: what is clicked, pressed slowly, and typed.
+"""The page in a real browser, over jobs that a test controls: clicks, slow presses, and typing.
 
-Needs `pip install playwright pillow` and a Chromium of the system.
-"""
+Needs `pip install playwright pillow` and a Chromium of the system."""
 
 from __future__ import annotations
 
@@ -60,7 +59,7 @@ def page(chromium: Any, server: FedServer) -> Iterator[Any]:
 
 
 def pressed_slowly(page: Any, server: FedServer, selector: str) -> None:
-    """Press it, and let go when everything that is shown has changed meanwhile."""
+    """Press the element, and release it after everything shown has changed."""
     pressed = page.locator(selector).first
     pressed.scroll_into_view_if_needed()
     box = pressed.bounding_box()
@@ -72,7 +71,7 @@ def pressed_slowly(page: Any, server: FedServer, selector: str) -> None:
     page.mouse.up()
 
 
-def test_a_slow_press_reaches_what_is_pressed(page: Any, server: FedServer) -> None:
+def test_a_slow_press_works_while_data_changes(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [fed_jobs.stuck(), *fed_jobs.many(9)]))
     pressed_slowly(page, server, "tr.job a:text-is('shop')")
     page.wait_for_url("**/overview")
@@ -92,7 +91,7 @@ def test_a_slow_press_reaches_what_is_pressed(page: Any, server: FedServer) -> N
 
 
 @pytest.mark.parametrize("view", OF_JOBS, ids=lambda view: view.name)
-def test_what_can_be_clicked_stays_the_same_element_while_data_changes(
+def test_clickable_elements_are_not_replaced_while_data_changes(
     page: Any, server: FedServer, view: View
 ) -> None:
     go(page, server, view)
@@ -103,7 +102,7 @@ def test_what_can_be_clicked_stays_the_same_element_while_data_changes(
     assert page.evaluate(MARKED) == list(range(number))
 
 
-def test_rows_that_come_and_go_leave_the_others_in_place(page: Any, server: FedServer) -> None:
+def test_added_and_removed_rows_leave_other_rows_alone(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob("b"), FedJob("d")]))
     page.locator("tr.job a:text-is('d')").focus()
     page.evaluate("document.activeElement.marked = 1")
@@ -113,7 +112,7 @@ def test_rows_that_come_and_go_leave_the_others_in_place(page: Any, server: FedS
     assert page.evaluate("document.activeElement.marked") == 1
 
 
-def test_tabs_are_in_the_address_and_on_the_keyboard(page: Any, server: FedServer) -> None:
+def test_tabs_are_in_the_address_and_keyboard_accessible(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob()], "overview"))
     page.get_by_role("tab", name="Overview").focus()
     for tab in (*TABS[1:], TABS[0]):
@@ -146,7 +145,7 @@ def test_tabs_are_in_the_address_and_on_the_keyboard(page: Any, server: FedServe
         ("Cancel the job", {}, ("cancel", {}), "was cancelled"),
     ],
 )
-def test_a_button_asks_before_it_does_anything(
+def test_a_button_asks_for_confirmation(
     page: Any, server: FedServer, button: str, typed: dict[str, str], posted: Any, said: str
 ) -> None:
     go(page, server, View("", lambda: [FedJob()], "overview"))
@@ -169,7 +168,7 @@ def test_a_button_asks_before_it_does_anything(
     assert server.posted == [posted, posted]
 
 
-def test_a_savepoint_says_what_it_waits_for(page: Any, server: FedServer) -> None:
+def test_a_waiting_savepoint_shows_its_reason(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [fed_jobs.stuck()], "overview"))
     server.holds = True
     page.click(".actions button:text-is('Take a savepoint')")
@@ -181,7 +180,7 @@ def test_a_savepoint_says_what_it_waits_for(page: Any, server: FedServer) -> Non
     page.wait_for_selector("dialog", state="detached")
 
 
-def test_enter_alone_does_not_cancel(page: Any, server: FedServer) -> None:
+def test_pressing_enter_alone_does_not_cancel(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob()], "overview"))
     page.click(".actions button:text-is('Cancel the job')")
     page.keyboard.press("Enter")
@@ -189,7 +188,7 @@ def test_enter_alone_does_not_cancel(page: Any, server: FedServer) -> None:
     assert server.posted == []
 
 
-def test_an_address_goes_on_when_the_driver_is_started_again(page: Any, server: FedServer) -> None:
+def test_an_address_stays_valid_after_a_driver_restart(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob()], "operators"))
     server.jobs = []
     page.wait_for_selector("#notice:has-text('no job')")
@@ -211,7 +210,7 @@ def test_nothing_is_wider_than_a_phone(chromium: Any, server: FedServer, view: V
 
 
 @pytest.mark.parametrize("tab", ["", *TABS])
-def test_hostile_names_stay_text(page: Any, server: FedServer, tab: str) -> None:
+def test_hostile_names_are_escaped(page: Any, server: FedServer, tab: str) -> None:
     go(page, server, View("", lambda: [fed_jobs.hostile()], tab))
     assert page.locator("main img, main b, main script").count() == 0
     assert page.evaluate("window.hurt") is None
@@ -277,7 +276,7 @@ def test_the_health_is_the_first_thing_on_every_tab(page: Any, server: FedServer
         assert "What to do: start the broker" in said
 
 
-def test_a_job_is_known_by_its_key_in_the_address(page: Any, server: FedServer) -> None:
+def test_the_address_contains_the_key_of_the_job(page: Any, server: FedServer) -> None:
     go(page, server, View("", lambda: [FedJob("a"), FedJob("b")]))
     page.click("tr.job a:text-is('b')")
     page.wait_for_selector("h1:text-is('b')")

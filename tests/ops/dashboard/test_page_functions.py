@@ -1,4 +1,4 @@
-"""The functions of the page that need no browser, run by Node: axes, durations, times, addresses."""
+"""Functions of the page that need no browser, run by Node: axes, durations, times, addresses."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="there is no Node on this m
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """A function that returns what calls of the page's modules return."""
+    """Return a function that returns the results of calls into the page's modules."""
     folder = tmp_path_factory.mktemp("page")
     (folder / "package.json").write_text('{"type": "module"}')
     for module in ("text", "axes", "route"):
@@ -101,7 +101,7 @@ TEXTS = [
 ]
 
 
-def test_texts(run: Any) -> None:
+def test_values_are_formatted(run: Any) -> None:
     for (call, expected), found in zip(TEXTS, run(*(call for call, _ in TEXTS)), strict=True):
         assert found == expected, call
 
@@ -162,7 +162,7 @@ def test_an_axis_covers_its_values_with_few_even_ticks(
         assert len(set(own)) == len(own), (unit, least, most, own)
 
 
-def test_the_start_up_does_not_set_the_scale(run: Any) -> None:
+def test_the_start_of_a_job_does_not_set_the_scale(run: Any) -> None:
     uptimes = [5.0, 65.0, 125.0, 185.0, 245.0]
     starting = [True, True, False, False, False]
     (found, both, only, outage, few) = run(

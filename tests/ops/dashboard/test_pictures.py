@@ -1,8 +1,7 @@
-"""Every view of the page is compared with a picture of it, in light and dark, wide and narrow.
+"""Every view of the page is compared with its picture, in light and dark, wide and narrow.
 
 Needs `pip install playwright pillow`, a Chromium of the system, and the fonts DejaVu (`chromium` and
-`fonts-dejavu-core` of Debian). `python -m tests.ops.dashboard.pictures` takes the pictures anew.
-"""
+`fonts-dejavu-core` of Debian). `python -m tests.ops.dashboard.pictures` takes the pictures anew."""
 
 from __future__ import annotations
 
@@ -51,7 +50,7 @@ def chromium() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("view", "width"), [pytest.param(*case, id=pictures.name_of(*case)) for case in pictures.cases()]
 )
-def test_a_view_is_as_in_its_picture(chromium: Any, tmp_path: Path, view: View, width: int) -> None:
+def test_a_view_equals_its_picture(chromium: Any, tmp_path: Path, view: View, width: int) -> None:
     name = pictures.name_of(view, width)
     taken = tmp_path / f"{name}.png"
     with (
@@ -63,13 +62,13 @@ def test_a_view_is_as_in_its_picture(chromium: Any, tmp_path: Path, view: View, 
     pictures.compare(taken, name)
 
 
-def test_every_picture_is_of_a_view() -> None:
+def test_every_picture_belongs_to_a_view() -> None:
     known = {pictures.name_of(*case) for case in pictures.cases()}
     assert {path.stem for path in pictures.FOLDER.glob("*.png")} == known
     assert sum(path.stat().st_size for path in pictures.FOLDER.glob("*.png")) < 2_000_000
 
 
-def test_a_word_that_is_missing_is_noticed(tmp_path: Path) -> None:
+def test_a_missing_word_is_noticed(tmp_path: Path) -> None:
     taken = tmp_path / "jobs-390.png"
     image = Image.open(pictures.FOLDER / "jobs-390.png").convert("RGB")
     image.save(taken)

@@ -29,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
-def test_a_job_that_runs_is_ready_without_a_token(asking: Asking, clock: Clock, job: StandIn) -> None:
+def test_readiness_of_a_running_job_needs_no_token(asking: Asking, clock: Clock, job: StandIn) -> None:
     answer = asking.client.get("/readyz")
     assert (answer.status_code, answer.json()) == (200, {"ready": True})
     job.shown = replace(job.shown, state=JobState.RESTARTING)
@@ -39,7 +39,7 @@ def test_a_job_that_runs_is_ready_without_a_token(asking: Asking, clock: Clock, 
 
 
 @pytest.mark.parametrize("state", [state for state in JobState if state is not JobState.RUNNING])
-def test_in_any_other_state_it_is_not(job: StandIn, state: JobState) -> None:
+def test_a_job_in_any_other_state_is_not_ready(job: StandIn, state: JobState) -> None:
     job.shown = replace(job.shown, state=state)
     assert not Readiness(Registry()).ready()
 
@@ -51,14 +51,12 @@ def test_a_job_that_is_stuck_or_failing_is_not_ready(job: StandIn, severity: Sev
     assert Readiness(Registry()).ready() is not stuck
 
 
-def test_where_there_is_no_job_nothing_is_ready(
-    tmp_path: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_jobs_nothing_is_ready(tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     assert not Readiness(Registry()).ready()
 
 
-def test_jobs_are_asked_once_a_second_at_the_most(job: StandIn, clock: Clock) -> None:
+def test_jobs_are_asked_at_most_once_a_second(job: StandIn, clock: Clock) -> None:
     asked = Readiness(Registry())
     assert asked.ready()
     job.shown = replace(job.shown, state=JobState.RESTARTING)

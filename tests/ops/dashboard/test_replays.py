@@ -1,5 +1,5 @@
-"""The dashboard reruns a job's program in a separate process: REST returns its answer, and it is
-ended if it takes too long or writes too much."""
+"""The dashboard reruns a job's program in a separate process: REST returns its answer. The process
+is ended if it takes too long or writes too much."""
 
 from __future__ import annotations
 
@@ -47,12 +47,13 @@ def record(**given: Any) -> JobRecord:
     return JobRecord(**{**facts, "endpoint": "tcp://127.0.0.1:1", "token": "t", **given})
 
 
-# --- over REST, of a job that is there to be asked about ----------------------------------------------
+# --- over REST, of a running job
+# ------------------------------------------------------------------------
 
 
 @pytest.fixture
 def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """The key of a job whose input goes on behind its newest checkpoint."""
+    """Return the key of a job whose input continues after its newest checkpoint."""
     folder = tmp_path / "orders"
     folder.mkdir()
     monkeypatch.chdir(folder)
@@ -68,7 +69,7 @@ def orders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "k1"
 
 
-def test_why_a_row_came(asking: Asking, orders: str) -> None:
+def test_why_finds_the_input_of_a_row(asking: Asking, orders: str) -> None:
     before = digest(Path("kept"))
     status, found = asking.post(f"/jobs/{orders}/why", WHY)
     assert (status, found["matches"]) == (200, 1), found
@@ -78,7 +79,7 @@ def test_why_a_row_came(asking: Asking, orders: str) -> None:
     assert [line["outcome"] for line in asking.audited()] == ["asked for", "done"]
 
 
-def test_what_makes_no_sense_is_refused_before(asking: Asking) -> None:
+def test_invalid_requests_are_refused_before_a_replay(asking: Asking) -> None:
     path = f"/jobs/{asking.key()}"
     for of, body in (("why", {**WHY, "rows": 0}), ("debug", {"key": 7}), ("fork", {"seconds": -1})):
         assert asking.post(f"{path}/{of}", body)[0] == 400
@@ -86,7 +87,8 @@ def test_what_makes_no_sense_is_refused_before(asking: Asking) -> None:
     assert asking.audited() == []
 
 
-# --- what the process does, in this one ---------------------------------------------------------------
+# --- work of the process, in this one
+# ------------------------------------------------------------------
 
 
 def found(operation: str, job: str, asked: ReplayRequest) -> Any:
@@ -96,7 +98,7 @@ def found(operation: str, job: str, asked: ReplayRequest) -> Any:
     return msgspec.json.decode(msgspec.json.encode(said.found))
 
 
-def test_what_is_wrong_is_said_as_the_command_says_it(orders: str) -> None:
+def test_errors_equal_those_of_the_command(orders: str) -> None:
     with pytest.raises(
         ConfigurationError, match=r"the job 'orders' has no sink 'alerts'\n.*bad, windows"
     ):
@@ -115,19 +117,19 @@ def test_a_key_is_replayed(orders: str) -> None:
     assert all("before" not in step and "changes" in step for step in replayed["steps"])
 
 
-def test_other_parameters_are_held_against_it(orders: str) -> None:
+def test_a_fork_compares_other_parameters_with_the_job(orders: str) -> None:
     assert not found("fork", orders, ForkRequest(parameters={"least": "2"}))["alike"]
     with pytest.raises(ConfigurationError, match="both sides of the comparison would be the running"):
         found("fork", orders, ForkRequest())
 
 
-def test_why_not_is_asked_of_the_job(asking: Asking) -> None:
+def test_why_not_is_answered_by_the_job(asking: Asking) -> None:
     standing = found("why-not", asking.key(), WhyNotRequest(operator="map"))
     assert (standing["operator"]["name"], standing["watermark_ms"]) == ("map", None)
 
 
 @pytest.mark.parametrize("file", ["../outside.py", "/etc/passwd", "none.py", "link.py", "in"])
-def test_no_other_file_of_the_machine_is_run(orders: str, file: str) -> None:
+def test_a_program_outside_the_jobs_folder_is_not_run(orders: str, file: str) -> None:
     Path("../outside.py").touch()
     Path("link.py").symlink_to("../outside.py")
     with pytest.raises(
@@ -155,7 +157,7 @@ def request(seconds: float = 60.0) -> WhyRequest:
     return msgspec.convert({**WHY, "seconds": seconds}, WhyRequest)
 
 
-def test_one_that_takes_too_long_is_ended(
+def test_a_replay_that_takes_too_long_is_ended(
     asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs(monkeypatch, "import time; time.sleep(60)")
@@ -173,7 +175,7 @@ def test_one_that_takes_too_long_is_ended(
         ("print('x' * (20 << 20))", ConfigurationError),
     ],
 )
-def test_what_it_says_is_looked_at(
+def test_an_invalid_answer_of_a_replay_is_an_error(
     asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, program: str, error: type[Exception]
 ) -> None:
     runs(monkeypatch, program)
@@ -181,7 +183,7 @@ def test_what_it_says_is_looked_at(
         asks.ask("why", record(), request())
 
 
-def test_a_job_is_asked_one_thing_at_a_time(
+def test_a_job_has_one_replay_at_a_time(
     asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = tmp_path / "pid"
@@ -208,7 +210,7 @@ def test_a_job_is_asked_one_thing_at_a_time(
 
 
 def sleeps(said: Path) -> str:
-    """A program that starts another one, tells both their numbers, and sleeps."""
+    """Return a program that starts another one, writes the process ids of both, and sleeps."""
     return (
         "import os, pathlib, subprocess, sys, time\n"
         "other = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
@@ -257,7 +259,7 @@ def test_a_replay_ends_with_a_killed_dashboard(tmp_path: Path, killed: str) -> N
             os.kill(other, signal.SIGKILL)
 
 
-def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     asks = ReplayProcesses(memory_bytes=64 << 20)
     runs(monkeypatch, "import time; held = b'x' * (128 << 20); time.sleep(600)")
     with pytest.raises(ConfigurationError, match=r"took more than 64 MiB of memory\n.*--replay-memory"):
@@ -265,7 +267,7 @@ def test_one_that_takes_too_much_memory_is_ended(monkeypatch: pytest.MonkeyPatch
     asks.close()
 
 
-def test_what_it_has_started_ends_with_its_answer(
+def test_processes_of_a_replay_end_with_it(
     asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     said = tmp_path / "pids"
@@ -275,10 +277,10 @@ def test_what_it_has_started_ends_with_its_answer(
     assert all(map(has_ended, map(int, said.read_text().split())))
 
 
-def test_it_runs_in_the_surroundings_of_the_job(
+def test_a_replay_runs_in_the_environment_of_the_job(
     asks: ReplayProcesses, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Its interpreter, folder and environment; and none of the dashboard's."""
+    """It has the job's interpreter, folder and environment, and nothing of the dashboard's."""
     job = subprocess.Popen(["sleep", "600"], env={"OF_THE_JOB": "1", "PATH": os.environ["PATH"]})
     try:
         shadow = tmp_path / "select.py"

@@ -1,4 +1,4 @@
-"""Answers of REST: which callers may see which jobs."""
+"""Answers of REST, and which callers may see which jobs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.ops.dashboard.conftest import OPERATOR, VIEWER, Asking
 from tests.waiting import wait_for
 
 
-def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
+def test_rest_describes_a_running_job(asking: Asking) -> None:
     key = asking.key()
     (listed,) = asking.get("/jobs")
     assert (listed["id"], listed["state"], listed["parallelism"]) == ("job", "running", 2)
@@ -54,7 +54,7 @@ def test_a_job_is_shown_as_it_is(asking: Asking) -> None:
     assert asking.refused(f"/jobs/{key}/event-log?lines=0") == (400, "'0' is not a number of lines")
 
 
-def test_what_was_logged(asking: Asking) -> None:
+def test_rest_returns_logged_lines(asking: Asking) -> None:
     key = asking.key()
     for said in ("one", "two", "three"):
         JOBS.info("%s", said, extra={"job": "job", "attempt": 2})
@@ -66,7 +66,7 @@ def test_what_was_logged(asking: Asking) -> None:
     assert asking.refused(f"/jobs/{key}/logs?lines=-1") == (400, "'-1' is not a number of lines")
 
 
-def test_of_the_history_what_is_asked_for(asking: Asking) -> None:
+def test_rest_returns_the_requested_metrics_of_the_history(asking: Asking) -> None:
     key = asking.key()
     assert asking.get(f"/jobs/{key}/history?figure=rows_in&figure=restarts")["fine"]["values"] == [
         [5.0],
@@ -75,7 +75,7 @@ def test_of_the_history_what_is_asked_for(asking: Asking) -> None:
     assert asking.get(f"/jobs/{key}/history?figure=restarts")["fine"]["values"] == [[], []]
 
 
-def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> None:
+def test_operations_are_carried_out_and_audited(asking: Asking, job: StandIn) -> None:
     key = asking.key()
     assert asking.post(f"/jobs/{key}/savepoint", {"directory": "/data/s"}) == (
         200,
@@ -95,7 +95,7 @@ def test_what_is_operated_is_done_and_audited(asking: Asking, job: StandIn) -> N
     assert asking.audited()[0]["arguments"] == {"directory": "/data/s"}
 
 
-def test_a_refused_path_is_in_the_audit_without_its_credentials(asking: Asking, job: StandIn) -> None:
+def test_the_audit_shows_a_refused_path_without_credentials(asking: Asking, job: StandIn) -> None:
     path, place = f"/jobs/{asking.key()}/savepoint", "s3://key:hidden@bucket/a"
     status, error = asking.post(path, {"directory": place})
     assert (status, job.asked) == (400, [])
@@ -110,7 +110,7 @@ def test_a_refused_path_is_in_the_audit_without_its_credentials(asking: Asking, 
     assert "hidden" not in json.dumps(asking.audited())
 
 
-def test_a_subtask_is_profiled_by_who_may_operate(asking: Asking, job: StandIn) -> None:
+def test_profiling_a_subtask_needs_the_role_operate(asking: Asking, job: StandIn) -> None:
     key = asking.key()
     status, profile = asking.post(f"/jobs/{key}/profile", {"subtask": 1, "seconds": 0.5})
     assert (status, job.asked) == (200, [("profile", 1, 500)])
@@ -122,7 +122,7 @@ def test_a_subtask_is_profiled_by_who_may_operate(asking: Asking, job: StandIn) 
     assert asking.post(f"/jobs/{key}/profile", {"subtasks": 1})[0] == 400
 
 
-def test_a_savepoint_that_takes_long_keeps_nobody_from_looking(asking: Asking, job: StandIn) -> None:
+def test_a_slow_savepoint_does_not_block_views(asking: Asking, job: StandIn) -> None:
     job.allowed.clear()
     key, answers = asking.key(), []
     posts = [
@@ -145,7 +145,7 @@ def test_a_job_is_cancelled(asking: Asking, job: StandIn) -> None:
     assert job.asked == [("cancel",)]
 
 
-def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: StandIn) -> None:
+def test_an_error_of_the_job_is_returned(asking: Asking, job: StandIn) -> None:
     job.savepoint_failure = CheckpointError(
         "the disk is full", site=Site("job.py", 7), operator="map", hint="make room"
     )
@@ -161,7 +161,7 @@ def test_what_the_job_says_of_a_failure_comes_through(asking: Asking, job: Stand
 
 
 @pytest.mark.parametrize("operation", [each for each in operations() if each.body is not None])
-def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
+def test_the_role_look_may_not_operate(asking: Asking, job: StandIn, operation: object) -> None:
     path = operation.path.format(job=asking.key())  # type: ignore[attr-defined]
     status, error = asking.post(path, {}, VIEWER)
     assert (status, error["what"]) == (403, "this operation needs the role 'operate'")
@@ -170,12 +170,14 @@ def test_who_may_look_may_not_operate(asking: Asking, job: StandIn, operation: o
 
 @pytest.mark.parametrize("path", ["/jobs", "/events", "/jobs/x/events", "/jobs/x/story"])
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer no"}, {"Authorization": OPERATOR}])
-def test_without_a_token_nothing_is_said(asking: Asking, path: str, header: dict[str, str]) -> None:
+def test_requests_without_a_token_are_refused(
+    asking: Asking, path: str, header: dict[str, str]
+) -> None:
     answer = asking.client.get(f"/api/v1{path}", headers=header)
     assert (answer.status_code, answer.json()["what"]) == (401, "unknown token")
 
 
-def test_a_page_of_another_name_is_turned_away(asking: Asking) -> None:
+def test_a_foreign_host_header_is_refused(asking: Asking) -> None:
     headers = {"Authorization": f"Bearer {OPERATOR}", "Host": "evil.example"}
     assert asking.client.get("/api/v1/jobs", headers=headers).status_code == 400
 
@@ -189,7 +191,7 @@ def test_a_page_of_another_name_is_turned_away(asking: Asking) -> None:
         ('{"directory": "' + "x" * 20_000 + '"}', "the body is larger than 16384 bytes"),
     ],
 )
-def test_a_body_that_makes_no_sense(asking: Asking, job: StandIn, body: str, said: str) -> None:
+def test_an_invalid_body_is_refused(asking: Asking, job: StandIn, body: str, said: str) -> None:
     headers = {"Authorization": f"Bearer {OPERATOR}"}
     path = f"/api/v1/jobs/{asking.key()}/stop"
     answer = asking.client.post(path, content=body, headers=headers)
@@ -198,11 +200,11 @@ def test_a_body_that_makes_no_sense(asking: Asking, job: StandIn, body: str, sai
     assert job.asked == []
 
 
-def test_a_job_that_is_not_there(asking: Asking) -> None:
+def test_an_unknown_job_is_not_found(asking: Asking) -> None:
     assert asking.refused("/jobs/nobody/plan") == (404, "unknown job 'nobody'")
 
 
-def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) -> None:
+def test_a_stored_job_is_shown_but_refuses_operations(asking: Asking, stored: Path) -> None:
     entry = AttemptStarted(
         attempt=Attempt(1),
         owner="a driver",
@@ -225,7 +227,7 @@ def test_a_job_of_a_directory_that_does_not_run(asking: Asking, stored: Path) ->
     assert asking.post(f"/jobs/{key}/why", {"sink": "out", "row": {}})[0] == 409
 
 
-def test_the_health_of_a_running_job(asking: Asking, job: StandIn) -> None:
+def test_rest_returns_the_health_of_a_running_job(asking: Asking, job: StandIn) -> None:
     path = f"/jobs/{asking.key()}/health"
     assert asking.refused(path)[0] == 409, "its driver has not looked yet"
     stuck = simple_health(
@@ -261,7 +263,7 @@ def test_the_health_of_a_running_job(asking: Asking, job: StandIn) -> None:
     assert listed["health"] == shown
 
 
-def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> None:
+def test_a_failed_job_shows_its_failure(asking: Asking, stored: Path) -> None:
     entry = AttemptStarted(
         attempt=Attempt(1),
         owner="a driver",
@@ -283,7 +285,7 @@ def test_a_job_that_has_failed_says_what_by(asking: Asking, stored: Path) -> Non
     assert [line["level"] for line in asking.get(f"{path}/logs")] == ["error", "info"]
 
 
-def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) -> None:
+def test_a_job_that_has_ended_is_still_shown(asking: Asking, job: StandIn) -> None:
     key = asking.key()
     JOBS.error("%s", "no price", extra={"job": "job"})
     job.shown = replace(job.shown, state=JobState.FAILED, failure="job.py:7: no price")
@@ -303,7 +305,7 @@ def test_a_job_that_has_ended_here_is_still_shown(asking: Asking, job: StandIn) 
     assert asking.post(f"/jobs/{key}/cancel", {})[0] == 409
 
 
-def test_an_address_outlives_drivers(asking: Asking, job: StandIn) -> None:
+def test_an_address_stays_valid_over_several_drivers(asking: Asking, job: StandIn) -> None:
     """A job is killed, taken over and ended: its address, with its key or its name, stays the same."""
     key = asking.key()
     registry = Registry()
@@ -315,7 +317,7 @@ def test_an_address_outlives_drivers(asking: Asking, job: StandIn) -> None:
     shown = asking.get(f"/jobs/{key}")
     assert (shown["key"], shown["state"], shown["runs"]) == (key, "running", True)
     assert [each["key"] for each in asking.get("/jobs")] == [key]
-    registry.remove(running)  # Its driver is gone, and the other takes the job over.
+    registry.remove(running)  # The first driver is gone, and the other takes the job over.
     assert asking.get(f"/jobs/{key}")["state"] == "standing by"
     registry.remove(waits)
     assert asking.get(f"/jobs/{key}")["state"] == "lost"
@@ -326,7 +328,7 @@ def test_an_address_outlives_drivers(asking: Asking, job: StandIn) -> None:
     registry.remove(msgspec.structs.replace(running, driver="successor"))
 
 
-def test_jobs_of_one_name_in_two_directories_are_told_apart(asking: Asking, job: StandIn) -> None:
+def test_jobs_with_equal_names_have_different_keys(asking: Asking, job: StandIn) -> None:
     registry = Registry()
     (running,) = registry.records()
     other = JobConfig(JobId("job"), checkpoint_dir="/other").key
@@ -338,7 +340,7 @@ def test_jobs_of_one_name_in_two_directories_are_told_apart(asking: Asking, job:
     assert asking.get("/jobs/another")["key"] == other
 
 
-def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None:
+def test_changes_are_streamed_to_listeners(asking: Asking, job: StandIn) -> None:
     headers = {"Authorization": f"Bearer {VIEWER}"}
     path = f"/api/v1/jobs/{asking.key()}/events"
     with asking.client.stream("GET", path, headers=headers) as events:
@@ -349,7 +351,7 @@ def test_what_changes_comes_to_who_listens(asking: Asking, job: StandIn) -> None
         assert said["figures"]["attempt"] == 2
 
 
-def test_the_document_says_what_there_is(asking: Asking) -> None:
+def test_openapi_describes_all_operations(asking: Asking) -> None:
     document = asking.client.get("/openapi.json").json()
     said = {
         (method.upper(), path.removeprefix("/api/v1"))
@@ -361,7 +363,7 @@ def test_the_document_says_what_there_is(asking: Asking) -> None:
     assert {each.split('"')[0] for each in references} <= set(document["components"]["schemas"])
 
 
-def test_the_page_asks_nobody_else(asking: Asking) -> None:
+def test_the_page_loads_nothing_from_other_hosts(asking: Asking) -> None:
     page = asking.client.get("/")
     assert page.status_code == 200
     assert "default-src 'self'" in page.headers["content-security-policy"]

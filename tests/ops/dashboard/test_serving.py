@@ -1,4 +1,4 @@
-"""Addresses at which the dashboard listens, and which requests it admits."""
+"""Addresses on which the dashboard listens, and the requests that it admits."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def answered(url: str, authorization: str, method: str = "GET") -> Any:
         return json.load(answer)
 
 
-def test_it_answers_from_the_first_moment_and_leaves_nothing(tmp_path: Path) -> None:
+def test_the_server_answers_at_once_and_cleans_up(tmp_path: Path) -> None:
     server = DashboardServer(DashboardConfig(port=0))
     try:
         assert server.token_file is not None
@@ -61,7 +61,7 @@ def test_it_answers_from_the_first_moment_and_leaves_nothing(tmp_path: Path) -> 
     again.close()
 
 
-def test_the_code_of_the_address_works_once() -> None:
+def test_a_sign_in_code_works_once() -> None:
     server = DashboardServer(DashboardConfig(port=0))
     with contextlib.closing(server):
         url, _, code = server.address.partition("#code=")
@@ -76,7 +76,7 @@ def test_the_code_of_the_address_works_once() -> None:
             answered(f"{url}api/v1/jobs", f"Bearer {code}")
 
 
-def test_a_code_is_good_for_five_minutes() -> None:
+def test_a_sign_in_code_expires_after_five_minutes() -> None:
     clock = [0.0]
     holder = Holder("owner", Role.OPERATE, LONG)
     early, late = (SignInCode(holder, lambda: clock[0]) for _ in range(2))
@@ -86,7 +86,7 @@ def test_a_code_is_good_for_five_minutes() -> None:
     assert late.exchange(late.code) is None
 
 
-def test_a_log_has_neither_code_nor_token(tmp_path: Path) -> None:
+def test_logs_contain_neither_code_nor_token(tmp_path: Path) -> None:
     server = DashboardServer(DashboardConfig(port=0))
     with contextlib.closing(server):
         assert server.token_file is not None
@@ -99,7 +99,7 @@ def test_a_log_has_neither_code_nor_token(tmp_path: Path) -> None:
         assert token not in server.announcement(to_terminal=True)
 
 
-def test_what_a_killed_dashboard_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_files_of_a_killed_dashboard_are_removed_by_the_next(tmp_path: Path) -> None:
     folder = tmp_path / "home/dashboards"
     folder.mkdir(parents=True)
     (folder / "left.token").write_text("old")
@@ -118,7 +118,7 @@ def test_what_a_killed_dashboard_has_left_is_removed_by_the_next(tmp_path: Path)
         (DashboardConfig(audit=Path("/proc/no/audit")), "the audit file cannot be written"),
     ],
 )
-def test_what_cannot_be_served_is_said_at_once(config: DashboardConfig, said: str) -> None:
+def test_an_invalid_configuration_is_refused_at_once(config: DashboardConfig, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         DashboardServer(config)
 
@@ -150,11 +150,11 @@ def test_tokens_have_roles(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_of_tokens_that_makes_no_sense(tmp_path: Path, text: str, said: str) -> None:
+def test_an_invalid_token_file_is_refused(tmp_path: Path, text: str, said: str) -> None:
     with pytest.raises(ConfigurationError, match=said):
         holders_of(written(tmp_path, text))
 
 
-def test_a_file_of_tokens_that_others_can_read(tmp_path: Path) -> None:
+def test_a_token_file_that_others_can_read_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="can be read by other users"):
         holders_of(written(tmp_path, f'[a]\nrole = "look"\ntoken = "{LONG}"', 0o644))

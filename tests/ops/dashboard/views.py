@@ -1,4 +1,4 @@
-"""Every view of the page, as it is compared with a picture of it."""
+"""Every view of the page that is compared with a picture."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Step: TypeAlias = Callable[[Any], object]
 
 @dataclass(frozen=True)
 class View:
-    """A view, and how to come to it."""
+    """View of the page, and the steps that lead to it."""
 
     name: str
     jobs: Callable[[], list[FedJob]]
@@ -115,7 +115,7 @@ def browser() -> Iterator[Any]:
     from tests.ops.dashboard.conftest import CHROMIUM
 
     with sync_playwright() as playwright:
-        # Colours and edges of letters differ between machines unless these say how they are drawn.
+        # Colours and edges of letters differ between machines without these options.
         still = [
             "--no-sandbox",
             "--force-color-profile=srgb",
@@ -133,7 +133,7 @@ def browser() -> Iterator[Any]:
 def opened_page(
     browser: Any, server: FedServer, width: int, *, dark: bool = False, token: str | None = TOKEN
 ) -> Iterator[Any]:
-    """A page with a clock that stands still. What it complains of fails the test at its end."""
+    """Yield a page whose clock stands still. Errors of the page fail the test at its end."""
     context = browser.new_context(
         viewport={"width": width, "height": PAGE_HEIGHT}, color_scheme="dark" if dark else "light"
     )
@@ -160,13 +160,13 @@ def opened_page(
     finally:
         context.close()
     if server.refused:
-        problems = [each for each in problems if "409" not in each]  # Chromium tells of it itself.
+        problems = [each for each in problems if "409" not in each]  # Chromium logs this one itself.
     assert problems == [], problems
     assert [url for url in asked if not url.startswith((server.url, "data:"))] == []
 
 
 def go(page: Any, server: FedServer, view: View) -> None:
-    """Open the view, and wait until it shows what there is."""
+    """Open the view, and wait until it is shown completely."""
     server.jobs = view.jobs()
     page.goto(server.url + view.address(server.jobs))
     wait_until_shown(page)

@@ -1,4 +1,5 @@
-"""Jobs that have run in a simulated world, and are debugged: what they were called for is in a log."""
+"""Jobs that have run in a simulated world and are then debugged; the calls of their functions are in
+a log."""
 
 from __future__ import annotations
 
@@ -126,8 +127,8 @@ def run_job(
     seed: int = 1,
     **checkpoint: Any,
 ) -> list[int]:
-    """Runs the job with what is there now, a few rows at a time, and leaves all of its checkpoints in
-    `kept`. Gives their numbers."""
+    """Run the job on the current input, a few rows at a time, and keep all of its checkpoints in
+    `kept`. Return their numbers."""
     plan = planned_program(Path(program), [], Overrides())
     config = JobConfig(
         job=JobId("orders"),
@@ -146,7 +147,7 @@ def run_job(
 
 
 def _slowed(plan: PhysicalPlan, seed: int) -> PhysicalPlan:
-    """The plan with sources that take their time, so that checkpoints lie among their rows."""
+    """Return the plan with slow sources, so that checkpoints fall between their rows."""
 
     def slowed(planned: PlannedOperator) -> PlannedOperator:
         spec = planned.spec

@@ -20,7 +20,7 @@ from tests.ops.debugging.jobs import PROGRAM, calls, run_job, write_input
 
 
 def orders(seed: int, rows: int = 45) -> list[tuple[str, int, int]]:
-    """A few users, out of order by 2 ms and now and then by more."""
+    """Return orders of a few users, out of order by 2 ms and sometimes by more."""
     rng, at, made = Random(seed), 20, []
     for _ in range(rows):
         at += rng.randrange(0, 6)
@@ -31,7 +31,7 @@ def orders(seed: int, rows: int = 45) -> list[tuple[str, int, int]]:
 def ran(
     folder: Path, patch: pytest.MonkeyPatch, *, program: str = PROGRAM, files: int = 1, **given: Any
 ) -> list[int]:
-    """The numbers of the checkpoints that the job has kept."""
+    """Run the job, and return the numbers of the checkpoints that it has kept."""
     patch.chdir(folder)
     patch.setenv("RHEOS_HOME", str(folder / "home"))
     patch.setenv("CALLS", str(folder / "calls.jsonl"))
@@ -53,7 +53,7 @@ def patch() -> Iterator[pytest.MonkeyPatch]:
 
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory, patch: pytest.MonkeyPatch) -> list[int]:
-    """Of a job over one file, whose checkpoints lie among its rows."""
+    """Return the checkpoints of a job over one file, which fall between its rows."""
     numbers = ran(tmp_path_factory.mktemp("job"), patch)
     assert len(numbers) > 3
     return numbers
@@ -64,7 +64,7 @@ def debugged(key: Any = "ada", operator: str | None = "sessions", **given: Any) 
 
 
 def values(state: Any) -> list[Any]:
-    """As the program's function logs its own state."""
+    """Return state as the program's function logs its own."""
 
     def value(name: str) -> Any:
         return state[name].rows[0]["value"] if name in state else 0
@@ -88,12 +88,12 @@ def as_logged(step: DebugStep, key: str) -> dict[str, Any]:
     }
 
 
-def test_each_step_is_what_the_job_was_called_for(kept: list[int]) -> None:
+def test_each_step_equals_a_call_in_the_job(kept: list[int]) -> None:
     steps = []
     for first, last in itertools.pairwise([*kept[1:], None]):
         found = debugged(from_checkpoint=first, until=last)
         steps += [as_logged(step, "ada") for step in found]
-        # The state that is left is that of the job, with its timers.
+        # The remaining state equals that of the job, including its timers.
         assert found.deviation == (None if last is None else ())
     logged = [call for call in calls() if call["key"] == "ada"]
     assert 10 < len(steps) < len(logged)
@@ -101,7 +101,7 @@ def test_each_step_is_what_the_job_was_called_for(kept: list[int]) -> None:
     assert {step["kind"] for step in steps} == {"row", "timer"}
 
 
-def test_windows_are_shown_by_row_and_watermark(kept: list[int]) -> None:
+def test_window_steps_are_rows_and_watermarks(kept: list[int]) -> None:
     found = debugged("bob", "windows", from_checkpoint=kept[1], until=kept[-1])
     steps = list(found)
     assert found.deviation == ()
@@ -115,14 +115,14 @@ def test_windows_are_shown_by_row_and_watermark(kept: list[int]) -> None:
     assert all(step.changes == () and step.kind is StepKind.ROW for step in late)
 
 
-def test_side_outputs_are_those_of_their_step(kept: list[int]) -> None:
+def test_steps_show_their_side_outputs(kept: list[int]) -> None:
     steps = list(debugged(from_checkpoint=kept[0]))
     for step in (step for step in steps if step.row is not None):
         big = [each.row for each in step.out if each.output == "big"]
         assert big == ([{"amount": step.row["amount"]}] if step.row["amount"] > 5 else [])
 
 
-def test_a_split_that_was_found_since_holds_nothing_back(kept: list[int]) -> None:
+def test_a_split_discovered_later_does_not_delay_the_replay(kept: list[int]) -> None:
     write_input("later", ("ada", 1, 9000))
     try:
         found = debugged(from_checkpoint=kept[1], until=kept[-1])
@@ -133,7 +133,7 @@ def test_a_split_that_was_found_since_holds_nothing_back(kept: list[int]) -> Non
     assert {step.kind for step in steps} == {StepKind.ROW, StepKind.TIMER}
 
 
-def test_a_replay_can_be_begun_again(kept: list[int]) -> None:
+def test_a_replay_can_be_repeated(kept: list[int]) -> None:
     found = debugged(from_checkpoint=kept[1])
     assert [step.changes for step in found] == [step.changes for step in found]
 
@@ -143,7 +143,7 @@ def test_the_newest_checkpoint_is_the_default(kept: list[int]) -> None:
     assert (found.checkpoint, found.until) == (kept[-1], None)
 
 
-def test_of_several_splits_it_says_how_far_off_the_order_is(
+def test_a_replay_of_several_splits_reports_its_reservations(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     numbers = ran(tmp_path, monkeypatch, files=3, backend=Backend.ROCKSDB, interval_ms=200)
@@ -152,7 +152,7 @@ def test_of_several_splits_it_says_how_far_off_the_order_is(
     whys = " ".join(each.why for each in found.reservations)
     assert "splits may arrive in another order than in the job" in whys
     assert "may fire between other rows" in whys
-    # The same rows, perhaps in another order, which the comparison tells.
+    # The rows are the same, perhaps in another order, which the comparison reports.
     assert found.deviation is not None
     amounts = sorted(step.row["amount"] for step in steps if step.row is not None)
     logged = [call["what"][1] for call in calls() if call["key"] == "ada" and call["kind"] == "row"]
@@ -164,7 +164,7 @@ FAILS = PROGRAM.replace("class Total:", "class Total:  # changed").replace(
 )
 
 
-def test_an_error_is_the_last_step_and_has_its_row(kept: list[int]) -> None:
+def test_an_error_is_the_last_step_with_its_row(kept: list[int]) -> None:
     Path("fails.py").write_text(FAILS)
     found = rh.debug(
         "orders",
@@ -195,7 +195,9 @@ def test_an_error_is_the_last_step_and_has_its_row(kept: list[int]) -> None:
         ({"key": {"name": "ada"}}, "is not a key of the operator"),
     ],
 )
-def test_wrong_input_says_what_there_is(kept: list[int], given: dict[str, Any], what: str) -> None:
+def test_errors_for_invalid_arguments_have_hints(
+    kept: list[int], given: dict[str, Any], what: str
+) -> None:
     with pytest.raises(ConfigurationError, match=what) as raised:
         debugged(**given)
     assert raised.value.hint

@@ -118,7 +118,7 @@ def debugged(first: int, last: int | None) -> rh.Debugged:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_left_is_the_state_of_the_job(clicks: list[object], kind: str) -> None:
+def test_the_final_state_equals_that_of_the_job(clicks: list[object], kind: str) -> None:
     first, *_, last = ran(HEAD + KINDS[kind] + TAIL)
     found = debugged(first, last)
     steps = list(found)
@@ -131,10 +131,10 @@ def test_what_is_left_is_the_state_of_the_job(clicks: list[object], kind: str) -
         assert {step.port for step in rows} == {0, 1}
 
 
-def test_rows_of_other_keys_are_left_out_behind_the_source(
+def test_rows_of_other_keys_are_dropped_after_the_source(
     clicks: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The filter's function stands between source and key, and is called for rows of the key alone.
+    # The filter's function is between source and key, and is called only for rows of the key.
     program = HEAD.replace("clicks.filter(rh.col", "clicks.filter(seen).filter(rh.col")
     first, *_, last = ran(program + "made = keyed.process(Sum())" + TAIL)
     monkeypatch.setenv("SEEN", str(Path("seen").absolute()))
@@ -145,7 +145,7 @@ def test_rows_of_other_keys_are_left_out_behind_the_source(
     assert found.rows_read["clicks"] > found.rows
 
 
-def test_a_key_that_is_computed_is_known_at_the_operator_alone(
+def test_rows_are_filtered_by_a_computed_key_at_the_operator(
     clicks: list[dict[str, object]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = HEAD.replace(

@@ -1,4 +1,4 @@
-"""A key with many timers is replayed at the price of what each step changes."""
+"""The cost of replaying a key with many timers depends on what each step changes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROCESSED = 'orders.key_by("user").process(Remind()).uid("remind").sink_to(SINK,
 TIMERS = 300
 
 
-def test_rows_of_state_that_a_step_leaves_alone_are_the_very_same(
+def test_unchanged_rows_of_state_are_shared_between_steps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""The generated dashboard and alerting rules: expressions parse, and name declared metrics alone."""
+"""The generated dashboard and alerting rules: expressions parse, and name only declared metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ BY_SAMPLE = {sample_name(metric): metric for metric in METRICS.values()}
 
 
 def panels() -> Iterator[dict[str, Any]]:
-    """Every panel, in rows too, without the rows."""
+    """Yield every panel, including those inside rows, without the rows."""
     for panel in dashboard()["panels"]:
         yield from panel.get("panels", [])
         if panel["type"] != "row":
@@ -43,14 +43,14 @@ def of_panels() -> Iterator[str]:
 
 
 def plain(expression: str) -> str:
-    """An expression of a dashboard, with its variables filled in as Grafana does."""
+    """Return an expression of a dashboard with its variables filled in as Grafana does."""
     filled = expression.replace("$__rate_interval", "5m").replace("$job", "orders|visits")
     assert "$" not in filled
     return filled
 
 
 def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
-    """All selectors of an expression."""
+    """Yield all selectors of an expression."""
     if isinstance(node, promql_parser.VectorSelector):
         yield node
         return
@@ -63,7 +63,7 @@ def selectors(node: Any) -> Iterator[promql_parser.VectorSelector]:
 
 
 def checked(expression: str) -> list[Metric]:
-    """Parse an expression, and return the metrics that it uses. Its labels must be theirs."""
+    """Parse an expression, check its labels, and return the metrics that it uses."""
     parsed = promql_parser.parse(expression)
     used = []
     for selector in selectors(parsed):
@@ -82,12 +82,12 @@ def checked(expression: str) -> list[Metric]:
     return used
 
 
-def test_all_expressions_of_the_dashboard_parse_and_name_declared_metrics() -> None:
+def test_dashboard_expressions_parse_and_name_declared_metrics() -> None:
     used = [metric for expression in of_panels() for metric in checked(plain(expression))]
     assert set(used) == set(METRICS.values()), "a declared metric has no panel"
 
 
-def test_a_metric_that_is_not_declared_is_found() -> None:
+def test_an_undeclared_metric_or_label_is_noticed() -> None:
     with pytest.raises(AssertionError, match="no metric rheos_nothing is declared"):
         checked('sum by (job) (rheos_nothing{job="a"})')
     with pytest.raises(AssertionError):
@@ -98,7 +98,7 @@ def test_a_metric_that_is_not_declared_is_found() -> None:
         checked("sum by (job (rheos_uptime_s)")
 
 
-def test_the_dashboard_has_the_form_that_grafana_imports() -> None:
+def test_grafana_can_import_the_dashboard() -> None:
     made = json.loads(json.dumps(dashboard()))
     everything = [*made["panels"], *(each for row in made["panels"] for each in row.get("panels", []))]
     ids = [panel["id"] for panel in everything]
@@ -118,7 +118,7 @@ def test_the_dashboard_has_the_form_that_grafana_imports() -> None:
         assert made[key]
 
 
-def test_panels_do_not_lie_on_each_other() -> None:
+def test_panels_do_not_overlap() -> None:
     made = dashboard()["panels"]
     open_now = [panel for panel in made if panel["type"] != "row" or not panel["panels"]]
     for row in [open_now, *(panel["panels"] for panel in made if panel.get("panels"))]:
@@ -131,19 +131,19 @@ def test_panels_do_not_lie_on_each_other() -> None:
         assert len(set(cells)) == len(cells)
 
 
-def test_all_expressions_of_the_rules_parse_and_name_declared_metrics() -> None:
+def test_rule_expressions_parse_and_name_declared_metrics() -> None:
     for rule in alert_rules():
         assert checked(rule.expr)
 
 
-def test_there_is_a_rule_for_each_state_and_each_kind() -> None:
+def test_each_health_state_and_finding_kind_has_a_rule() -> None:
     names = [rule.alert for rule in alert_rules()]
     assert len(set(names)) == len(names) == len(HealthState) - 1 + len(KINDS) + 1
     matched = {kind for kind in KINDS for rule in alert_rules() if f'"{kind.value}"' in rule.expr}
     assert matched == set(KINDS)
 
 
-def test_the_rule_file_says_what_the_rules_say() -> None:
+def test_the_rule_file_contains_the_rules() -> None:
     read = yaml.safe_load(rule_file())
     (group,) = read["groups"]
     assert (group["name"], len(group["rules"])) == ("rheos", len(alert_rules()))
@@ -156,12 +156,12 @@ def test_the_rule_file_says_what_the_rules_say() -> None:
             "annotations": {"summary": rule.summary, "description": rule.description},
         }
         assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", rule.alert)
-        # Prometheus takes these as templates of Go.
+        # Prometheus treats these as Go templates.
         assert re.findall(r"\{\{.*?\}\}", rule.summary + rule.description) == ["{{ $labels.job }}"]
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed")
-def test_promtool_takes_the_rule_file(tmp_path: Path) -> None:
+def test_promtool_accepts_the_rule_file(tmp_path: Path) -> None:
     rules = tmp_path / "rules.yml"
     rules.write_text(rule_file())
     command = ["promtool", "check", "rules", str(rules)]
@@ -169,7 +169,7 @@ def test_promtool_takes_the_rule_file(tmp_path: Path) -> None:
     assert found.returncode == 0, found.stdout + found.stderr
 
 
-def test_names_are_those_that_are_exported() -> None:
+def test_metric_names_equal_the_exported_names() -> None:
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
     families = {
@@ -188,7 +188,7 @@ def test_names_are_those_that_are_exported() -> None:
         assert sample_name(metric) in {sample.name for sample in family.samples}
 
 
-def test_the_command_prints_both() -> None:
+def test_the_command_prints_dashboard_and_rules() -> None:
     printed = CliRunner().invoke(app, ["monitoring", "grafana"])
     assert json.loads(printed.stdout) == dashboard()
     printed = CliRunner().invoke(app, ["monitoring", "alerts"])

@@ -1,4 +1,4 @@
-"""Metrics as a collector of OpenTelemetry receives them, parsed by OpenTelemetry's own messages."""
+"""Metrics as an OpenTelemetry collector receives them, parsed with OpenTelemetry's own messages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _GZIP = "gzip"
 
 
 class Collector:
-    """Answers as it is told to, and keeps what came."""
+    """Collector that answers as the test specifies, and keeps the requests."""
 
     def __init__(self) -> None:
         self.came: Queue[ExportMetricsServiceRequest] = Queue()
@@ -65,7 +65,7 @@ def collector() -> Iterator[Collector]:
     made.thread.join()
 
 
-def test_metrics_come_with_their_units_and_attributes(collector: Collector) -> None:
+def test_metrics_have_units_and_attributes(collector: Collector) -> None:
     export = OtlpExport(collector.url, lambda: [METRICS], every_s=600)
     export.close()
     (resource,) = collector.came.get(timeout=20).resource_metrics
@@ -86,7 +86,7 @@ def test_metrics_come_with_their_units_and_attributes(collector: Collector) -> N
     assert found["rheos.memory_bytes"].gauge.data_points[0].as_int == 1 << 27
 
 
-def test_a_histogram_has_all_its_numbers_in_fixed_buckets() -> None:
+def test_histograms_use_fixed_buckets() -> None:
     took = Distribution()
     for value in (0.5, 1, 3, 40, 10_000_000):
         took.add(value)
@@ -106,7 +106,7 @@ def test_a_histogram_has_all_its_numbers_in_fixed_buckets() -> None:
     assert (plain.count, plain.sum, plain.bucket_counts, plain.explicit_bounds) == (4, 10.0, [4], [])
 
 
-def test_a_collector_that_refuses_is_named_once_and_sent_to_again(
+def test_a_refusing_collector_is_logged_once_and_retried(
     collector: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
     collector.answers = 400
@@ -120,7 +120,7 @@ def test_a_collector_that_refuses_is_named_once_and_sent_to_again(
     assert "could not be sent" not in capsys.readouterr().err
 
 
-def test_a_defect_of_metrics_ends_nothing(
+def test_an_error_while_collecting_metrics_is_only_logged(
     collector: Collector, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def failing() -> list[Any]:
@@ -132,6 +132,6 @@ def test_a_defect_of_metrics_ends_nothing(
 
 
 @pytest.mark.parametrize("url", ["127.0.0.1:4318", "ftp://a", "http://", ""])
-def test_what_is_no_url_is_said_at_once(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="is not the URL of a collector"):
         OtlpExport(url, list)

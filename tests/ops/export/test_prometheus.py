@@ -1,4 +1,4 @@
-"""Prometheus' text, read by its own parser."""
+"""Metrics in Prometheus' text format, read by its own parser."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_metrics_are_families_with_labels() -> None:
     assert cause.labels == {"job": "job", "cause": "TransportError"}
 
 
-def test_jobs_of_one_process_are_told_apart() -> None:
+def test_jobs_of_one_process_have_different_labels() -> None:
     other = msgspec.structs.replace(SHOWN, job="other")
     samples = parsed(SHOWN, other)["rheos_memory_bytes"].samples
     assert [sample.labels["job"] for sample in samples] == ["job", "other"]
@@ -53,7 +53,7 @@ NAMES = st.text(st.characters(codec="utf-8", exclude_characters="\r"), max_size=
 
 
 @given(NAMES, st.floats(-1e9, 1e9))
-def test_whatever_an_operator_is_called(name: str, value: float) -> None:
+def test_any_operator_name_can_be_exported(name: str, value: float) -> None:
     job = msgspec.structs.replace(
         SHOWN, operators={"o": name}, readings=[Reading("gauge", ("o", name, "0"), value)]
     )
@@ -63,7 +63,7 @@ def test_whatever_an_operator_is_called(name: str, value: float) -> None:
 
 
 @given(st.lists(st.floats(0.0, 1e5), min_size=1, max_size=50))
-def test_histograms_have_rising_buckets_that_hold_all(numbers: list[float]) -> None:
+def test_buckets_of_histograms_are_cumulative_and_complete(numbers: list[float]) -> None:
     added = Distribution()
     for number in numbers:
         added.add(number)
@@ -79,7 +79,7 @@ def test_histograms_have_rising_buckets_that_hold_all(numbers: list[float]) -> N
         assert least <= count <= most
 
 
-def test_what_has_no_buckets_is_a_summary() -> None:
+def test_an_accumulator_without_buckets_is_a_summary() -> None:
     readings = [Reading("accumulated", ("o", "x", "0"), Accumulated(3, 6.0, 1.0, 3.0))]
     found = parsed(msgspec.structs.replace(SHOWN, readings=readings))
     assert [s.value for s in found["rheos_accumulated_sum_only"].samples] == [3, 6]
@@ -98,7 +98,7 @@ def test_every_metric_can_be_exported() -> None:
     assert found.keys() == {f"rheos_{name}" for name in METRICS}
 
 
-def test_a_port_of_loopback_gives_them() -> None:
+def test_metrics_are_served_on_loopback_by_default() -> None:
     port = MetricsPort("0", lambda: [SHOWN])
     try:
         assert port.url.startswith("http://127.0.0.1:")
@@ -114,6 +114,6 @@ def test_a_port_of_loopback_gives_them() -> None:
 
 
 @pytest.mark.parametrize("where", ["", "x", "127.0.0.1", "1:99999", "-1"])
-def test_what_is_no_place(where: str) -> None:
+def test_an_invalid_address_is_refused(where: str) -> None:
     with pytest.raises(ConfigurationError, match="is not an address to listen at"):
         MetricsPort(where, lambda: [])

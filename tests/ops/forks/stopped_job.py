@@ -1,4 +1,4 @@
-"""A job that has stopped, with files beside it that it has not read yet."""
+"""A job that has stopped, next to input files that it has not read yet."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def write_input(name: str, *rows: tuple[str, int, int], bad: str = "") -> None:
 
 
 def stopped(program: str) -> Path:
-    """Runs the job until now, and leaves what it keeps in `kept`."""
+    """Run the job on the current input, and keep its checkpoints in `kept`."""
     plan = planned_program(Path(program), [], Overrides())
     config = JobConfig(
         job=JobId("orders"), checkpoint=CheckpointConfig(interval_ms=None), until_now=True, history=None

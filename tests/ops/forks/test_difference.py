@@ -13,7 +13,7 @@ from rheos.ops.forks.difference import OutputDifference, difference
 
 
 def compared(old: list[Any], new: list[Any], key: str = "") -> OutputDifference:
-    """Of rows (key, n)."""
+    """Compare rows (key, n) of two programs."""
     tables = [
         pa.table(
             {
@@ -26,7 +26,7 @@ def compared(old: list[Any], new: list[Any], key: str = "") -> OutputDifference:
     return difference("out", key.split(), *tables)
 
 
-def test_rows_are_counted_as_often_as_they_come() -> None:
+def test_duplicate_rows_are_counted() -> None:
     found = compared([("a", 1), ("a", 1), ("b", 2)], [("a", 1), ("b", 2), ("c", 3)])
     assert (found.old_rows, found.new_rows, found.same) == (3, 3, 2)
     assert found.rows.rows() == [
@@ -36,7 +36,7 @@ def test_rows_are_counted_as_often_as_they_come() -> None:
     assert (found.only_old, found.only_new, found.changed, found.keys) == (1, 1, 0, 0)
 
 
-def test_by_key_a_row_that_was_changed_shows_its_fields_before_and_after() -> None:
+def test_a_changed_row_shows_its_fields_before_and_after() -> None:
     found = compared([("a", 1), ("b", 2), ("d", 4)], [("a", 1), ("b", 3), ("c", 4)], "k")
     assert found.rows.columns == ["difference", "fields", "key", "old", "new"]
     assert found.rows.rows() == [
@@ -47,7 +47,7 @@ def test_by_key_a_row_that_was_changed_shows_its_fields_before_and_after() -> No
     assert (found.fields, found.keys) == ({"n": 1}, 3)
 
 
-def test_several_rows_of_a_key_are_paired_in_their_order() -> None:
+def test_rows_of_one_key_are_paired_in_order() -> None:
     found = compared([("a", 1), ("a", 2), ("a", 3)], [("a", 2), ("a", 5)], "k")
     assert [(kind, old["n"]) for kind, _, _, old, _ in found.rows.rows()] == [
         ("changed", 1),
@@ -55,7 +55,7 @@ def test_several_rows_of_a_key_are_paired_in_their_order() -> None:
     ]
 
 
-def test_null_and_nan_are_what_they_are() -> None:
+def test_null_and_nan_equal_themselves_alone() -> None:
     assert compared([(None, nan), ("a", None)], [("a", None), (None, nan)]).alike
     found = compared([(None, 1.0)], [(None, nan)], "k")
     assert found.fields == {"n": 1}
@@ -71,13 +71,13 @@ def test_values_of_any_type_are_compared(value: object) -> None:
     assert found.rows.rows()[0][:3] == ("changed", ["n"], {"k": "a"})
 
 
-def test_numbers_are_compared_as_numbers_and_other_types_as_text() -> None:
+def test_numbers_are_compared_by_value_and_others_as_strings() -> None:
     assert compared([("a", 1)], [("a", 1.0)]).alike
     found = compared([("a", 1)], [("a", "1")], "k")
     assert (found.same, found.cast) == (1, ("n",))
 
 
-def test_columns_of_one_program_alone_are_named_and_not_compared() -> None:
+def test_columns_of_only_one_program_are_named_not_compared() -> None:
     old = pa.table({"k": ["a"], "gone": [1]})
     new = pa.table({"k": ["a"], "added": [2]})
     found = difference("out", ["k"], old, new)
@@ -85,13 +85,13 @@ def test_columns_of_one_program_alone_are_named_and_not_compared() -> None:
     assert not found.alike
 
 
-def test_no_rows_at_all_are_alike() -> None:
+def test_empty_outputs_are_alike() -> None:
     assert compared([], []).alike
     assert compared([], [], "k").alike
 
 
 def test_columns_may_have_any_names() -> None:
-    """Also those of what is found."""
+    """Even the names of the difference's own columns."""
     row = {"key": "a", "old": 1, "new": 2, "difference": 3, "fields": 4}
     old, new = (pa.Table.from_pylist([each]) for each in (row, {**row, "old": 5}))
     found = difference("out", ["key"], old, new)

@@ -1,4 +1,4 @@
-"""A stopped job is forked: both programs go on from its checkpoint, and the job is untouched."""
+"""A stopped job is forked: both programs continue from its checkpoint, and the job is untouched."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.ops.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, wri
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The program of a job that has read its first file; a second is there by now."""
+    """Return the program of a job that has read its first file; a second file exists now."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
@@ -53,7 +53,7 @@ def amounts(tables: Mapping[str, pa.Table]) -> list[tuple[str, int]]:
 
 
 def shown(found: rh.ForkResult) -> list[tuple[object, ...]]:
-    """Of the windows: difference, fields, user, amounts."""
+    """Return difference, fields, user and amounts for each difference of the windows."""
     rows = found["windows"].to_dicts()
     amounts = [[row[side] and row[side]["amount"] for side in ("old", "new")] for row in rows]
     return [
@@ -62,15 +62,15 @@ def shown(found: rh.ForkResult) -> list[tuple[object, ...]]:
     ]
 
 
-def test_both_go_on_from_the_checkpoint_and_their_rows_are_compared(job: Path) -> None:
+def test_both_programs_continue_from_the_checkpoint_and_are_compared(job: Path) -> None:
     v2 = changed(lambda text: text.replace('"least": 0', '"least": 2'))
     before = digest(Path())
     found = forked(v2)
     assert digest(Path()) == before, "a fork writes nothing into the job's folders"
-    # Windows that were open in the checkpoint hold what the first file gave them.
+    # Windows that were open in the checkpoint hold rows of the first file.
     assert amounts(found.old) == [("ada", 1), ("ada", 6), ("bob", 8)]
     assert found.rows_read == {"orders": 4}
-    # ada's 1 at 21 is too little now; bob's 1 at 12 was counted before the change.
+    # ada's 1 at 21 is now too small; bob's 1 at 12 was counted before the change.
     assert shown(found) == [("only old", [], "ada", 1, None)]
     assert found.outputs["windows"].key == ("user", "window_start", "window_end")
     assert found.outputs["windows"].same == 2
@@ -78,13 +78,13 @@ def test_both_go_on_from_the_checkpoint_and_their_rows_are_compared(job: Path) -
     assert found.outputs["bad"].old_rows == 1
 
 
-def test_the_same_program_gives_the_same(job: Path) -> None:
+def test_the_same_program_has_no_differences(job: Path) -> None:
     found = forked("job.py")
     assert found.alike
     assert (found.notes, found.reservations) == ([], [])
 
 
-def test_what_changes_may_be_a_parameter(job: Path) -> None:
+def test_a_fork_may_differ_only_in_a_parameter(job: Path) -> None:
     found = forked("job.py", parameters={"least": "5"}, key=["user"])
     assert shown(found) == [
         ("changed", ["amount"], "ada", 6, 2),
@@ -92,15 +92,15 @@ def test_what_changes_may_be_a_parameter(job: Path) -> None:
     ]
 
 
-def test_a_length_of_event_time_cuts_each_split_at_its_first_row_beyond(job: Path) -> None:
-    # The checkpoint has come to 13.
+def test_a_duration_ends_each_split_at_its_first_later_row(job: Path) -> None:
+    # The event time of the checkpoint is 13.
     found = forked("job.py", for_="8ms")
     assert found.rows_read == {"orders": 2}
     found = forked("job.py", for_="20ms")
     assert found.rows_read == {"orders": 3}
 
 
-def test_a_sink_that_one_program_alone_has_is_named(job: Path) -> None:
+def test_a_sink_of_only_one_program_is_named(job: Path) -> None:
     v2 = changed(lambda text: text.replace('name="windows", uid="out"', 'name="all", uid="other"'))
     found = forked(v2)
     assert found.notes == [
@@ -110,7 +110,7 @@ def test_a_sink_that_one_program_alone_has_is_named(job: Path) -> None:
     assert (found.outputs["windows"].only_old, found.outputs["all"].only_new) == (3, 3)
 
 
-def test_a_source_that_was_changed_is_read_by_itself(job: Path) -> None:
+def test_a_changed_source_is_read_separately(job: Path) -> None:
     v2 = changed(lambda text: text.replace("in/*.jsonl", "in/2*.jsonl"))
     found = forked(v2)
     (note,) = found.notes
@@ -118,18 +118,18 @@ def test_a_source_that_was_changed_is_read_by_itself(job: Path) -> None:
     assert found.rows_read == {"orders": 4}
 
 
-def test_state_that_the_changed_program_cannot_read_is_said(job: Path) -> None:
+def test_state_that_the_changed_program_dropped_is_an_error(job: Path) -> None:
     v2 = changed(lambda text: text.replace('uid("windows")', 'uid("others")'))
     with pytest.raises(
         CheckpointError, match="holds state of operators that the program no longer has"
     ):
         forked(v2)
-    # It starts over without: what the first file gave to the window is not there.
+    # It starts without that state: the window lacks the rows of the first file.
     found = forked(v2, allow_dropped=True)
     assert amounts(found.new) == [("ada", 1), ("ada", 4), ("bob", 7)]
 
 
-def test_an_error_of_the_changed_program_is_its_own(job: Path) -> None:
+def test_an_error_of_the_changed_program_is_raised(job: Path) -> None:
     v2 = changed(lambda text: text.replace(">= env", "> env").replace('parameters={"least": 0}', ""))
     with pytest.raises(RheosError, match=r"the job has no parameter 'least'"):
         forked(v2)
@@ -151,7 +151,7 @@ def test_an_error_of_the_changed_program_is_its_own(job: Path) -> None:
         ),
     ],
 )
-def test_a_source_that_cannot_be_read_beside_the_job_is_refused_at_its_line(
+def test_a_source_that_cannot_be_read_twice_is_refused(
     job: Path, source: str, given: dict[str, str], says: str
 ) -> None:
     v2 = changed(
@@ -164,12 +164,12 @@ def test_a_source_that_cannot_be_read_beside_the_job_is_refused_at_its_line(
     assert says in str(error.value)
 
 
-# --- which job, and what it runs ------------------------------------------------------------------
+# --- the job, and its program ----------------------------------------------------------------------
 
 
 @pytest.fixture
 def running(job: Path) -> Iterator[JobRecord]:
-    """As if a driver ran the job: it was started with a parameter."""
+    """Register a record as if a driver ran the job with a parameter."""
     text = Path("job.py").read_bytes()
     record = JobRecord(
         key="forked",
@@ -194,16 +194,16 @@ def running(job: Path) -> Iterator[JobRecord]:
     Registry().remove(record)
 
 
-def test_a_running_job_says_what_it_runs_and_how(running: JobRecord) -> None:
+def test_program_and_parameters_of_a_running_job_are_used(running: JobRecord) -> None:
     found = rh.fork("orders", "job.py")
     assert found.alike
     assert amounts(found.old) == [("ada", 6), ("bob", 8)]
-    # The parameter is over that of the job, for the changed program alone.
+    # The parameter overrides that of the job, for the changed program alone.
     found = rh.fork("orders", "job.py", parameters={"least": "5"})
     assert shown(found) == [("changed", ["amount"], "ada", 6, 2)]
 
 
-def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
+def test_a_program_file_changed_since_the_start_is_refused(running: JobRecord) -> None:
     Path("job.py").write_text(FORBIDDEN + "# one more line\n")
     with pytest.raises(ConfigurationError, match=r"job\.py has changed since the job 'orders' was"):
         rh.fork("orders", "job.py")
@@ -216,7 +216,7 @@ def test_a_program_that_is_not_what_runs_is_no_side(running: JobRecord) -> None:
         ({"checkpoint_dir": None}, "has no checkpoint directory that can be read from here"),
     ],
 )
-def test_what_a_running_job_does_not_say_is_asked_for(
+def test_missing_facts_of_a_running_job_are_an_error(
     running: JobRecord, changes: dict[str, None], says: str
 ) -> None:
     Registry().add(msgspec.structs.replace(running, **changes))
@@ -224,7 +224,7 @@ def test_what_a_running_job_does_not_say_is_asked_for(
         rh.fork("orders", "job.py")
 
 
-def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None:
+def test_a_job_without_a_checkpoint_cannot_be_forked(job: Path) -> None:
     with pytest.raises(ConfigurationError, match="no job 'others' in"):
         rh.fork("others", "job.py", against="job.py", checkpoint_dir="kept")
     with pytest.raises(ConfigurationError, match="no checkpoint yet"):
@@ -233,7 +233,7 @@ def test_a_job_without_a_checkpoint_has_nothing_to_go_on_from(job: Path) -> None
         forked("job.py", for_="0s")
 
 
-def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
+def test_a_fork_may_start_from_a_savepoint(job: Path) -> None:
     taken = newest_checkpoint(open_store("kept"), JobId("orders"))
     store = open_store("taken")
     for path, data in taken.files.items():
@@ -243,7 +243,7 @@ def test_it_may_begin_at_a_savepoint_of_the_job(job: Path) -> None:
         forked("job.py", from_savepoint="elsewhere")
 
 
-def test_a_checkpoint_that_is_dropped_while_it_is_read_gives_way_to_a_newer_one(job: Path) -> None:
+def test_a_checkpoint_dropped_while_read_is_replaced_by_the_next(job: Path) -> None:
     kept = open_store("kept")
     gone = iter([True, False])
 
@@ -276,7 +276,7 @@ def test_the_command_shows_counts_and_samples(running: JobRecord) -> None:
     assert (again.exit_code, "is not empty" in again.output) == (2, True)
 
 
-def test_the_command_gives_json(running: JobRecord) -> None:
+def test_the_command_prints_json(running: JobRecord) -> None:
     done = CliRunner().invoke(app, ["fork", "orders", "job.py", "--param", "least=5", "--json"])
     shown = json.loads(done.output)
     assert (shown["alike"], shown["rows_read"], shown["notes"]) == (False, {"orders": 4}, [])
@@ -285,12 +285,12 @@ def test_the_command_gives_json(running: JobRecord) -> None:
     assert windows["samples"][0]["new"]["amount"] == 2
 
 
-def test_the_command_says_how_much_is_read_once(job: Path) -> None:
+def test_the_command_refuses_two_limits(job: Path) -> None:
     done = CliRunner().invoke(app, ["fork", "orders", "job.py", "--for", "5m", "--until", "now"])
     assert (done.exit_code, "leave out one" in done.output) == (2, True)
 
 
-def test_a_process_says_what_it_runs() -> None:
+def test_the_program_of_this_process_is_known() -> None:
     program = started_program(rh.Environment(parameters={"a": 1}).parameters.over)
     assert program is not None
     assert program.as_started

@@ -1,4 +1,4 @@
-"""How far the input of a fork is read."""
+"""The position up to which a fork reads its input."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.ops.forks.recording import Extent, reached_ms
 
 
 def state(**splits: tuple[int, bool]) -> Any:
-    """Of a source: each split with how far it has come, and whether it is read to its end."""
+    """Return state of a source: for each split its event time, and whether it is read to its end."""
     rows = [
         {
             "split": name,
@@ -37,12 +37,12 @@ def state(**splits: tuple[int, bool]) -> Any:
         ({"a": (MIN_TIMESTAMP_MS, False)}, None),
     ],
 )
-def test_a_job_has_come_as_far_as_its_slowest_split(
+def test_the_event_time_of_a_job_is_its_slowest_splits(
     splits: dict[str, tuple[int, bool]], reached: int | None
 ) -> None:
     assert reached_ms(state(**splits)) == reached
 
 
-def test_a_split_that_is_ahead_is_read_as_far_beyond_where_it_is() -> None:
+def test_a_split_that_is_ahead_is_read_equally_far_beyond() -> None:
     until = Extent(100, 10).until(state(slow=(100, False), ahead=(500, False), begun=(40, False)))
     assert [until(split) for split in ("slow", "ahead", "begun", "new")] == [110, 510, 110, 110]

@@ -86,7 +86,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_what_need_not_be_exact_is_said_at_its_line(name: str) -> None:
+def test_reservations_name_their_line(name: str) -> None:
     build, expected = PROGRAMS[name]
     env = rh.Environment(parallelism=1)
     build(env).sink_to(rh.print_sink())

@@ -1,5 +1,5 @@
-"""Where it is not seen which rows count, all that may are named, and it is said; so is what lies in the
-state of the checkpoint."""
+"""If the exact input rows are unknown, all possible ones are named, with a doubt; state from the
+checkpoint is mentioned, too."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ UNSEEN: dict[str, tuple[Callable[[rh.DataStream], rh.DataStream], str]] = {
 
 
 @pytest.mark.parametrize("kind", UNSEEN)
-def test_what_may_count_is_named_and_doubted(kind: str, tmp_path: Path) -> None:
+def test_all_possible_inputs_are_named_with_a_doubt(kind: str, tmp_path: Path) -> None:
     build, why = UNSEEN[kind]
     rows = explained(lambda env: {"out": build(source(env, random.Random(9)))}, tmp_path)["out"]
     assert rows
@@ -94,7 +94,7 @@ KEEPS = {
 
 
 @pytest.mark.parametrize("keeps", KEEPS)
-def test_state_of_the_checkpoint_is_said_of_keys_that_had_some(
+def test_only_keys_with_state_in_the_checkpoint_mention_it(
     keeps: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

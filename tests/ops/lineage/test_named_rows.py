@@ -1,8 +1,7 @@
-"""The input rows that are named are just those that led to the row.
+"""The input rows that lineage names are exactly those that led to the output row.
 
-The oracle is in the programs: every input row has a bit of its own, and whatever is computed carries
-the bits of what it is made of. So an output row says itself which rows those are.
-"""
+The oracle is in the programs: every input row has a bit of its own, and each computed row carries
+the bits of its inputs. So each output row itself shows those rows."""
 
 from __future__ import annotations
 
@@ -37,7 +36,7 @@ class Made:
 
 
 def events(draw: random.Random, first_bit: int = 0) -> list[dict[str, Any]]:
-    """Several splits' worth of rows out of order, some of them late."""
+    """Return rows of several splits, out of order, some of them late."""
     at, rows = 0, []
     for n in range(first_bit, first_bit + _ROWS):
         at += draw.randrange(0, 6)
@@ -67,7 +66,7 @@ def bits(row: ExplainedRow, *sources: str) -> int:
 
 
 def check(build: Callable[[rh.Environment], rh.DataStream], folder: Path, least: int = 5) -> None:
-    """Every output row is made of the rows that are named for it, and of no others."""
+    """Check that exactly the rows named for each output row led to it."""
     rows = explained(lambda env: {"out": build(env)}, folder)["out"]
     assert len(rows) >= least, "the program gives rows"
     for row in rows:
@@ -86,7 +85,9 @@ WINDOWS = {
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("lateness", ["0ms", "10ms"])
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_of_windows_those_in_time(kind: str, lateness: str, seed: int, tmp_path: Path) -> None:
+def test_windows_name_rows_that_are_not_late(
+    kind: str, lateness: str, seed: int, tmp_path: Path
+) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         rows = source(env, random.Random(seed)).filter(rh.col("kind") == "put").key_by("user")
         windows = rows.window(WINDOWS[kind]).allowed_lateness(lateness)
@@ -104,14 +105,14 @@ class BitsOf(rh.WindowFunction):
 
 
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_of_functions_of_windows(kind: str, tmp_path: Path) -> None:
+def test_window_functions_name_their_rows(kind: str, tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         return source(env, random.Random(7)).key_by("user").window(WINDOWS[kind]).process(BitsOf())
 
     check(build, tmp_path)
 
 
-def test_of_windows_of_a_whole_stream_in_two_phases(tmp_path: Path) -> None:
+def test_two_phase_windows_name_their_rows(tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         rows = source(env, random.Random(3))
         return rows.window_all(rh.Sliding("20ms", every="10ms")).aggregate(bits=rh.agg.sum("bit"))
@@ -119,7 +120,7 @@ def test_of_windows_of_a_whole_stream_in_two_phases(tmp_path: Path) -> None:
     check(build, tmp_path)
 
 
-def test_of_running_aggregates_and_what_is_reduced(tmp_path: Path) -> None:
+def test_running_aggregates_and_reduce_name_their_rows(tmp_path: Path) -> None:
     def running(env: rh.Environment) -> rh.DataStream:
         return source(env, random.Random(1)).key_by("user").running(bits=rh.agg.sum("bit"))
 
@@ -132,7 +133,7 @@ def test_of_running_aggregates_and_what_is_reduced(tmp_path: Path) -> None:
     check(reduced, tmp_path / "2")
 
 
-def test_of_a_match_the_rows_that_it_took(tmp_path: Path) -> None:
+def test_a_match_names_its_rows(tmp_path: Path) -> None:
     pattern = (
         rh.pattern.begin("put")
         .where(rh.col("kind") == "put")
@@ -161,7 +162,7 @@ def test_of_a_match_the_rows_that_it_took(tmp_path: Path) -> None:
 
 
 class Basket(rh.KeyedProcessFunction):
-    """Gives what was put since the last was taken; a while after the first, by a timer."""
+    """Function that emits the items put since the last one was taken, or some time after the first."""
 
     basket = rh.ListState(int)
     until = rh.ValueState(int, default=0)
@@ -183,7 +184,7 @@ class Basket(rh.KeyedProcessFunction):
 
 
 class Latest(rh.KeyedProcessFunction):
-    """What is overwritten counts no more; nor does another item of the map."""
+    """Function that overwrites values and map items: overwritten ones no longer count."""
 
     last = rh.MapState(str, int)
 
@@ -206,7 +207,7 @@ class Total(rh.KeyedProcessFunction):
 
 
 class InPlace(rh.KeyedProcessFunction):
-    """A value that is changed in place."""
+    """Function that changes a value in place."""
 
     bits = rh.ValueState(list[int], default=[])
 
@@ -218,7 +219,7 @@ class InPlace(rh.KeyedProcessFunction):
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("order", ["arrival", "event_time"])
 @pytest.mark.parametrize("function", [Latest, Total, InPlace])
-def test_of_functions_what_their_state_was_made_of(
+def test_functions_name_the_rows_in_their_state(
     function: type[rh.KeyedProcessFunction], order: Any, seed: int, tmp_path: Path
 ) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
@@ -227,8 +228,8 @@ def test_of_functions_what_their_state_was_made_of(
     check(build, tmp_path)
 
 
-def test_of_a_timer_those_that_set_it_too(tmp_path: Path) -> None:
-    """A timer leads to the row that set it, which may have been taken from the basket since."""
+def test_a_timer_also_names_the_row_that_set_it(tmp_path: Path) -> None:
+    """The row that set the timer may have been taken from the basket since."""
     out = explained(
         lambda env: {"out": source(env, random.Random(5)).key_by("user").process(Basket())}, tmp_path
     )["out"]
@@ -274,7 +275,7 @@ JOINS = {
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("join", JOINS)
-def test_of_joins_the_two_rows(join: str, seed: int, tmp_path: Path) -> None:
+def test_joins_name_both_rows(join: str, seed: int, tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         left, right = two(env, seed)
         return JOINS[join](left.key_by("user"), right.key_by("who"))
@@ -287,7 +288,7 @@ def test_of_joins_the_two_rows(join: str, seed: int, tmp_path: Path) -> None:
         assert bits(row, "right") == (row.row["there"] or 0), row.row
 
 
-def test_rows_that_are_alike_are_each_joined_once(tmp_path: Path) -> None:
+def test_equal_rows_are_told_apart_in_joins(tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         left, right = (
             env.from_source(
@@ -309,7 +310,7 @@ class Both(rh.CoGroupFunction):
         yield Made(ctx.key, sum(r.bits for r in left), sum(r.there for r in right))
 
 
-def test_of_both_sides_of_a_window(tmp_path: Path) -> None:
+def test_co_group_names_rows_of_both_sides(tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         left, right = two(env, 4)
         return left.key_by("user").co_group(right.key_by("who"), rh.Tumbling("20ms"), Both())
@@ -321,7 +322,7 @@ def test_of_both_sides_of_a_window(tmp_path: Path) -> None:
 
 
 class Rules(rh.KeyedBroadcastProcessFunction):
-    """Rows with the newest rule of their user."""
+    """Function that emits rows with the newest rule of their user."""
 
     rules = rh.BroadcastState(str, int)
 
@@ -332,7 +333,7 @@ class Rules(rh.KeyedBroadcastProcessFunction):
         self.rules[rule.who] = rule.there
 
 
-def test_of_broadcast_state_the_row_that_wrote_it(tmp_path: Path) -> None:
+def test_broadcast_state_names_the_row_that_wrote_it(tmp_path: Path) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         left, right = two(env, 6)
         return left.key_by("user").connect(right.broadcast()).process(Rules())
@@ -344,7 +345,7 @@ def test_of_broadcast_state_the_row_that_wrote_it(tmp_path: Path) -> None:
         assert (bits(row, "left"), bits(row, "right")) == (row.row["bits"], row.row["at"])
 
 
-def test_through_a_union_functions_of_batches_and_late_rows(tmp_path: Path) -> None:
+def test_union_batch_functions_and_late_output_name_their_rows(tmp_path: Path) -> None:
     def build(env: rh.Environment) -> dict[str, rh.DataStream]:
         draw = random.Random(8)
         one, other = source(env, draw, "one"), source(env, draw, "other")

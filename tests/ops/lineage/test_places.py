@@ -1,5 +1,5 @@
-"""Input rows are named by where they lie in their split, as their source itself counts: a collection by
-index, a file by line or row."""
+"""Input rows are named by their place in their split, as the source counts: a collection by index, a
+file by line or row."""
 
 from __future__ import annotations
 
@@ -59,7 +59,9 @@ SOURCES: list[tuple[Any, list[tuple[str, str, int]]]] = [
 
 
 @pytest.mark.parametrize(("source", "places"), SOURCES)
-def test_rows_lie_where_their_source_says(source: Any, places: list[Any], tmp_path: Path) -> None:
+def test_each_input_row_has_the_place_of_its_source(
+    source: Any, places: list[Any], tmp_path: Path
+) -> None:
     def build(env: rh.Environment) -> dict[str, rh.DataStream]:
         return {"out": env.from_source(source(tmp_path), name="in")}
 
@@ -69,6 +71,6 @@ def test_rows_lie_where_their_source_says(source: Any, places: list[Any], tmp_pa
 
 
 @pytest.mark.parametrize("source", [source for source, _ in SOURCES])
-def test_they_lie_there_wherever_a_reader_begins(source: Any, tmp_path: Path) -> None:
-    """The connector kit begins at each position, and compares the places said from there on."""
+def test_places_do_not_depend_on_where_a_reader_starts(source: Any, tmp_path: Path) -> None:
+    """The connector kit starts at each position, and compares the reported places from there on."""
     check_source(source(tmp_path), endless_rows=2)

@@ -1,4 +1,4 @@
-"""Explaining a row of a stopped job: its program is run again from a checkpoint, and the job is not
+"""Explaining a row of a stopped job: its program runs again from a checkpoint, and the job is not
 affected."""
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.ops.forks.stopped_job import FORBIDDEN, PROGRAM, digest, stopped, wri
 
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A job that has read its first file; a second is there by now."""
+    """Run a job until it has read its first file, then add a second file."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))
     Path("in").mkdir()
@@ -38,7 +38,7 @@ def inputs(row: rh.ExplainedRow) -> list[tuple[str, Any, int]]:
     return [(Path(i.split).name, i.place, i.row["amount"]) for i in row.inputs]
 
 
-def test_a_row_is_led_back_to_its_input(job: None) -> None:
+def test_why_leads_from_a_row_to_its_input(job: None) -> None:
     before = digest(Path())
     found = asked("windows", {"user": "ada", "amount": 1})
     assert digest(Path()) == before, "nothing is written into the job's folders"
@@ -53,7 +53,7 @@ def test_a_row_is_led_back_to_its_input(job: None) -> None:
     assert found.reservations == []
 
 
-def test_what_lies_before_the_checkpoint_is_said_and_found_from_the_start(job: None) -> None:
+def test_inputs_before_the_checkpoint_are_found_from_the_start(job: None) -> None:
     (row,) = asked("windows", {"user": "ada", "amount": 6}).rows
     assert not row.exact
     assert [step.operator for step in row.steps if step.before] == [row.steps[-1].operator]
@@ -65,14 +65,14 @@ def test_what_lies_before_the_checkpoint_is_said_and_found_from_the_start(job: N
     assert inputs(row) == [("1.jsonl", 3, 2), ("2.jsonl", 1, 4)], "named alike from wherever"
 
 
-def test_several_rows_are_the_newest_first(job: None) -> None:
+def test_several_matches_are_listed_newest_first(job: None) -> None:
     found = asked("windows", {}, from_start=True, most=2)
     assert (found.matches, len(found.rows)) == (4, 2)
     ends = [row.row["window_end"] for row in found.rows]
     assert ends == sorted(ends, reverse=True)
 
 
-def test_of_a_rejected_record_it_is_the_record(job: None) -> None:
+def test_a_rejected_record_is_its_own_input(job: None) -> None:
     (row,) = asked("bad", {}).rows
     (input,) = row.inputs
     assert (Path(input.split).name, input.unit, input.place) == ("2.jsonl", "line", 5)
@@ -87,12 +87,14 @@ def test_of_a_rejected_record_it_is_the_record(job: None) -> None:
         ("windows", {"user": "eve"}, r"of the 3 rows .* none has user='eve'\n.*--from-start"),
     ],
 )
-def test_what_is_not_there_is_said(job: None, sink: str, row: dict[str, Any], says: str) -> None:
+def test_errors_for_unknown_names_list_the_known_ones(
+    job: None, sink: str, row: dict[str, Any], says: str
+) -> None:
     with pytest.raises(ConfigurationError, match=f"(?s){says}"):
         asked(sink, row)
 
 
-def test_times_are_given_as_texts(job: None) -> None:
+def test_times_are_passed_as_strings(job: None) -> None:
     (row,) = asked("windows", {"window_end": "1970-01-01T00:00:00.030Z"}).rows
     assert row.row["amount"] == 1
 
@@ -105,7 +107,7 @@ def run(*given: str) -> Any:
     return CliRunner().invoke(app, ["why", "orders", "--sink", "windows", *options, *given])
 
 
-def test_the_command_tells_the_way(job: None) -> None:
+def test_the_command_prints_the_steps_of_a_row(job: None) -> None:
     done = run("--row", '{"user": "ada", "amount": 6}')
     assert done.exit_code == 0, done.output
     for line in (
@@ -117,7 +119,7 @@ def test_the_command_tells_the_way(job: None) -> None:
         assert line in done.output
 
 
-def test_the_command_gives_json(job: None) -> None:
+def test_the_command_prints_json(job: None) -> None:
     shown = json.loads(run("--row", '{"user": "ada"}', "--from-start", "--json").output)
     assert (shown["checkpoint"], shown["matches"]) == (None, 3)
     newest = shown["rows"][0]
@@ -125,6 +127,6 @@ def test_the_command_gives_json(job: None) -> None:
     assert newest["steps"][-1]["firings"][0]["window"] == [20, 30]
 
 
-def test_the_command_refuses_what_is_no_row(job: None) -> None:
+def test_the_command_refuses_an_invalid_row(job: None) -> None:
     done = run("--row", "user=7")
     assert (done.exit_code, "'user=7' is not a JSON object" in done.output) == (2, True)

@@ -1,4 +1,5 @@
-"""A program run once more from its start, and watched; and what its sinks' rows are said to come of."""
+"""A program that is rerun from its start with lineage, and the inputs that it reports for its sinks'
+rows."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ Build = Callable[[rh.Environment], Mapping[str, rh.DataStream]]
 
 
 def explained(build: Build, folder: Path) -> dict[str, list[ExplainedRow]]:
-    """All rows of each output, by its name, in their order."""
+    """Return all rows of each output, by its name, in order."""
     env = rh.Environment()
     for name, stream in build(env).items():
         stream.sink_to(rh.print_sink(), name=name)
@@ -42,5 +43,5 @@ def explained(build: Build, folder: Path) -> dict[str, list[ExplainedRow]]:
 
 
 def came_of(rows: list[ExplainedRow], column: str = "id") -> list[tuple[dict[str, Any], list[Any]]]:
-    """Each row, with that column of the input rows that led to it, sorted."""
+    """Return each row with that column of the input rows that led to it, sorted."""
     return [(dict(row.row), sorted(input.row[column] for input in row.inputs)) for row in rows]

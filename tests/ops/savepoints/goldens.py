@@ -1,4 +1,4 @@
-"""The savepoint that a released version left, as a folder."""
+"""The savepoint that a released version wrote, as a folder."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unpack(folder: Path) -> str:
 def rows_of(
     folder: str, handles: list[StateHandle], state: tuple[str, str]
 ) -> list[tuple[object, ...]]:
-    """What the files of a state hold, as it is stored, sorted."""
+    """Return the stored contents of the files of a state, sorted."""
     rows: list[tuple[object, ...]] = []
     for handle in handles:
         if (handle.operator, handle.state) == state:

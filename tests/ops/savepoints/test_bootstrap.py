@@ -71,7 +71,7 @@ def last(env: rh.Environment) -> dict[tuple[int, str], str]:
 
 
 def totals_of(orders: list[Order]) -> dict[tuple[int, str], str]:
-    """What the program says at the end of all orders, made without it."""
+    """Return the program's final totals of all orders, computed without it."""
     told = {}
     for user, shop in {(order.user, order.shop) for order in orders}:
         amounts = [order.amount for order in orders if (order.user, order.shop) == (user, shop)]
@@ -81,7 +81,7 @@ def totals_of(orders: list[Order]) -> dict[tuple[int, str], str]:
     return told
 
 
-def test_history_and_new_rows_are_as_both(spark: Any, tmp_path: Path) -> None:
+def test_bootstrapped_state_continues_with_new_rows(spark: Any, tmp_path: Path) -> None:
     old, new = ORDERS[:35], ORDERS[35:]
     history = spark.createDataFrame(
         [(n, o.user, o.shop, o.amount) for n, o in enumerate(old)],
@@ -132,7 +132,7 @@ class Visit:
 
 
 class Lately(rh.KeyedProcessFunction):
-    """What is known of the last 100 ms."""
+    """Function that remembers the last 100 ms."""
 
     first = rh.ValueState(int, ttl="100ms")
     times = rh.ListState(int, ttl="100ms")
@@ -147,7 +147,7 @@ def lately(env: rh.Environment) -> dict[str, rh.DataStream]:
     return {"out": rows.key_by("user").process(Lately()).uid("lately")}
 
 
-def test_state_that_expires_says_when(spark: Any, tmp_path: Path) -> None:
+def test_expiring_state_needs_an_expiry_column(spark: Any, tmp_path: Path) -> None:
     env = rh.Environment(2, max_parallelism=16)
     lately(env)["out"].sink_to(rh.collect_sink(), name="out")
     frame = spark.createDataFrame
@@ -180,7 +180,7 @@ def test_state_that_expires_says_when(spark: Any, tmp_path: Path) -> None:
         without.with_state("lately", "first", frame([(1, 7)], "user int, value int"))
 
 
-def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:
+def test_rows_that_do_not_fit_the_program_are_refused(spark: Any, tmp_path: Path) -> None:
     frame = spark.createDataFrame
     new = rh.new_savepoint(spark, program(ORDERS))
     with pytest.raises(ConfigurationError, match="no state of an operator 'total'"):
@@ -197,7 +197,7 @@ def test_rows_are_held_against_the_program(spark: Any, tmp_path: Path) -> None:
     assert not (tmp_path / "made").exists() or not any((tmp_path / "made").rglob("*.arrow"))
 
 
-def test_what_is_no_whole_dataframe_is_refused_at_the_users_line(spark: Any, tmp_path: Path) -> None:
+def test_an_unusable_dataframe_is_refused_at_its_line(spark: Any, tmp_path: Path) -> None:
     new = rh.new_savepoint(spark, program(ORDERS))
     rows: Any = [(1, "a", 1)]
     endless = spark.readStream.format("rate").load()
@@ -214,7 +214,7 @@ def test_what_is_no_whole_dataframe_is_refused_at_the_users_line(spark: Any, tmp
     refused(in_vain, ProgramError, "is streaming", "spark.read", at='"seen", endless')
 
 
-def test_errors_of_state_begin_with_the_line_of_the_call(spark: Any, tmp_path: Path) -> None:
+def test_state_errors_start_with_the_line_of_the_call(spark: Any, tmp_path: Path) -> None:
     folder = (
         rh.new_savepoint(spark, program(ORDERS))
         .with_state("totals", "seen", seen_of(spark, 1))

@@ -1,4 +1,4 @@
-"""Which rows of state go with deleted keys."""
+"""Rows of state that are deleted along with their keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.ops.savepoints.deleting import DeletedKeys
 
 
-def test_rows_of_a_second_stream_go_whatever_it_calls_the_key() -> None:
+def test_rows_of_a_stream_with_other_key_names_are_deleted() -> None:
     first = pa.schema([("id", pa.int64()), ("shop", pa.string())])
     second = pa.schema([("of", pa.string()), ("order", pa.int64())])
     ports = [

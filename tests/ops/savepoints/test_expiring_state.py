@@ -1,4 +1,4 @@
-"""State that expires, as rows of a DataFrame and back, without Spark: each entry with its time."""
+"""State that expires, converted to rows and back, without Spark: each entry has its expiry time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def shown(job: Job, state: str) -> list[dict[str, Any]]:
     return [row for table in tables for row in layout.rows(table).to_pylist()]
 
 
-def test_entries_are_shown_with_the_time_they_expire_at(tmp_path: Path) -> None:
+def test_entries_are_shown_with_their_expiry_time(tmp_path: Path) -> None:
     job = Job(tmp_path, STATES, ROCKSDB)
     for job.now_ms in (10, 20):
         here = job["ann"]
@@ -63,7 +63,7 @@ def test_entries_are_shown_with_the_time_they_expire_at(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("state", ["last", "counts", "log"])
-def test_rows_become_the_entries_that_they_were_shown_for(state: str) -> None:
+def test_rows_become_their_original_entries_again(state: str) -> None:
     declaration: StateDeclaration = STATES[state]
     rows = {
         "last": {"user": "ann", "value": "x", "expires_ms": 120},
@@ -75,7 +75,7 @@ def test_rows_become_the_entries_that_they_were_shown_for(state: str) -> None:
     batch = pa.RecordBatch.from_pylist([rows], given)
     [encoded] = encode_state(pickle.dumps(task), [batch])
     [entry] = encoded.to_pylist()
-    # 20 ms, and behind it what is stored where nothing expires.
+    # 20 ms, followed by the bytes that are stored if nothing expires.
     assert entry["value"] == (20).to_bytes(8, "big") + msgspec.msgpack.encode(rows["value"])
     without = pa.RecordBatch.from_pylist([rows | {"expires_ms": None}], given)
     with pytest.raises(InputError, match="'expires_ms' is null"):

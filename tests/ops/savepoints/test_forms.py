@@ -1,4 +1,4 @@
-"""Values of declared types become columns and the same bytes again."""
+"""Values of declared types become columns, and then the same bytes again."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ VALUES: list[tuple[Any, st.SearchStrategy[Any]]] = [
     ("declared", "strategy"), VALUES, ids=lambda v: getattr(v, "__name__", "")[:20]
 )
 @given(data=st.data())
-def test_what_is_read_is_written_to_the_byte(
+def test_values_are_written_back_byte_for_byte(
     declared: Any, strategy: st.SearchStrategy[Any], data: st.DataObject
 ) -> None:
     values = data.draw(st.lists(strategy, max_size=4))
@@ -138,7 +138,7 @@ def test_what_is_read_is_written_to_the_byte(
     assert list(form.misfits(form.kind, "value")) == []
 
 
-def test_values_look_as_the_table_says() -> None:
+def test_columns_follow_the_documented_table_of_types() -> None:
     form = values_of("it", type_shape("it", Outer))
     value = Outer(
         1, None, [Span(1, 0.5)], {"a": Inner(Color.RED, {"t"}, Decimal("1.50"))},
@@ -157,7 +157,7 @@ def test_values_look_as_the_table_says() -> None:
     }
 
 
-def test_what_an_older_program_wrote_is_read() -> None:
+def test_values_of_an_older_program_are_read() -> None:
     form = values_of("it", type_shape("it", Inner))
     old = msgspec.msgpack.encode({"color": "red", "tags": ["a"], "gone": 1})
     assert form.decode([old]).to_pylist() == [{"color": "red", "tags": ["a"], "best": None}]
@@ -165,7 +165,7 @@ def test_what_an_older_program_wrote_is_read() -> None:
     assert short.decode([msgspec.msgpack.encode([7])]).to_pylist() == [{"first": 7, "last": None}]
 
 
-def test_a_missing_field_with_a_default_is_left_out_again() -> None:
+def test_a_missing_field_with_a_default_stays_missing() -> None:
     form = values_of("it", type_shape("it", Span))
     stored = [msgspec.msgpack.encode([7])]
     assert form.encode(form.decode(stored), [0]) == stored
@@ -212,7 +212,7 @@ def test_columns_of_another_type_are_named_by_their_path(
     assert any(re.search(says, said) for said in form.misfits(given, "value"))
 
 
-def test_what_a_column_cannot_hold_says_so() -> None:
+def test_values_outside_the_column_type_are_an_error() -> None:
     form = values_of("it", type_shape("it", int))
     with pytest.raises(UnrestorableError, match="state 'it' cannot be shown as int64"):
         form.decode([msgspec.msgpack.encode(1), msgspec.msgpack.encode(2**63)])
@@ -245,10 +245,10 @@ def test_array_headers_are_those_of_messagepack(length: int) -> None:
     ],
     ids=str,
 )
-def test_types_are_found_by_their_texts(kind: pa.DataType) -> None:
+def test_types_are_parsed_from_strings(kind: pa.DataType) -> None:
     assert arrow_type(str(kind)) == kind
 
 
-def test_a_text_that_is_no_type_is_refused() -> None:
+def test_an_unknown_type_is_refused() -> None:
     with pytest.raises(SchemaError, match="matrix"):
         arrow_type("matrix<int8>")

@@ -1,4 +1,4 @@
-"""The page on state as DataFrames runs, block by block, as one program."""
+"""The page about state as DataFrames runs, block by block, as one program."""
 
 from __future__ import annotations
 

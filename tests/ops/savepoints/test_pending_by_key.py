@@ -28,7 +28,7 @@ class Seen:
 
 
 class Later(rh.KeyedProcessFunction):
-    """Sets a timer for each row, and takes back that of its first one."""
+    """Function that sets a timer for each row, and deletes that of its first row."""
 
     first = rh.ValueState(int, default=0)
 
@@ -43,7 +43,8 @@ class Later(rh.KeyedProcessFunction):
 
 @pytest.fixture
 def kept(tmp_path: Any) -> Callable[..., PendingForKey]:
-    """Of a job that has read some rows, and goes on: by key (user, day)."""
+    """Return a function that inspects a job which has read some rows and continues; its key is
+    (user, day)."""
     rows = [("ada", 1, 3), ("bob", 1, 5), ("ada", 1, 12), ("ada", 2, 14), ("ada", 1, 23)]
     lines = [f'{{"user": "{u}", "day": {d}, "at": {at}}}\n' for u, d, at in rows]
     (tmp_path / "rows.jsonl").write_text("".join(lines))
@@ -86,7 +87,7 @@ def test_open_windows_of_a_key(kept: Callable[..., PendingForKey]) -> None:
     every = kept(windows)
     assert every.columns == ("user", "day")
     assert every.window_size_ms == 10
-    # What has fired may still be in parts that are not written anew.
+    # Windows that have fired may still be in parts that have not been rewritten.
     assert [w for w in every.windows if w.end_ms > 20] == [OpenWindow(20, 30)]
     mine = kept(windows, {"user": "ada", "day": "1"})
     assert OpenWindow(20, 30) in mine.windows
@@ -97,21 +98,21 @@ def test_open_windows_of_a_key(kept: Callable[..., PendingForKey]) -> None:
 
 @pytest.mark.parametrize("interval_ms", [None, 1])
 def test_timers_of_a_key(kept: Callable[..., PendingForKey], interval_ms: int | None) -> None:
-    """Also where a later part of the state takes back what an earlier one has."""
+    """Also if a later part of the state deletes timers of an earlier one."""
     found = kept(timers, {"user": "ada", "day": "1"}, interval_ms)
     assert found.timers_ms == (112, 123)
     assert (found.windows, found.window_size_ms, found.unread) == ((), None, ())
     assert kept(timers, None, interval_ms).timers_ms == (105, 112, 114, 123)
 
 
-def test_a_key_is_named_by_its_columns(kept: Callable[..., PendingForKey]) -> None:
+def test_an_incomplete_key_is_refused(kept: Callable[..., PendingForKey]) -> None:
     for key in ("ada", {"user": "ada"}, {"user": "ada", "days": "1"}):
         with pytest.raises(ConfigurationError, match=r"is not a key of the operator 'op'") as error:
             kept(windows, key)
         assert "--key user=...,day=..." in str(error.value)
 
 
-def test_what_a_database_keeps_is_not_looked_into(kept: Callable[..., PendingForKey]) -> None:
+def test_state_in_rocksdb_files_is_reported_as_unread(kept: Callable[..., PendingForKey]) -> None:
     found = kept(timers, None, None, Backend.ROCKSDB)
     assert found.rows == 0
     assert any("files of a database" in each for each in found.unread)

@@ -1,4 +1,5 @@
-"""Savepoints read as DataFrames, changed, and started from: on Spark, with the golden savepoint."""
+"""Savepoints are read as DataFrames, changed, and used to start a job: on Spark, with the golden
+savepoint."""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ def rows(frame: Any) -> list[tuple[Any, ...]]:
 
 
 def started(folder: str, **more: Any) -> Kept:
-    """The released program, started from the savepoint in this folder."""
+    """Start the released program from the savepoint in this folder."""
     store = open_store(folder, make=False)
     files = {f"{PLACE}/{path}": store.get(path) for path in store.list("")}
     kept = snapshot("0.1.0", "savepoint")
@@ -111,7 +112,9 @@ def test_columnar_state_is_read(golden: SavepointFrames) -> None:
     assert golden.state("windows", "fired").count() == 2
 
 
-def test_what_is_not_there_is_named(golden: SavepointFrames, spark: Any, tmp_path: Path) -> None:
+def test_unknown_states_and_folders_are_refused(
+    golden: SavepointFrames, spark: Any, tmp_path: Path
+) -> None:
     with pytest.raises(
         ConfigurationError, match=r"no state of an operator 'wach'.*\n.*did you mean 'watch'"
     ):
@@ -148,14 +151,14 @@ def test_a_damaged_file_is_named(spark: Any, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def rewritten(golden: SavepointFrames, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """All state that can be written, read as DataFrames and put in the place of itself."""
+    """Read all state that can be written as DataFrames, and replace each state by itself."""
     edit = golden.edit()
     for operator, state in WRITABLE:
         edit = edit.replace(operator, state, golden.state(operator, state))
     return edit.write(str(tmp_path_factory.mktemp("rewritten") / "new"))
 
 
-def test_what_is_read_is_written_to_the_byte(golden: SavepointFrames, rewritten: str) -> None:
+def test_a_savepoint_is_rewritten_byte_for_byte(golden: SavepointFrames, rewritten: str) -> None:
     old = read_savepoint(open_store(golden.path), golden.path)
     new = read_savepoint(open_store(rewritten), rewritten)
     verify_savepoint(open_store(rewritten), new, rewritten)
@@ -178,7 +181,7 @@ def test_what_is_read_is_written_to_the_byte(golden: SavepointFrames, rewritten:
         pytest.param(1, Backend.MEMORY, marks=pytest.mark.slow),
     ],
 )
-def test_a_job_goes_on_from_what_was_rewritten(
+def test_a_job_resumes_from_a_rewritten_savepoint(
     rewritten: str, parallelism: int, backend: Backend
 ) -> None:
     kept = started(rewritten, parallelism=parallelism, backend=backend)

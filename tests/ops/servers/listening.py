@@ -1,4 +1,4 @@
-"""Where a server of the tests listens."""
+"""Addresses at which a server of the tests listens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rheos.ops.servers import Server
 
 
 def listening_at(server: Server) -> list[str]:
-    """The addresses of its processes, an entry for each port."""
+    """Return the addresses of the server's processes, an entry for each port."""
     addresses = [
         connection.laddr.ip
         for process in server._processes()

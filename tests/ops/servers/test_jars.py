@@ -1,4 +1,4 @@
-"""Jars as a list pins them, from a repository that lies in a folder."""
+"""Jars pinned by a list, downloaded from a repository in a folder."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CONTENT = b"classes"
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """It has one jar, which the list `small` names."""
+    """Return a repository with one jar, which the list `small` names."""
     (tmp_path / "small.jars").write_text(
         f"# a list\norg.a.b:thing:1.0 {hashlib.sha256(CONTENT).hexdigest()} {len(CONTENT)}\n"
     )
@@ -39,14 +39,14 @@ def test_jars_are_downloaded_once(repository: Path) -> None:
 
 
 @pytest.mark.parametrize("served", [b"clasSes", b"classes and more", b"class"])
-def test_what_is_not_as_the_list_says_is_not_put_there(repository: Path, served: bytes) -> None:
+def test_a_download_that_differs_from_the_list_is_refused(repository: Path, served: bytes) -> None:
     next(repository.rglob("*.jar")).write_bytes(served)
     with pytest.raises(ConfigurationError, match=r"is not the org\.a\.b:thing:1\.0"):
         jars.installed("small")
     assert list(jars.default_folder().iterdir()) == []
 
 
-def test_a_jar_that_cannot_be_had_says_how_a_mirror_is_named(repository: Path) -> None:
+def test_the_error_for_an_unreachable_jar_suggests_a_mirror(repository: Path) -> None:
     shutil.rmtree(repository)
     with pytest.raises(ConfigurationError, match="RHEOS_MAVEN"):
         jars.installed("small")
@@ -54,7 +54,7 @@ def test_a_jar_that_cannot_be_had_says_how_a_mirror_is_named(repository: Path) -
 
 
 @pytest.mark.parametrize("damage", [b"other", None])
-def test_a_jar_that_was_changed_later_is_not_used(repository: Path, damage: bytes | None) -> None:
+def test_a_changed_jar_is_not_used(repository: Path, damage: bytes | None) -> None:
     (jar,) = jars.installed("small").iterdir()
     jar.unlink()
     if damage is not None:

@@ -1,4 +1,4 @@
-"""The real broker, as it is started for all tests."""
+"""The real broker as all tests start it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rheos.ops.servers.kafka import KafkaBroker
 from tests.ops.servers.listening import listening_at
 
 
-def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
+def test_kafka_listens_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
     found = AdminClient({"bootstrap.servers": kafka_broker.address}).list_topics(timeout=60)
     assert [f"{broker.host}:{broker.port}" for broker in found.brokers.values()] == [
         kafka_broker.address
@@ -18,6 +18,6 @@ def test_it_serves_clients_on_loopback_alone(kafka_broker: KafkaBroker) -> None:
     folder = kafka_broker.log.parent
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     listening = listening_at(kafka_broker)
-    # For clients, for users, for those who come by TLS, and for itself as the controller.
+    # Listeners for clients, for users with passwords, for TLS, and for the controller.
     assert len(listening) == 4
     assert all(address == "127.0.0.1" for address in listening)

@@ -23,7 +23,7 @@ time.sleep(600)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="children are found in /proc")
 @pytest.mark.parametrize("how", [b"s", b"k", b""], ids=["ended", "killed", "starter is gone"])
-def test_a_server_that_is_frozen_leaves_no_process(how: bytes, tmp_path: Path) -> None:
+def test_all_processes_of_a_frozen_server_are_ended(how: bytes, tmp_path: Path) -> None:
     arguments = [str(tmp_path / "log"), "", str(int(signal.SIGTERM)), ""]
     kept = subprocess.Popen(
         [sys.executable, keeper.__file__, *arguments, sys.executable, "-c", SERVER],

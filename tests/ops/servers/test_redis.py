@@ -1,4 +1,4 @@
-"""The real Redis: what it keeps, and whom it lets in."""
+"""The real Redis: its data survive a kill, and it requires a password."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.ops.servers import redis as module
 from rheos.ops.servers.redis import RedisServer
 
 
-def test_it_keeps_its_data_when_it_is_killed(redis_server: RedisServer) -> None:
+def test_redis_keeps_its_data_when_killed(redis_server: RedisServer) -> None:
     import redis
 
     def client() -> redis.Redis:
@@ -27,7 +27,7 @@ def test_it_keeps_its_data_when_it_is_killed(redis_server: RedisServer) -> None:
     assert client().config_get("bind") == {"bind": "127.0.0.1"}
 
 
-def test_it_asks_for_its_password(redis_server: RedisServer) -> None:
+def test_redis_requires_its_password(redis_server: RedisServer) -> None:
     import redis
 
     with pytest.raises(redis.AuthenticationError):
@@ -36,7 +36,7 @@ def test_it_asks_for_its_password(redis_server: RedisServer) -> None:
     assert config.stat().st_mode & 0o077 == 0
 
 
-def test_where_there_is_none_the_error_says_what_to_install(
+def test_the_error_for_a_missing_redis_says_what_to_install(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)

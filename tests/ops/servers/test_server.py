@@ -76,14 +76,14 @@ def test_a_killed_server_ends_at_once(server: EchoServer, tmp_path: Path) -> Non
     assert server.start().running
 
 
-def test_a_private_folder_goes_with_the_server() -> None:
+def test_a_private_folder_is_deleted_with_the_server() -> None:
     with EchoServer() as server:
         folder = server.log.parent
         assert folder.stat().st_mode & 0o077 == 0
     assert not folder.exists()
 
 
-def test_a_port_that_is_taken_is_an_error_with_what_the_server_said(server: EchoServer) -> None:
+def test_the_error_for_a_used_port_quotes_the_server(server: EchoServer) -> None:
     port = int(server.address.split(":")[1])
     other = EchoServer(port=port)
     with pytest.raises(ConfigurationError, match="did not start at 127") as raised:
@@ -101,7 +101,7 @@ sys.stdin.read()
 """
 
 
-def test_a_server_ends_with_its_starter_however_that_ends() -> None:
+def test_a_server_ends_when_its_starter_is_killed() -> None:
     starter = subprocess.Popen(
         [sys.executable, "-c", STARTER],
         stdin=subprocess.PIPE,
@@ -118,7 +118,7 @@ def test_a_server_ends_with_its_starter_however_that_ends() -> None:
     assert not serves(address)
 
 
-def test_a_command_whose_server_ends_by_itself_says_so(
+def test_the_command_reports_a_server_that_ends_by_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     class Brief(EchoServer):
