@@ -1,4 +1,4 @@
-"""Programs on the batch runtime: what Spark's shuffle, sort and cache carry comes out as it should."""
+"""Programs on the batch runtime: Spark's shuffle, sort and cache carry rows without changing them."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def rows(result: rh.JobResult, name: str) -> list[tuple[Any, ...]]:
 
 
 @BOTH
-def test_windows_count_late_rows_apart(parallelism: int) -> None:
+def test_windows_count_late_rows_separately(parallelism: int) -> None:
     env = rh.Environment(parallelism, runtime="batch")
     totals = (
         sales(env)
@@ -88,7 +88,7 @@ class Seen:
 
 
 class Watch(rh.KeyedProcessFunction):
-    """Counts sales, and says when none came for ten seconds."""
+    """Function that counts sales, and emits a row when none arrived for ten seconds."""
 
     side_outputs = {"dear": Sale}
     n = rh.ValueState(int, default=0)
@@ -182,7 +182,7 @@ def test_running_aggregates_and_reduce_follow_event_time(parallelism: int) -> No
 
 
 @BOTH
-def test_streams_unite_before_a_sink_and_before_a_key(parallelism: int) -> None:
+def test_a_union_can_precede_a_sink_or_a_key(parallelism: int) -> None:
     env = rh.Environment(parallelism, runtime="batch")
     dear, cheap = sales(env).filter(col("price") > 4), sales(env).filter(col("price") <= 4)
     everything = dear.union(cheap, dear)
@@ -199,7 +199,7 @@ def test_streams_unite_before_a_sink_and_before_a_key(parallelism: int) -> None:
 
 
 @BOTH
-def test_what_many_read_is_computed_once(parallelism: int, tmp_path: Path) -> None:
+def test_a_stream_with_several_readers_is_computed_once(parallelism: int, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
 
     def noted(sale: Sale) -> Sale:
@@ -225,10 +225,10 @@ def test_what_many_read_is_computed_once(parallelism: int, tmp_path: Path) -> No
     assert sorted(map(int, calls.read_text().split())) == sorted(sale.at for sale in SALES)
 
 
-def test_files_appear_when_the_job_has_succeeded_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_files_appear_only_if_the_job_succeeds(tmp_path: Path) -> None:
     def fail_late(sale: Sale) -> Sale:
         if sale.price == 99.0:
-            time.sleep(0.5)  # By now the other sink's rows are staged, if they ever are.
+            time.sleep(0.5)  # By now the other sink's rows are staged.
             raise ValueError("boo")
         return sale
 
@@ -250,7 +250,7 @@ def test_files_appear_when_the_job_has_succeeded_and_nothing_is_left_behind(tmp_
     assert not list(out.rglob(".rheos-staging/*"))
 
 
-def test_a_failing_function_is_told_with_its_place_and_record() -> None:
+def test_a_failing_function_is_reported_with_line_and_record() -> None:
     def halve(sale: Sale) -> Sale:
         return Sale(sale.shop, sale.at, sale.price / (sale.price - 8.0))
 
@@ -265,7 +265,7 @@ def test_a_failing_function_is_told_with_its_place_and_record() -> None:
     assert "at org.apache" not in text
 
 
-def test_a_null_key_is_told_with_its_record() -> None:
+def test_a_null_key_is_an_error_with_its_record() -> None:
     @dataclass
     class Visit:
         user: str | None
@@ -287,7 +287,7 @@ def test_the_pace_of_a_replay_is_ignored(tmp_path: Path) -> None:
     assert time.monotonic() - began < 30
 
 
-def test_no_rows_are_no_trouble() -> None:
+def test_streams_without_rows_have_empty_results() -> None:
     env = rh.Environment(3, runtime="batch")
     none = sales(env).filter(col("price") < 0)
     none.collect("none")
@@ -318,8 +318,9 @@ def test_a_cancelled_job_commits_nothing(tmp_path: Path) -> None:
     assert not list((tmp_path / "out").rglob("*.parquet"))
 
 
-def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> None:
-    """Run as users do: what `__main__` defines, and what lies beside it, reaches the workers."""
+def test_workers_can_import_the_script_and_its_modules(tmp_path: Path) -> None:
+    """The script runs as users run it: classes of `__main__` and modules next to it reach the
+    workers."""
     (tmp_path / "prices.py").write_text(
         dedent("""
         def doubled(price: float) -> float:
@@ -362,14 +363,14 @@ def test_a_script_uses_modules_beside_it_and_its_own_classes(tmp_path: Path) -> 
 
 
 class Broken(contract.Sink):
-    """A connector that raises what nobody expects."""
+    """Sink that raises an unexpected exception."""
 
     def open(self, ctx: contract.SinkContext) -> contract.SinkWriter:
         raise LookupError("no such printer")
 
 
 @pytest.mark.parametrize("runtime", ["batch", "simulated", "continuous"])
-def test_an_exception_that_nothing_expects_is_the_same_error_in_every_runtime(runtime: Any) -> None:
+def test_an_unexpected_exception_is_the_same_error_everywhere(runtime: Any) -> None:
     env = rh.Environment(1, runtime=runtime)
     sales(env).sink_to(Broken(), name="printer")
     line = inspect.currentframe().f_lineno - 1  # type: ignore[union-attr]

@@ -10,17 +10,17 @@ import rheos as rh
 from rheos.runtimes.batch.bounded import bounded_plan
 
 
-def by_the_clock(rows: rh.DataStream) -> rh.DataStream:
+def in_processing_time(rows: rh.DataStream) -> rh.DataStream:
     windows = rows.key_by("user").window(rh.Tumbling("1m", time="processing_time"))
     return windows.aggregate(n=rh.agg.count())
 
 
-def test_windows_by_the_clock_are_refused_at_their_line() -> None:
+def test_processing_time_windows_are_refused_at_their_line() -> None:
     env = rh.Environment(1)
-    by_the_clock(env.from_source(rh.collection([{"user": "ada"}]))).collect("n")
+    in_processing_time(env.from_source(rh.collection([{"user": "ada"}]))).collect("n")
     with pytest.raises(rh.ProgramError, match="processing-time windows depend on when") as raised:
         bounded_plan(env.plan())
     assert raised.value.site is not None
     assert raised.value.site.file == __file__
-    assert raised.value.site.line == inspect.getsourcelines(by_the_clock)[1] + 2
+    assert raised.value.site.line == inspect.getsourcelines(in_processing_time)[1] + 2
     assert 'runtime="continuous"' in str(raised.value)

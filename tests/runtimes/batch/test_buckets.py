@@ -1,4 +1,4 @@
-"""Keyed rows on their way through the shuffle: packed by ranges of hashes, and sorted behind it."""
+"""Keyed rows in the shuffle: packed by ranges of hashes, and sorted afterwards."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ UNTIMED = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 
 
 def rows(keys: list[int], schema: pa.Schema, first: int = 0) -> pa.RecordBatch:
-    """The number of a row says how early it arrived; times are few, so that many are equal."""
+    """Return rows numbered in order of arrival; times are few, so that many are equal."""
     n = np.arange(first, first + len(keys))
     columns = {"key": np.array(keys, np.int64), "n": n, TS: n * 7 % 5}
     return pa.record_batch([pa.array(columns[name]) for name in schema.names], schema=schema)
@@ -48,7 +48,7 @@ def sent(batches: list[pa.RecordBatch], partition: int, at_once: int) -> list[pa
 def received(
     keyed: list[pa.RecordBatch], schema: pa.Schema, folder: Path, budget_bytes: int
 ) -> list[pa.RecordBatch]:
-    """As Spark hands them on, in one partition: sorted by bucket and arrival."""
+    """Return the rows as Spark delivers them, in one partition: sorted by bucket and arrival."""
     table = pa.Table.from_batches(keyed, KEYED).sort_by(
         [("bucket", "ascending"), ("arrival", "ascending")]
     )
@@ -68,7 +68,7 @@ def received(
 @pytest.mark.parametrize("schema", [TIMED, UNTIMED], ids=["timed", "untimed"])
 @pytest.mark.parametrize("budget_bytes", [1 << 30, 2_000], ids=["memory", "disk"])
 @given(keys=st.lists(st.integers(0, 30), min_size=1, max_size=400), cut=st.integers(1, 400))
-def test_rows_come_sorted_by_hash_and_time_and_equal_ones_by_arrival(
+def test_rows_are_sorted_by_hash_then_time_then_arrival(
     tmp_path_factory: pytest.TempPathFactory,
     schema: pa.Schema,
     budget_bytes: int,
@@ -90,7 +90,7 @@ def test_rows_come_sorted_by_hash_and_time_and_equal_ones_by_arrival(
     assert not list(folder.rglob("*.arrow"))
 
 
-def test_a_hot_key_is_sorted_on_disk_and_comes_in_pieces(tmp_path: Path) -> None:
+def test_a_hot_key_is_sorted_on_disk_and_emitted_in_pieces(tmp_path: Path) -> None:
     keys = [1] * 100_000
     keyed = sent([rows(keys, TIMED)], partition=0, at_once=1 << 19)
     keyed += sent([rows(keys, TIMED, 100_000)], partition=1, at_once=1 << 19)
@@ -114,7 +114,7 @@ def test_many_runs_are_merged_in_stages_and_ties_stay_in_order(tmp_path: Path) -
     assert not list(tmp_path.iterdir())
 
 
-def test_of_wide_rows_few_are_in_memory(tmp_path: Path) -> None:
+def test_only_few_wide_rows_are_in_memory(tmp_path: Path) -> None:
     runs = SortedRuns(Order(("n",)), str(tmp_path))
     for first in (0, 1):
         columns = [pa.array(range(first, 64, 2)), pa.array(["x" * (1 << 20)] * 32)]
@@ -124,7 +124,7 @@ def test_of_wide_rows_few_are_in_memory(tmp_path: Path) -> None:
     assert [n for batch in found for n in batch.column("n").to_pylist()] == list(range(64))
 
 
-def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
+def test_an_unwritable_disk_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "shuffled").write_text("in the way")
     keyed = sent([rows([1, 2, 3], TIMED)], partition=0, at_once=10)
     with pytest.raises(StateError, match="could not be written") as refused:
@@ -132,7 +132,7 @@ def test_a_disk_that_refuses_is_told(tmp_path: Path) -> None:
     assert "spark.local.dir" in (refused.value.hint or "")
 
 
-def test_a_bucket_carries_its_own_values_and_not_the_whole_dictionary() -> None:
+def test_a_bucket_contains_only_the_dictionary_values_it_uses() -> None:
     texts = [f"{n:01000}" for n in range(1_000)]
     column = pa.array(texts).dictionary_encode()
     schema = pa.schema([("key", pa.int64()), ("text", column.type)])
@@ -143,13 +143,13 @@ def test_a_bucket_carries_its_own_values_and_not_the_whole_dictionary() -> None:
     assert sum(keyed.nbytes for keyed in left) < 2_000_000
 
 
-def test_a_null_key_is_told() -> None:
+def test_a_null_key_is_an_error() -> None:
     batch = pa.record_batch([pa.array([1, None]), pa.array([0, 1])], schema=UNTIMED)
     with pytest.raises(InputError, match="the key column 'key' is null"):
         sent([batch], partition=0, at_once=1 << 19)
 
 
-def test_there_are_many_buckets_to_a_partition_and_rows_to_a_bucket() -> None:
+def test_the_number_of_buckets_follows_partitions_and_columns() -> None:
     partitions = (1, 8, 32, 33, 200, 10_000)
     assert [1 << bucket_bits(n, 5) for n in partitions] == [512, 512, 512, 1024, 4096, 8192]
     assert [1 << bucket_bits(200, columns) for columns in (0, 64, 65, 500)] == [4096, 4096, 2048, 512]
@@ -157,10 +157,10 @@ def test_there_are_many_buckets_to_a_partition_and_rows_to_a_bucket() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(("first", "shuffle", "bits"), [(None, 200, 12), (100, 8, 11), (None, 8, 9)])
-def test_sparks_own_numbers_of_partitions_count(
+def test_sparks_partition_settings_are_used(
     spark: Any, first: int | None, shuffle: int, bits: int
 ) -> None:
-    """As they are set in the session by now, and not only where it was made."""
+    """Settings may change after the session was created; the current values are used."""
     from rheos.runtimes.batch.dataframes import Translation
     from rheos.runtimes.batch.execution import session_for
     from rheos.runtimes.batch.results import handed_over

@@ -1,4 +1,4 @@
-"""How a plan becomes Spark's: what is kept once, and how many tasks it takes."""
+"""Translation of a plan into DataFrames: what is cached, and how many tasks it takes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def keyed(env: rh.Environment) -> rh.DataStream:
     return env.from_source(rh.collection(rows), watermark=rh.Watermark.monotonic(on="at"))
 
 
-def test_rows_that_several_edges_take_leave_once() -> None:
+def test_rows_for_several_edges_are_sent_once() -> None:
     env = rh.Environment(2, runtime="batch")
     rows = keyed(env)
     rows.key_by("k").running(n=rh.agg.count()).collect("by k")
@@ -45,7 +45,8 @@ def test_rows_that_several_edges_take_leave_once() -> None:
 
 @pytest.mark.spark
 def test_a_small_result_that_is_read_twice_takes_few_tasks(spark: Any) -> None:
-    """What is kept is computed under adaptive execution, too: 200 partitions of thirty rows are one."""
+    """Cached results are computed under adaptive execution, too: 200 partitions of thirty rows
+    become one."""
     store = spark._jsc.sc().statusStore()
 
     def jobs() -> dict[int, int]:

@@ -65,7 +65,7 @@ def test_explain_shows_sparks_plans_and_runs_nothing(tmp_path: Path) -> None:
     assert len(calls.read_text().split()) == len(SALES)
 
 
-def test_other_runtimes_have_no_plan_of_sparks() -> None:
+def test_other_runtimes_have_no_spark_plan() -> None:
     env = rh.Environment(2, runtime="simulated")
     sales(env).collect("sales")
     with pytest.raises(rh.ProgramError, match='format="spark" shows a Spark plan, which only a'):
@@ -78,7 +78,7 @@ def frame_of(spark: Any, env: rh.Environment, stream: rh.DataStream) -> Any:
     return to_dataframe(spark, env.plan())
 
 
-def test_a_frame_joins_with_the_users_own_and_runs_when_it_is_read(spark: Any, tmp_path: Path) -> None:
+def test_a_dataframe_of_a_job_can_be_joined_and_is_lazy(spark: Any, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     env = rh.Environment(2, runtime="batch")
     totals = (
@@ -97,7 +97,7 @@ def test_a_frame_joins_with_the_users_own_and_runs_when_it_is_read(spark: Any, t
     assert len(calls.read_text().split()) == len(SALES)
 
 
-def test_what_two_branches_of_a_frame_read_is_computed_once(spark: Any, tmp_path: Path) -> None:
+def test_rows_read_by_two_branches_are_computed_once(spark: Any, tmp_path: Path) -> None:
     calls = tmp_path / "calls"
     env = rh.Environment(2, runtime="batch")
     noted = sales(env).map(counted(calls))
@@ -109,7 +109,7 @@ def test_what_two_branches_of_a_frame_read_is_computed_once(spark: Any, tmp_path
     assert len(calls.read_text().split()) == len(SALES)
 
 
-def test_an_error_of_a_frame_tells_its_place(spark: Any) -> None:
+def test_an_error_in_a_dataframe_names_its_line(spark: Any) -> None:
     def halve(sale: Sale) -> Sale:
         return Sale(sale.shop, sale.at, sale.price / (sale.price - 3.0))
 
@@ -121,7 +121,7 @@ def test_an_error_of_a_frame_tells_its_place(spark: Any) -> None:
     assert "price=3.0" in str(caught.value)
 
 
-def test_a_frame_of_a_keyed_function_has_the_declared_types(spark: Any) -> None:
+def test_a_dataframe_of_a_keyed_function_has_declared_types(spark: Any) -> None:
     class Firsts(rh.KeyedProcessFunction):
         seen = rh.ValueState(int, default=0)
 

@@ -1,4 +1,4 @@
-"""What tables know a batch job by, that two runs may not share."""
+"""The identity of a batch job in tables: two runs must not share it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.runtimes.batch.runtime import BatchJob, _OperatorCounts
 
 
 @dataclass
-class Told(Committer):
+class RecordingCommitter(Committer):
     logs: list[str] = field(default_factory=list)
 
     def of_log(self, log: str) -> Committer:
@@ -27,11 +27,11 @@ class Told(Committer):
         raise AssertionError("nothing is stale")
 
 
-def test_two_runs_of_one_job_within_a_second_are_two() -> None:
-    told = Told()
+def test_two_runs_within_a_second_have_different_identities() -> None:
+    committer = RecordingCommitter()
     sink = SimpleNamespace(
         id=OperatorId("sink"),
-        spec=SimpleNamespace(sink=SimpleNamespace(committer=lambda: told)),
+        spec=SimpleNamespace(sink=SimpleNamespace(committer=lambda: committer)),
     )
     for _ in range(2):
         job: Any = object.__new__(BatchJob)
@@ -40,4 +40,4 @@ def test_two_runs_of_one_job_within_a_second_are_two() -> None:
         job._sinks = lambda: [(sink, sink.spec)]
         job._plan = SimpleNamespace(operators=list)
         job._commit()
-    assert len(set(told.logs)) == 2
+    assert len(set(committer.logs)) == 2

@@ -1,4 +1,4 @@
-"""Keyed operators behind Spark's shuffle: whole keys, a generation of them at a time."""
+"""Keyed operators after Spark's shuffle: whole keys, one generation of keys at a time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCHEMA = pa.schema([(HASH, pa.int64()), ("n", pa.int64()), (TS, pa.int64())])
 
 
 def fed(runs: list[int], piece: int, enough: int, timed: bool = True) -> list[Feed]:
-    """What becomes of keys 0, 1, .. with so many rows each, that come in pieces."""
+    """Return the feeds of keys 0, 1, .. with these numbers of rows, which arrive in pieces."""
     hashes = np.repeat(np.arange(len(runs)), runs)
     times = np.concatenate([np.arange(run) // 2 for run in runs])
     columns = [pa.array(column) for column in (hashes, np.arange(len(hashes)), times)]
@@ -38,14 +38,12 @@ def fed(runs: list[int], piece: int, enough: int, timed: bool = True) -> list[Fe
     st.integers(1, 40),
     st.integers(2, 20),
 )
-def test_generations_are_whole_keys_and_what_they_hold_is_bounded(
-    runs: list[int], piece: int, enough: int
-) -> None:
+def test_generations_have_whole_keys_and_bounded_rows(runs: list[int], piece: int, enough: int) -> None:
     feeds = fed(runs, piece, enough)
     assert [n for feed in feeds for n in feed.rows.column("n").to_pylist()] == list(range(sum(runs)))
     assert feeds[-1].ends
     assert all(feed.rows.num_rows < 3 * enough for feed in feeds)
-    # A key is in one generation, and only a large one comes in several feeds.
+    # A key is in one generation, and only a large key is in several feeds.
     generation = 0
     of_key: dict[int, set[int]] = {}
     shared: dict[int, set[int]] = {}
@@ -68,14 +66,14 @@ def test_generations_are_whole_keys_and_what_they_hold_is_bounded(
     assert all(len(generations) == 1 for generations in of_key.values())
 
 
-def test_without_event_time_no_watermark_is_told() -> None:
+def test_without_event_time_feeds_have_no_watermark() -> None:
     feeds = fed([3, 50, 2], piece=7, enough=5, timed=False)
     assert sum(feed.rows.num_rows for feed in feeds) == 55
     assert {feed.until_ms for feed in feeds} == {None}
     assert [feed.ends for feed in feeds].count(False) > 1
 
 
-def test_a_generation_of_wide_rows_has_few() -> None:
+def test_a_generation_has_few_wide_rows() -> None:
     columns = [pa.array(range(100)), pa.array(["x" * (1 << 22)] * 100)]
     rows = pa.record_batch(columns, names=[HASH, "text"])
     generations = Generations(timed=False, generation_rows=65_536)
@@ -92,7 +90,7 @@ class Tick:
 
 
 @dataclass
-class Told:
+class SessionRow:
     key: str
     at: int
     seen: int
@@ -100,22 +98,22 @@ class Told:
 
 
 class Sessions(rh.KeyedProcessFunction):
-    """Uses each kind of state, and forgets a key after a pause."""
+    """Function that uses each kind of state, and clears a key after a pause."""
 
     seen = rh.ValueState(int, default=0)
     numbers = rh.ListState(int)
     by_at = rh.MapState(int, int)
 
-    def process_element(self, tick: Tick, ctx: rh.KeyedContext) -> Iterator[Told]:
+    def process_element(self, tick: Tick, ctx: rh.KeyedContext) -> Iterator[SessionRow]:
         self.seen.value += 1
         self.numbers.append(tick.n)
         self.by_at[tick.at] = tick.n
         ctx.timers.register(ctx.timestamp + 50)
-        yield Told(tick.key, tick.at, self.seen.value, sum(self.numbers))
+        yield SessionRow(tick.key, tick.at, self.seen.value, sum(self.numbers))
 
-    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Told]:
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[SessionRow]:
         if timestamp == max(self.by_at) + 50:
-            yield Told(ctx.key, timestamp, -len(self.by_at), sum(self.numbers))
+            yield SessionRow(ctx.key, timestamp, -len(self.by_at), sum(self.numbers))
             self.seen.clear()
             self.numbers.clear()
             self.by_at.clear()
@@ -156,8 +154,8 @@ BUILDS = {
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("name", BUILDS)
-def test_many_small_generations_give_what_the_simulated_runtime_gives(name: str) -> None:
-    """Of 16 rows: k0 is larger than one, most others are smaller."""
+def test_small_generations_agree_with_the_simulated_runtime(name: str) -> None:
+    """Generations have 16 rows: k0 is larger than one, most other keys are smaller."""
     rows = ticks(600, 60)
     simulated = BUILDS["ordered" if name == "process" else name]
     assert run("batch", rows, BUILDS[name], batch_rows=4) == run("simulated", rows, simulated)
@@ -165,7 +163,7 @@ def test_many_small_generations_give_what_the_simulated_runtime_gives(name: str)
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_pending_timers_of_the_clock_are_dropped_and_counted_with_every_generation() -> None:
+def test_pending_processing_timers_are_dropped_and_counted() -> None:
     class Waits(rh.KeyedProcessFunction):
         def process_element(self, tick: Tick, ctx: rh.KeyedContext) -> Iterator[Tick]:
             ctx.timers.register_processing(2**61)
@@ -182,8 +180,8 @@ def test_pending_timers_of_the_clock_are_dropped_and_counted_with_every_generati
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_a_process_that_takes_late_rows_hands_their_watermark_on() -> None:
-    """What a later window takes for late is the same with a process function between."""
+def test_a_process_function_forwards_the_watermark_of_late_rows() -> None:
+    """A later window considers the same rows late with and without a process function upstream."""
 
     class Passes(rh.KeyedProcessFunction):
         def process_element(self, tick: Tick, ctx: rh.KeyedContext) -> Iterator[Tick]:

@@ -20,7 +20,7 @@ from rheos.runtimes.batch.keyed_ports import SeveralPorts
 from rheos.runtimes.batch.layout import payloads
 from rheos.runtimes.batch.tasks import RowsOutput
 
-# Of a dictionary with narrow indices, a view and an extension type, too.
+# Includes a dictionary with narrow indices, a view and an extension type.
 _LEFT = pa.schema(
     [
         ("key", pa.int64()),
@@ -36,7 +36,7 @@ _UNTIMED = pa.schema([("owner", pa.int32()), ("n", pa.int64())])
 
 
 def batch(schema: pa.Schema, rows: list[tuple[int, int]], first: int) -> pa.RecordBatch:
-    """Of keys and times; the number of a row says how early it arrived."""
+    """Return rows of keys and times, numbered in order of arrival."""
     values: dict[str, Any] = {
         "key": [key for key, _ in rows],
         "owner": [key for key, _ in rows],
@@ -56,7 +56,7 @@ def delivered(
     budget_bytes: int,
     generation_rows: int = 8,
 ) -> list[tuple[int, list[dict[str, Any]]]]:
-    """What the operator gets of rows (port, key, time), batch by batch."""
+    """Return what the operator receives for rows (port, key, time), batch by batch."""
     keyed = SeveralPorts(schemas)
     packed: list[tuple[int, int, pa.Buffer]] = []
     for first, (port, key, time) in enumerate(rows):
@@ -90,7 +90,7 @@ _ROWS = st.lists(st.tuples(st.sampled_from([0, 2]), st.integers(0, 9), st.intege
 @pytest.mark.parametrize("budget_bytes", [1 << 30, 400], ids=["memory", "disk"])
 @pytest.mark.parametrize("right", [_RIGHT, _UNTIMED], ids=["timed", "untimed"])
 @given(rows=_ROWS)
-def test_a_key_gets_its_rows_by_time_then_port_then_arrival(
+def test_rows_of_a_key_are_ordered_by_time_port_arrival(
     tmp_path_factory: pytest.TempPathFactory,
     budget_bytes: int,
     right: pa.Schema,
@@ -114,8 +114,8 @@ def test_a_key_gets_its_rows_by_time_then_port_then_arrival(
     assert got == wanted
 
 
-def test_a_generation_goes_in_few_turns(tmp_path: Path) -> None:
-    """As many as its key that changes most has: not one for each key."""
+def test_a_generation_is_delivered_in_few_batches(tmp_path: Path) -> None:
+    """The number of batches is that of the key that changes ports most often, not one batch per key."""
     rows = [(port, key, time) for key in range(2) for time in range(2) for port in (0, 2)]
     found = delivered(rows, {0: _LEFT, 2: _RIGHT}, tmp_path, 1 << 30, 64)
     assert [(port, sorted(row["n"] for row in some)) for port, some in found] == [

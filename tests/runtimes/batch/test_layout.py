@@ -73,7 +73,7 @@ def table_of_all() -> pa.RecordBatch:
 
 
 def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
-    """The same values of the same types; a dictionary may hold them otherwise."""
+    """Compare values and types; a dictionary may have another order."""
     assert found.schema == expected.schema
     for name in expected.schema.names:
         left, right = found.column(name), expected.column(name)
@@ -82,7 +82,7 @@ def assert_same(found: pa.RecordBatch, expected: pa.RecordBatch) -> None:
         assert left.equals(right), name
 
 
-def test_a_batch_comes_back_from_its_packed_form() -> None:
+def test_a_packed_batch_is_restored() -> None:
     batch = table_of_all()
     ((port, payload),) = payloads(packed_row(3, pack(batch)), "port")
     assert port == 3
@@ -91,17 +91,17 @@ def test_a_batch_comes_back_from_its_packed_form() -> None:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_a_column_of_any_type_comes_back_from_its_buckets(name: str) -> None:
+def test_a_column_of_any_type_survives_bucketing(name: str) -> None:
     kind, values = COLUMNS[name]
     batch = keyed([pa.array(values, kind)])
     assert_same(through_buckets([batch]), batch)
     assert_same(through_buckets([batch.slice(1, 2)]), batch.slice(1, 2))
-    # Of several batches, a dictionary has several.
+    # Several batches have several dictionaries.
     halves = [keyed([pa.array(values[:1], kind)]), keyed([pa.array(values[1:], kind)])]
     assert_same(through_buckets(halves), batch)
 
 
-def test_run_ends_and_views_within_records_come_back() -> None:
+def test_run_end_encoding_and_nested_views_survive_bucketing() -> None:
     runs = pc.run_end_encode(pa.array(["a", "a", None]))
     views = pa.array([["text"], None, []], pa.list_(pa.string_view()))
     records = pa.array([{"x": b"1"}, None, {"x": None}], pa.struct([("x", pa.binary_view())]))
@@ -127,8 +127,8 @@ def test_run_ends_and_views_within_records_come_back() -> None:
     ],
     ids=lambda values: str(values.type),
 )
-def test_dictionaries_of_any_values_come_back(values: pa.Array) -> None:
-    """One of them has a null among its values, the other a null of its own."""
+def test_dictionaries_of_any_values_survive_bucketing(values: pa.Array) -> None:
+    """One dictionary has a null among its values, the other a null index."""
     indices = [[0, 1, 0], [1, None, 0]]
     batches = [
         keyed([pa.DictionaryArray.from_arrays(pa.array(index, pa.int8()), values)]) for index in indices
@@ -138,7 +138,7 @@ def test_dictionaries_of_any_values_come_back(values: pa.Array) -> None:
     assert found.to_pylist() == [row for batch in batches for row in batch.to_pylist()]
 
 
-def test_narrow_indices_and_run_ends_reach_over_as_many_rows_as_they_can() -> None:
+def test_narrow_indices_and_run_ends_split_batches() -> None:
     runs = pa.run_end_encoded(pa.int16(), pa.int64())
     schema = pa.schema([("text", pa.dictionary(pa.int8(), pa.string())), ("run", runs)])
     texts, numbers = [f"t{n % 200}" for n in range(40_000)], [0] * 40_000
@@ -152,7 +152,7 @@ def test_narrow_indices_and_run_ends_reach_over_as_many_rows_as_they_can() -> No
 
 
 @pytest.mark.spark
-def test_rows_come_back_from_a_real_shuffle_and_sort(spark: Any) -> None:
+def test_rows_survive_a_real_shuffle_and_sort(spark: Any) -> None:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from rheos.runtimes.spark.shipping import worker_task
@@ -186,7 +186,7 @@ def take(_: bytes, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch
 
 
 def keyed(columns: list[pa.Array]) -> pa.RecordBatch:
-    """The columns, behind a key that all rows share: so they stay in their order."""
+    """Return the columns with a key that all rows share, so that they stay in order."""
     key = pa.array([0] * len(columns[0]))
     return pa.RecordBatch.from_arrays([key, *columns], names=["key", *map(str, range(len(columns)))])
 

@@ -79,7 +79,7 @@ def needed(plan: PhysicalPlan) -> frozenset[str]:
         max_size=3,
     )
 )
-def test_what_is_not_needed_is_not_missed(paths: list[tuple[list[str], str]]) -> None:
+def test_dropping_unneeded_columns_changes_no_result(paths: list[tuple[list[str], str]]) -> None:
     paths = [(list(dict.fromkeys(steps)), end) for steps, end in paths]
     there = needed(program(ROWS, paths).plan())
     pruned = pa.table(
@@ -109,11 +109,11 @@ def test_what_is_not_needed_is_not_missed(paths: list[tuple[list[str], str]]) ->
         ([([], "whole")], "at k s v w"),
     ],
 )
-def test_what_is_needed(paths: list[tuple[list[str], str]], columns: str) -> None:
+def test_the_needed_columns_of_a_program(paths: list[tuple[list[str], str]], columns: str) -> None:
     assert needed(program(ROWS, paths).plan()) == set(columns.split())
 
 
-def test_late_rows_are_whole() -> None:
+def test_a_late_output_needs_all_columns() -> None:
     env = rh.Environment(1, runtime="simulated")
     rows = env.from_source(rh.collection(ROWS), watermark=rh.Watermark.monotonic(on="at"))
     windows = rows.key_by("k").window(rh.Tumbling("2s")).aggregate(n=rh.agg.count())
@@ -123,8 +123,8 @@ def test_late_rows_are_whole() -> None:
     assert needed(env.plan()) == set(ROWS.schema.names)
 
 
-def test_polars_says_which_columns_an_expression_names() -> None:
-    """What the needed columns are found by."""
+def test_polars_reports_the_columns_of_an_expression() -> None:
+    """The planner derives the needed columns from these methods."""
     computed = (col("v") + col("w")).alias("z")
     assert sorted(computed.meta.root_names()) == ["v", "w"]
     assert computed.meta.output_name() == "z"

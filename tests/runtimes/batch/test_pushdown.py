@@ -1,4 +1,5 @@
-"""What Spark's readers get of a filter: all that passes is read, and common filters are given."""
+"""Filters that Spark's readers receive: they never drop a matching row, and common filters are
+passed on."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ class Frames:
 
 @pytest.fixture(scope="module")
 def frames(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Frames:
-    """Rows in row groups of two, so that the statistics and dictionaries of most rule out something."""
+    """Return rows in row groups of two, so that statistics and dictionaries exclude part of most
+    files."""
     file = tmp_path_factory.mktemp("rows") / "rows.parquet"
     draw = np.random.default_rng(7)
     rows = 240
@@ -164,8 +166,8 @@ PREDICATES = st.recursive(
 
 @settings(max_examples=5, suppress_health_check=list(HealthCheck))
 @given(st.lists(PREDICATES, min_size=40, max_size=40))
-def test_spark_keeps_what_passes(frames: Frames, predicates: list[pl.Expr]) -> None:
-    """Evaluated over rows in memory: what the JVM makes of a condition is what Polars makes of it."""
+def test_spark_keeps_all_matching_rows(frames: Frames, predicates: list[pl.Expr]) -> None:
+    """The JVM evaluates a condition over rows in memory as Polars does."""
     told = [superset(each, frames.columns) for each in predicates]
     marks = [f.lit(True) if each is None else each for each in told]
     found = frames.spark.select("row", *(mark.alias(f"p{i}") for i, mark in enumerate(marks))).collect()
@@ -184,14 +186,14 @@ def _passing(rows: pl.DataFrame, predicate: pl.Expr) -> set[int]:
 
 @settings(max_examples=2, suppress_health_check=list(HealthCheck), phases=[Phase.generate])
 @given(st.lists(PREDICATES, min_size=25, max_size=25))
-def test_spark_reads_what_passes(frames: Frames, predicates: list[pl.Expr]) -> None:
-    """Evaluated by the reader, with the statistics and dictionaries of the files."""
+def test_spark_reads_all_matching_rows(frames: Frames, predicates: list[pl.Expr]) -> None:
+    """The reader evaluates filters with the statistics and dictionaries of the files."""
     _assert_read(frames, predicates)
 
 
 @pytest.mark.parametrize("name", ["d", "t", "m", "n", "u", "x"])
-def test_spark_reads_what_is_sought(frames: Frames, name: str) -> None:
-    """Each value alone, by each way to name one."""
+def test_spark_reads_the_rows_equal_to_a_value(frames: Frames, name: str) -> None:
+    """Each value alone, with each way to name one."""
     kind = pl.Series([], dtype=_polars(name)).dtype
     among = [col(name).is_in(pl.Series([value], dtype=kind)) for value in VALUES[name][1:]]
     equal = [col(name) == pl.lit(value, kind) for value in VALUES[name][1:]]
@@ -219,7 +221,7 @@ def _assert_read(frames: Frames, predicates: list[pl.Expr]) -> None:
 
 
 def pushed(frames: Frames, predicate: pl.Expr) -> str:
-    """What the reader is given, as Spark spells it."""
+    """Return the filters that the reader receives, as Spark prints them."""
     told = superset(predicate, frames.columns)
     if told is None:
         return "nothing"

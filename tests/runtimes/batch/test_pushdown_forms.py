@@ -1,8 +1,7 @@
-"""Each function and operator that cannot fail on a row is known by the name that Polars gives it.
+"""Each function and operator that cannot fail on a row is listed under its Polars name.
 
-Of a filter with another one nothing is given to Spark's readers, so a new name would switch that off
-unseen. What is given of the filters that are known, `test_pushdown.py` holds to Spark.
-"""
+Spark's readers receive no filter that contains an unlisted name, so a new name would silently switch
+pushdown off. `test_pushdown.py` compares the filters that are passed with Spark."""
 
 from __future__ import annotations
 
@@ -59,18 +58,18 @@ SAFE = [
 
 
 @pytest.mark.parametrize("expr", SAFE, ids=str)
-def test_what_cannot_fail_is_known(expr: pl.Expr) -> None:
+def test_safe_expressions_are_recognised(expr: pl.Expr) -> None:
     assert _cannot_fail(expr, SCHEMA)
 
 
 @pytest.mark.parametrize(
     "expr", [X.cast(pl.Int64), S.str.to_datetime("%Y"), S.str.contains("a(")], ids=str
 )
-def test_what_may_fail_is_not(expr: pl.Expr) -> None:
+def test_expressions_that_may_fail_are_not_safe(expr: pl.Expr) -> None:
     assert not _cannot_fail(expr, SCHEMA)
 
 
-def test_no_name_is_left_that_polars_does_not_give() -> None:
+def test_all_listed_names_exist_in_polars() -> None:
     parts = [part for expr in SAFE for part in subtrees(tree_of(expr)) if isinstance(part, dict)]
     assert {part["BinaryExpr"]["op"] for part in parts if "BinaryExpr" in part} == _SAFE_OPS
     functions = {_function_name(part["Function"]["function"]) for part in parts if "Function" in part}

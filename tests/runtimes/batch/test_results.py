@@ -1,4 +1,5 @@
-"""Collected rows go to the driver apart from notes and bounded, and are held against the notes."""
+"""Collected rows reach the driver separately from notes, are bounded, and are checked against the
+notes."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ def batch(numbers: Sequence[int]) -> pa.RecordBatch:
 
 
 def through_task(handed: HandedOver, rows: Sequence[pa.RecordBatch], most_bytes: int = MIB) -> Any:
-    """What leaves a task that hands over all rows of its first sink: its notes and its pieces."""
+    """Return the notes and pieces of a task that hands over all rows of its first sink."""
     outlet = PackedOutlet(PackedOutput(handed.of(handed.plan.chains[0]), most_bytes))
     left = [out for each in rows for out in outlet.rows(FIRST_RESULT_PORT, each)]
     left += outlet.finish()
@@ -45,14 +46,14 @@ def through_task(handed: HandedOver, rows: Sequence[pa.RecordBatch], most_bytes:
     return told, [(port, data.to_pybytes()) for port, data in found if port != NOTE_PORT]
 
 
-def test_collecting_sinks_are_ways_out_of_the_plan() -> None:
+def test_collect_sinks_have_result_ports() -> None:
     handed = handed_over(plan())
     assert [sink.name for sink in handed.sinks.values()] == ["all", "some"]
     assert list(handed.sinks) == [FIRST_RESULT_PORT, FIRST_RESULT_PORT - 1]
     assert list(handed.of(handed.plan.chains[0])) == list(handed.sinks)
 
 
-def test_rows_come_in_few_pieces_and_notes_say_how_much_they_are() -> None:
+def test_rows_are_in_few_pieces_and_notes_state_their_size() -> None:
     handed = handed_over(plan())
     [told], pieces = through_task(handed, [batch([n, n + 1]) for n in range(0, 10, 2)])
     assert (told.rows, told.pieces, len(pieces)) == (10, 1, 1)
@@ -65,7 +66,7 @@ def test_rows_come_in_few_pieces_and_notes_say_how_much_they_are() -> None:
 
 
 @pytest.mark.parametrize("lost", [0, 1])
-def test_pieces_that_did_not_come_are_missed(lost: int) -> None:
+def test_missing_pieces_are_an_error(lost: int) -> None:
     handed = handed_over(plan())
     results = Results(handed, MIB)
     pieces = []
@@ -79,7 +80,7 @@ def test_pieces_that_did_not_come_are_missed(lost: int) -> None:
         results.tables(pieces)
 
 
-def test_a_task_that_collects_too_much_says_so_at_the_sinks_line() -> None:
+def test_collecting_too_much_is_an_error_at_the_sinks_line() -> None:
     handed = handed_over(plan())
     many = [batch(range(100_000))] * 8
     with pytest.raises(
@@ -92,7 +93,7 @@ def test_a_task_that_collects_too_much_says_so_at_the_sinks_line() -> None:
     assert "spark.driver.memory" in told.value.hint
 
 
-def test_tasks_that_collect_too_much_together_are_an_error_before_any_row_comes() -> None:
+def test_tasks_that_collect_too_much_together_are_an_error() -> None:
     handed = handed_over(plan())
     [told], _ = through_task(handed, [batch(range(50_000))])
     results = Results(handed, 3 * told.size_bytes)
@@ -104,7 +105,7 @@ def test_tasks_that_collect_too_much_together_are_an_error_before_any_row_comes(
 
 
 class Frame:
-    """Stands for a DataFrame."""
+    """Stand-in for a DataFrame."""
 
     def filter(self, _: Any) -> Frame:
         return self
@@ -114,8 +115,8 @@ class Frame:
 
 
 @pytest.mark.parametrize("ended", [0, 2])
-def test_a_job_of_which_a_task_was_not_heard_fails(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
-    """Spark says that three tasks ran. What those report that were heard of does not count either."""
+def test_a_job_fails_without_the_note_of_each_task(monkeypatch: pytest.MonkeyPatch, ended: int) -> None:
+    """Spark reports that three tasks ran. Then the notes that did arrive do not count either."""
     handed = handed_over(plan())
     [chain] = handed.plan.chains
     said = [notes.Ended(operator=chain.operators[0].id)] * ended

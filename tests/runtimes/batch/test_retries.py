@@ -1,4 +1,4 @@
-"""Tasks that Spark repeats: what a dead one has staged is never published, and none of it stays."""
+"""Tasks that Spark repeats: files staged by a dead task are never published, and are removed."""
 
 from __future__ import annotations
 
@@ -87,12 +87,12 @@ PROGRAM = dedent('''
 ''')
 
 
-def test_a_task_that_dies_after_staging_publishes_nothing_twice_and_leaves_nothing(
+def test_a_task_that_dies_after_staging_publishes_nothing_twice(
     tmp_path: Path,
 ) -> None:
-    """Two sinks: beside others behind a source, in what Spark caches, and behind a shuffle. Each loses
-    its worker between staging and the end of the task, before and after Spark was given what is staged.
-    """
+    """One of two sinks follows a source in a stage that Spark caches, the other follows a shuffle.
+    Each loses its worker between staging and the end of the task, before and after Spark receives
+    the staged files."""
     program, out, marks = tmp_path / "job.py", tmp_path / "out", tmp_path / "marks"
     program.write_text(PROGRAM)
     marks.mkdir()

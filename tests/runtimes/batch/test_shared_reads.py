@@ -14,7 +14,7 @@ def numbers(env: rh.Environment, name: str) -> rh.DataStream:
 
 
 def check(plan: PhysicalPlan) -> None:
-    """Every route leads somewhere, and every edge has its route, its source and its target."""
+    """Check that every route has an edge, and every edge a route, a source and a target."""
     assert [chain.id for chain in plan.chains] == list(range(len(plan.chains)))
     for chain in plan.chains:
         inputs = {edge.id for edge in plan.edges if edge.target == chain.id}
@@ -47,7 +47,7 @@ def test_readers_of_one_union_are_one_chain() -> None:
     assert len(joined.edges) == 3
 
 
-def test_readers_of_other_unions_stay_apart() -> None:
+def test_readers_of_different_unions_stay_separate() -> None:
     env = rh.Environment(2, runtime="batch")
     a, b, c = (numbers(env, name) for name in "abc")
     a.union(b).filter("v > 1").collect("x")

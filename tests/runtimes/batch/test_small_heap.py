@@ -1,4 +1,4 @@
-"""Jobs whose rows are large for the JVM of the driver: all of them come, or an error says why not."""
+"""Jobs whose rows are large for the driver's JVM: all rows arrive, or an error says why not."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def run(program: str, folder: Path, *arguments: str, heap: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def test_what_is_too_large_to_collect_is_an_error_and_nothing_is_published(tmp_path: Path) -> None:
+def test_collecting_too_many_rows_fails_and_publishes_nothing(tmp_path: Path) -> None:
     said = run(COLLECTING, tmp_path, "6000000", heap="512m")
     [line] = said
     assert line.startswith("ConfigurationError all the collected rows are too large for the driver")
@@ -92,10 +92,10 @@ def test_what_is_too_large_to_collect_is_an_error_and_nothing_is_published(tmp_p
 
 
 @pytest.mark.slow
-def test_all_rows_come_through_a_heap_that_could_not_serve_them_at_once(tmp_path: Path) -> None:
+def test_collected_rows_may_exceed_the_heap(tmp_path: Path) -> None:
     assert run(COLLECTING, tmp_path, "5000000", heap="1g") == ["5000000 1000"]
 
 
 @pytest.mark.slow
-def test_windows_over_rows_that_are_kept_fit_a_small_heap(tmp_path: Path) -> None:
+def test_windows_over_cached_rows_fit_a_small_heap(tmp_path: Path) -> None:
     assert run(WINDOWS, tmp_path, "1000000", heap="1g") == ["1000000 1000000", "0 0"]

@@ -1,4 +1,4 @@
-"""Files as Spark reads them: the same rows, watermarks and errors as the own reader gives."""
+"""Files read by Spark: the same rows, watermarks and errors as with Rheos' own reader."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def env(spark: SparkSession) -> rh.Environment:
 
 
 def read(spark: SparkSession, env: rh.Environment) -> SourceFrame:
-    """How the first source of the program is read."""
+    """Return how the first source of the program is read."""
     plan = env.plan()
     session = spark.newSession()
     return source_frame(session, plan, plan.chains[0])
@@ -82,7 +82,7 @@ def rows(result: rh.JobResult, name: str) -> list[dict[str, Any]]:
     return sorted(found, key=str)
 
 
-def test_columns_are_pruned_and_the_filter_reaches_the_files(
+def test_columns_are_pruned_and_the_filter_is_pushed_down(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "in", visits(0, 100), visits(100, 300))
@@ -97,11 +97,11 @@ def test_columns_are_pruned_and_the_filter_reaches_the_files(
     whole = pl.DataFrame(pa.concat_tables([visits(0, 100), visits(100, 300)]))
     wanted = whole.filter(user=3).select("user", "price")
     assert rows(result, "threes") == sorted(wanted.to_dicts(), key=str)
-    # What the reader did not hand over, the source has not counted.
+    # The source does not count rows that the reader dropped.
     assert {o.name: o.records_out for o in result.status.operators}["visits"] == wanted.height
 
 
-def test_rows_of_several_filters_are_read_for_all_of_them(
+def test_several_filters_are_pushed_down_as_their_union(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "in", visits(0, 100))
@@ -117,7 +117,7 @@ def test_rows_of_several_filters_are_read_for_all_of_them(
     assert result.collected["more"].num_rows == table.filter(pl.col("user") >= 5).height
 
 
-def test_a_row_that_another_consumer_sees_is_not_left_out(
+def test_no_filter_is_pushed_past_an_unfiltered_consumer(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     stream = env.from_source(rh.files.source(write(tmp_path / "in", visits(0, 9)), schema=VISITS))
@@ -127,7 +127,7 @@ def test_a_row_that_another_consumer_sees_is_not_left_out(
     assert env.execute().collected["urls"].num_rows == 9
 
 
-def test_what_may_fail_on_a_row_is_not_told(
+def test_a_filter_that_may_fail_is_not_pushed_down(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     """The cast fails on the row of user 1, which the other part of the filter would have hidden."""
@@ -148,8 +148,8 @@ def late_counts(env: rh.Environment, folder: Path) -> rh.JobResult:
     return env.execute()
 
 
-def test_lateness_is_decided_by_all_rows_of_a_file(env: rh.Environment, tmp_path: Path) -> None:
-    """The late row is late for a row that the filter drops; and a file stays one partition."""
+def test_lateness_considers_all_rows_of_a_file(env: rh.Environment, tmp_path: Path) -> None:
+    """A row that the filter drops makes the late row late; and a file stays one partition."""
     table = pa.table(
         {
             "at": [dt.datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC) for second in (0, 50, 1, 51)],
@@ -167,7 +167,7 @@ def test_lateness_is_decided_by_all_rows_of_a_file(env: rh.Environment, tmp_path
     assert rows(result, "counts") == rows(expected, "counts")
 
 
-def test_files_are_partitions_where_their_order_counts(
+def test_each_file_is_a_partition_if_order_matters(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "in", *(visits(0, 1 + 700 * n) for n in range(5)), row_group_size=100)
@@ -189,14 +189,14 @@ def test_files_are_partitions_where_their_order_counts(
     ]
 
 
-def test_few_files_are_cut_for_all_slots(spark: SparkSession, tmp_path: Path) -> None:
+def test_few_files_are_split_over_all_slots(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", visits(0, 10))
     free = rh.Environment(2, runtime="batch", spark=spark)
     free.from_source(rh.files.source(folder, schema=VISITS)).select("user").collect("users")
     assert read(spark, free).feed == SparkRows(("user",), ordered=False)
 
 
-def test_a_row_without_event_time_is_found_behind_a_filter(env: rh.Environment, tmp_path: Path) -> None:
+def test_a_filtered_row_without_event_time_is_an_error(env: rh.Environment, tmp_path: Path) -> None:
     table = visits(0, 3).set_column(0, "at", pa.array([None, 1, 2], pa.timestamp("us", tz="UTC")))
     folder = write(tmp_path / "in", table)
     stream = env.from_source(
@@ -263,7 +263,7 @@ REASONS: list[tuple[str, pa.Table, pa.Schema, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("reason", "table", "schema", "options"), REASONS, ids=lambda each: str(each)[:30]
 )
-def test_what_spark_reads_otherwise_is_read_by_the_own_reader(
+def test_files_that_spark_reads_differently_use_the_own_reader(
     spark: SparkSession,
     env: rh.Environment,
     tmp_path: Path,
@@ -280,11 +280,9 @@ def test_what_spark_reads_otherwise_is_read_by_the_own_reader(
     assert reason in found.how
 
 
-def test_a_null_where_none_may_be_is_the_same_error_everywhere(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Also in a column that nobody reads, and behind a filter that drops the row. The record has the
-    columns that are read."""
+def test_a_forbidden_null_is_the_same_error_everywhere(spark: SparkSession, tmp_path: Path) -> None:
+    """Even in a column that nobody reads, and upstream of a filter that drops the row. The record
+    has the columns that are read."""
     table = visits(0, 50).set_column(1, "user", pa.array([*range(30), None, *range(19)], pa.int64()))
     folder = write(tmp_path / "in", visits(0, 5), table)
     said = []
@@ -300,7 +298,7 @@ def test_a_null_where_none_may_be_is_the_same_error_everywhere(
     assert "1.parquet:31: column 'user' is missing or null" in said[0][0]
 
 
-def test_files_of_several_types_are_read_as_the_wider(
+def test_files_of_several_types_are_read_as_the_widest(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     schema = pa.schema({"n": pa.int64(), "x": pa.float64(), "t": pa.timestamp("us"), "u": pa.uint16()})
@@ -317,7 +315,7 @@ def test_files_of_several_types_are_read_as_the_wider(
     assert kept == [{"n": -5, "x": 2.0, "u": 65_535}] * 2
 
 
-def test_all_that_spark_reads_comes_as_it_is(
+def test_all_supported_types_are_read_unchanged(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     columns = {
@@ -362,12 +360,12 @@ def test_rows_without_columns_are_counted(
 ) -> None:
     folder = write(tmp_path / "in", visits(0, 1000))
     env.from_source(rh.files.source(folder, schema=VISITS)).select(one=pl.lit(1)).collect("ones")
-    # One column is read, so that rows keep their number.
+    # One column is read, so that the rows can be counted.
     assert read(spark, env).feed == SparkRows(("at",), ordered=False)
     assert env.execute().collected["ones"]["one"].to_pylist() == [1] * 1000
 
 
-def test_names_that_spark_reads_as_patterns_are_left_to_the_own_reader(
+def test_file_names_with_pattern_characters_use_the_own_reader(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "in[1]", visits(0, 3))
@@ -376,7 +374,7 @@ def test_names_that_spark_reads_as_patterns_are_left_to_the_own_reader(
     assert env.execute().collected["rows"].num_rows == 3
 
 
-def test_a_missing_column_is_said_before_anything_runs(env: rh.Environment, tmp_path: Path) -> None:
+def test_a_missing_column_is_an_error_before_the_run(env: rh.Environment, tmp_path: Path) -> None:
     folder = write(tmp_path / "in", visits(0, 3).drop_columns(["price"]))
     env.from_source(rh.files.source(folder, schema=VISITS), name="visits").select("user").collect("u")
     with pytest.raises(rh.InputError, match="no column 'price'") as raised:
@@ -384,7 +382,7 @@ def test_a_missing_column_is_said_before_anything_runs(env: rh.Environment, tmp_
     assert raised.value.operator == "visits"
 
 
-def test_a_dataframe_of_a_temporary_view_is_a_part_of_the_plan(
+def test_a_dataframe_of_a_temporary_view_is_read_in_place(
     spark: SparkSession, env: rh.Environment, tmp_path: Path
 ) -> None:
     folder = write(tmp_path / "in", visits(0, 100), visits(100, 300))
@@ -397,7 +395,7 @@ def test_a_dataframe_of_a_temporary_view_is_a_part_of_the_plan(
     found = read(spark, env)
     assert found.feed == SparkRows(("at", "user", "price"), ordered=False)
     assert found.how == "a DataFrame, filtered: columns at, user, price"
-    # No row is late, so a filter may reach the files though there are windows behind.
+    # No row is late, so a filter may reach the files although there are windows downstream.
     assert "EqualTo(user,3)" in spark_plan(found)
     result = env.execute()
     table = pl.DataFrame(pa.concat_tables([visits(0, 100), visits(100, 300)])).filter(user=3)

@@ -1,4 +1,5 @@
-"""The edge to Spark: what is said when it is not there, and how errors come back from its workers."""
+"""The boundary to Spark: errors when Spark or Java is missing, and errors that come back from
+workers."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def test_an_old_java_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) ->
         require_java()
 
 
-def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
+def test_an_error_survives_the_jvm_as_text() -> None:
     error = UserFunctionError(
         "ValueError: boo",
         site=Site("job.py", 7),
@@ -55,7 +56,7 @@ def test_an_error_survives_the_way_through_the_jvm_as_text() -> None:
     assert vars(found) == vars(error)
 
 
-def test_of_an_error_only_what_is_data_comes_through() -> None:
+def test_only_data_of_an_error_is_transferred() -> None:
     error = RheosError("odd", site=Site("job.py", 7))
     error.unpicklable = lambda: None  # type: ignore[attr-defined]
     found = worker_error(RuntimeError(sealed(error)))
@@ -64,14 +65,14 @@ def test_of_an_error_only_what_is_data_comes_through() -> None:
     assert not hasattr(found, "unpicklable")
 
 
-def test_of_any_other_failure_the_python_part_is_told() -> None:
+def test_other_failures_show_only_their_python_part() -> None:
     text = "Task failed:\nTraceback:\n  MemoryError\n\tat org.apache.spark.Executor.run\n\t... 9 more"
     assert str(worker_error(RuntimeError(text))) == (
         "a Spark task failed\n  | Task failed:\n  | Traceback:\n  |   MemoryError"
     )
 
 
-def test_the_given_session_must_be_a_classic_one() -> None:
+def test_a_session_of_spark_connect_is_refused() -> None:
     class FromConnect:
         pass
 
@@ -82,28 +83,28 @@ def test_the_given_session_must_be_a_classic_one() -> None:
 
 @pytest.mark.spark
 class TestWithSpark:
-    def test_a_session_is_used_again(self, spark: Any) -> None:
+    def test_a_session_is_reused(self, spark: Any) -> None:
         assert spark_session.get_session(JobConfig(job=JobId("j")), slots=2) is spark
         assert spark_session.get_session(JobConfig(job=JobId("j"), spark=spark), slots=9) is spark
 
-    def test_another_master_than_the_given_sessions_is_refused(
+    def test_a_master_other_than_the_running_one_is_refused(
         self, spark: Any, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(spark_session, "_ours", None)  # As if the user had made it.
+        monkeypatch.setattr(spark_session, "_ours", None)  # As if the user had created the session.
         config = JobConfig(job=JobId("j"), master="spark://elsewhere:7077")
         with pytest.raises(
             ConfigurationError, match=r"'spark://elsewhere:7077'.*running in this process"
         ):
             spark_session.get_session(config, slots=2)
 
-    def test_workers_hold_polars_and_arrow_to_one_thread(self, spark: Any) -> None:
+    def test_polars_and_arrow_have_one_thread_in_workers(self, spark: Any) -> None:
         before = dict(spark.sparkContext.environment)
         with spark_session.single_threaded_workers(spark.sparkContext):
             frame = spark.range(0, 1, 1, 1).mapInArrow(worker_task(f"{__name__}:threads", b""), "n int")
         assert spark.sparkContext.environment == before
         assert [row.n for row in frame.collect()] == [1, 1]
 
-    def test_an_error_in_a_worker_reaches_the_driver_as_itself(self, spark: Any) -> None:
+    def test_an_error_in_a_worker_reaches_the_driver_unchanged(self, spark: Any) -> None:
         error = UserFunctionError("no", site=Site("job.py", 3), record="r")
         frame = spark.range(1).mapInArrow(worker_task(f"{__name__}:fail", pack(error)), "n int")
         with pytest.raises(Exception, match="rheos-error") as caught:
@@ -112,7 +113,7 @@ class TestWithSpark:
         assert type(found) is UserFunctionError
         assert vars(found) == vars(error)
 
-    def test_the_session_is_made_quietly(self, spark: Any) -> None:
+    def test_the_session_shows_no_progress_bar(self, spark: Any) -> None:
         assert spark.conf.get("spark.ui.showConsoleProgress") == "false"
         assert spark.sparkContext.getConf().get("spark.stage.maxConsecutiveAttempts") == "1"
 

@@ -1,4 +1,4 @@
-"""Windows in two phases: state is combined before the shuffle, and nobody sees it."""
+"""Windows in two phases: rows are combined before the shuffle, with the same results."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Trip:
 
 
 def trips(rows: int = 800, seed: int = 3) -> list[Trip]:
-    """In time but for a few, which are late."""
+    """Return trips in order of time except for a few, which are late."""
     random = np.random.default_rng(seed)
     at = np.cumsum(random.integers(0, 900, rows)) + 1
     at -= np.where(random.random(rows) < 0.1, random.integers(0, 60_000, rows), 0)
@@ -81,7 +81,7 @@ def run(runtime: Any, build_on: Any, rows: list[Trip]) -> tuple[list[tuple[Any, 
     for row in out.to_pylist():
         values = tuple(row.values())
         before = latest.get(values[:at])
-        # With lateness a window is given again: its last update, with the most rows, counts.
+        # With lateness a window is emitted again: its last update, with the most rows, counts.
         if before is None or before[at] < values[at]:
             latest[values[:at]] = values
     status = {o.name: o for o in result.status.operators}["windows"]
@@ -104,7 +104,7 @@ BUILDS = {
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
 @pytest.mark.parametrize("name", BUILDS)
-def test_combined_windows_give_what_the_simulated_runtime_gives(name: str) -> None:
+def test_combined_windows_agree_with_the_simulated_runtime(name: str) -> None:
     rows = trips()
     out, counters = run("batch", BUILDS[name], rows)
     simulated, expected = run("simulated", BUILDS[name], rows)
@@ -115,7 +115,7 @@ def test_combined_windows_give_what_the_simulated_runtime_gives(name: str) -> No
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_who_reads_late_rows_gets_the_same_windows_another_way() -> None:
+def test_reading_late_rows_does_not_change_the_windows() -> None:
     def with_late(stream: rh.DataStream) -> rh.DataStream:
         totals = BUILDS["sliding"](stream)
         totals.side_output("late").collect("late")
@@ -127,7 +127,7 @@ def test_who_reads_late_rows_gets_the_same_windows_another_way() -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_keys_of_any_type() -> None:
+def test_windows_accept_keys_of_any_type() -> None:
     schema = pa.schema(
         {
             "at": pa.int64(),
@@ -187,7 +187,7 @@ def planned_windows(rows: list[Trip]) -> tuple[PlannedOperator, pa.Schema]:
 def fired(head: PlannedOperator, combined: list[pa.RecordBatch], tmp: str) -> list[tuple[Any, ...]]:
     task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=tmp)
-    ctx.state_bytes = 20_000  # So that what was restored spills.
+    ctx.state_bytes = 20_000  # So that restored state spills.
     windows = head.spec.operator(ctx)
     assert isinstance(windows, WindowAggregateOperator)
     state = CombinedState(windows, iter(combined))
@@ -200,7 +200,7 @@ def fired(head: PlannedOperator, combined: list[pa.RecordBatch], tmp: str) -> li
 
 
 @pytest.mark.parametrize("senders", [1, 3])
-def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) -> None:
+def test_early_partial_results_change_nothing(senders: int, tmp_path: Any) -> None:
     rows = trips()
     head, schema = planned_windows(rows)
     columns = [
@@ -238,7 +238,7 @@ def test_senders_that_hand_on_early_change_nothing(senders: int, tmp_path: Any) 
     assert fired(head, early, f"{tmp_path}/early") == found
 
 
-def test_a_sender_without_rows_hands_on_its_note_alone(tmp_path: Any) -> None:
+def test_a_sender_without_rows_sends_only_its_note(tmp_path: Any) -> None:
     head, _ = planned_windows(trips(10))
     task = Task(JobId("j"), 0, 1, 128, 512, JobContext(), StateConfig(), CombinedOutput(head))
     ctx = context_of(task, head, 0, keyed=True, scratch=None)

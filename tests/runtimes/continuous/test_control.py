@@ -1,4 +1,4 @@
-"""The control channel: who joins hears of the others, and who falls silent is given up by both."""
+"""The control channel: workers and driver notice when the other side joins or falls silent."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def context() -> Iterator[zmq.Context[Any]]:
 
 @pytest.fixture
 def others() -> Iterator[list[zmq.Context[Any]]]:
-    """Contexts of two other processes."""
+    """Yield contexts of two other processes."""
     contexts: list[zmq.Context[Any]] = [zmq.Context(1), zmq.Context(1)]
     yield contexts
     for each in contexts:
@@ -47,25 +47,25 @@ def server(timeout_ms: int) -> ControlServer:
 def client(
     context: zmq.Context[Any], at: ControlServer, timeout_ms: int = NEVER_MS, **fields: Any
 ) -> ControlClient:
-    told = {"attempt": FIRST, "subtask": 0, "address": "tcp://a", "version": "1.0"}
-    join = Join(**{**told, **fields})
+    defaults = {"attempt": FIRST, "subtask": 0, "address": "tcp://a", "version": "1.0"}
+    join = Join(**{**defaults, **fields})
     return ControlClient(context, at.address, TOKEN, join, None, lambda: None, timeout_ms)
 
 
-def told(driver: ControlServer, wanted: type) -> Any:
-    """The next message of that kind; those before it are dropped."""
+def next_of(driver: ControlServer, wanted: type) -> Any:
+    """Return the next message of that kind; those before it are dropped."""
     return wait_for(lambda: [m for m in driver.poll() if isinstance(m, wanted)])[0]
 
 
-def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
+def test_a_worker_joins_and_exchanges_messages(context: zmq.Context[Any]) -> None:
     driver = server(NEVER_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver)
     assert worker.start() == Welcome(FIRST, ["tcp://a"])
-    assert told(driver, AllJoined) == AllJoined(FIRST)
+    assert next_of(driver, AllJoined) == AllJoined(FIRST)
     drained = control.Drained(attempt=FIRST, subtask=0)
     worker.send(drained)
-    assert told(driver, control.Drained) == drained
+    assert next_of(driver, control.Drained) == drained
     driver.send(control.Finish(attempt=FIRST))
     assert wait_for(worker.receive) == [control.Finish(attempt=FIRST)]
     worker.close()
@@ -75,12 +75,12 @@ def test_who_joins_is_welcome_and_heard(context: zmq.Context[Any]) -> None:
 def test_a_copy_of_a_running_task_waits_until_the_attempt_ends(
     context: zmq.Context[Any], others: list[zmq.Context[Any]]
 ) -> None:
-    """As Spark starts one where `spark.speculation` is set."""
+    """Spark starts such copies if `spark.speculation` is set."""
     driver = server(SOON_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver)
     worker.start()
-    told(driver, AllJoined)
+    next_of(driver, AllJoined)
     copy = client(others[0], driver, address="tcp://copy", timeout_ms=SOON_MS)
     answers: list[Any] = []
     waiting = threading.Thread(target=lambda: answers.append(copy.start()))
@@ -109,12 +109,12 @@ def test_a_worker_whose_task_is_started_again_is_lost(
     driver.expect(FIRST, 1)
     worker = client(context, driver, pid=42, host="here")
     worker.start()
-    told(driver, AllJoined)
+    next_of(driver, AllJoined)
     worker.close()
     again = client(others[0], driver, address="tcp://again")
     waiting = threading.Thread(target=again.start)
     waiting.start()
-    lost = told(driver, Silent)
+    lost = next_of(driver, Silent)
     assert (lost.subtask, type(lost.error)) == (0, WorkerLostError)
     assert "Spark has started its task again" in str(lost.error)
     driver.expect(Attempt(2), 1)
@@ -123,7 +123,7 @@ def test_a_worker_whose_task_is_started_again_is_lost(
     driver.close()
 
 
-def test_what_was_sent_before_the_close_arrives(context: zmq.Context[Any]) -> None:
+def test_messages_sent_before_the_close_arrive(context: zmq.Context[Any]) -> None:
     driver = server(NEVER_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver)
@@ -140,8 +140,8 @@ def test_what_was_sent_before_the_close_arrives(context: zmq.Context[Any]) -> No
     driver.close()
 
 
-def test_who_wakes_the_driver_between_two_waits_ends_the_next_one() -> None:
-    """Nothing else would end it: no worker is there."""
+def test_a_wake_between_two_waits_ends_the_next_wait() -> None:
+    """Nothing else would end the wait, as there is no worker."""
     driver = server(NEVER_MS)
     driver.wake()
     driver.wait(NEVER_MS)
@@ -158,7 +158,7 @@ def test_who_wakes_the_driver_between_two_waits_ends_the_next_one() -> None:
         ({"version": "0.9"}, "it has Rheos 0.9, but the driver 1.0"),
     ],
 )
-def test_who_is_of_another_attempt_or_version_is_refused(
+def test_a_worker_of_another_attempt_or_version_is_refused(
     context: zmq.Context[Any], fields: dict[str, Any], reason: str
 ) -> None:
     driver = server(NEVER_MS)
@@ -169,36 +169,37 @@ def test_who_is_of_another_attempt_or_version_is_refused(
     driver.close()
 
 
-def test_a_worker_that_beats_is_kept_and_one_that_stops_is_given_up(context: zmq.Context[Any]) -> None:
-    """CP23, at the driver. The one that beats has said so several times when the other is given up."""
+def test_a_worker_without_heartbeats_is_given_up(context: zmq.Context[Any]) -> None:
+    """Invariant CP23 at the driver. The other worker has sent several heartbeats by then, and is
+    kept."""
     driver = server(SOON_MS)
     driver.expect(FIRST, 2)
     beating = client(context, driver)
     beating._thread.start()
-    silent = client_of_its_own(driver)
-    assert told(driver, AllJoined) == AllJoined(FIRST)
-    given_up = told(driver, Silent)
+    silent = silent_worker(driver)
+    assert next_of(driver, AllJoined) == AllJoined(FIRST)
+    given_up = next_of(driver, Silent)
     assert (given_up.attempt, given_up.subtask) == (FIRST, 1)
     assert "subtask 1 at tcp://b (an unknown process) has not reported for 2 s" in str(given_up.error)
     drained = control.Drained(attempt=FIRST, subtask=1)
     silent.send(framed(TOKEN, drained))
     beating.send(control.Drained(attempt=FIRST, subtask=0))
-    assert told(driver, control.Drained).subtask == 0, "CP5: who was given up is not heard"
+    assert next_of(driver, control.Drained).subtask == 0, "CP5: who was given up is not heard"
     beating.close()
     driver.close()
     silent.context.destroy(linger=0)
 
 
-def client_of_its_own(driver: ControlServer) -> zmq.Socket[bytes]:
-    """A worker that joins, and stands still."""
+def silent_worker(driver: ControlServer) -> zmq.Socket[bytes]:
+    """Join as a worker that then sends nothing."""
     socket: zmq.Socket[bytes] = zmq.Context(1).socket(zmq.DEALER)
     socket.connect(driver.address)
     socket.send(framed(TOKEN, Join(FIRST, 1, "tcp://b", "1.0")))
     return socket
 
 
-def test_a_worker_without_a_driver_is_told_to_leave(context: zmq.Context[Any]) -> None:
-    """CP23, at the worker."""
+def test_a_worker_without_a_driver_is_cancelled(context: zmq.Context[Any]) -> None:
+    """Invariant CP23 at the worker."""
     driver = server(NEVER_MS)
     driver.expect(FIRST, 1)
     worker = client(context, driver, SOON_MS)

@@ -1,4 +1,4 @@
-"""History in files, then a live stream: on real Spark, with a worker killed between the two."""
+"""History in files, then a live stream, on real Spark: a worker is killed between the two."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def expected() -> list[tuple[int, int]]:
 
 
 @pytest.mark.spark
-def test_a_worker_killed_between_history_and_live_changes_no_row(spark: Any, tmp_path: Path) -> None:
+def test_a_kill_between_history_and_live_changes_no_row(spark: Any, tmp_path: Path) -> None:
     pids, out = tmp_path / "pids", tmp_path / "out"
     pids.mkdir()
     write_history(tmp_path / "history")
@@ -70,7 +70,7 @@ def test_a_worker_killed_between_history_and_live_changes_no_row(spark: Any, tmp
 
 
 @pytest.mark.spark
-def test_a_batch_reads_both(spark: Any, tmp_path: Path) -> None:
+def test_a_batch_job_reads_history_and_live(spark: Any, tmp_path: Path) -> None:
     write_history(tmp_path / "history")
     env = rh.Environment(2, runtime="batch", spark=spark)
     rows = env.from_source(trips(tmp_path / "history", ROWS - SEAM + 300, rate_per_s=None))

@@ -1,4 +1,4 @@
-"""How many I/O threads a slot has."""
+"""The number of I/O threads of a slot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rheos.testing import MemoryLookup
 COUNTRIES = MemoryLookup(["user"], [{"user": "ada", "country": "uk"}])
 
 
-def test_lookups_that_wait_leave_the_others_their_threads() -> None:
+def test_each_lookup_adds_an_io_thread() -> None:
     def threads(lookups: int) -> int:
         env = rh.Environment(1)
         rows: rh.DataStream = env.from_source(rh.collection([{"user": "ada"}]))

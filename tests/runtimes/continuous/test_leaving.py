@@ -1,4 +1,4 @@
-"""How a slot leaves an attempt: a replaced slot does not delay the next attempt."""
+"""A slot that leaves an attempt: a replaced slot does not delay the next attempt."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Engine:
 
 
 @pytest.mark.parametrize("replaced", [True, False])
-def test_only_a_slot_that_is_replaced_leaves_a_commit_under_way(replaced: bool) -> None:
+def test_only_a_replaced_slot_leaves_during_a_commit(replaced: bool) -> None:
     begun, goes_on, left = threading.Event(), threading.Event(), threading.Event()
     io = ThreadedIo(1, wake=lambda: None)
     io.submit(lambda: (begun.set(), goes_on.wait()))

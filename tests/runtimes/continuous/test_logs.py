@@ -1,4 +1,4 @@
-"""What functions log in the workers of Spark is in the job's log, with operator and subtask."""
+"""Lines that functions log in Spark's workers are in the job's log, with operator and subtask."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ COUNTED = pa.schema([("k", pa.int64()), ("n", pa.int64())])
 
 
 class Count(rh.KeyedProcessFunction):
-    """Numbers the records of its key, and leaves its process id where the test finds it."""
+    """Function that numbers the records of its key, and writes its process id for the test."""
 
     seen = rh.ValueState(int, default=0)
 
@@ -56,7 +56,7 @@ def rows_in(out: Path) -> list[tuple[int, int]]:
 
 
 def kill_one(pids: Path) -> None:
-    """SIGKILL to one of the two workers that have opened since the last call."""
+    """Send SIGKILL to one of the two workers that have opened since the last call."""
     wait_for(lambda: len(list(pids.iterdir())) >= 2)
     workers = sorted(pids.iterdir())
     os.kill(int(workers[0].name), signal.SIGKILL)
@@ -66,7 +66,7 @@ def kill_one(pids: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> None:
+def test_killed_workers_change_no_row(spark: Any, tmp_path: Path) -> None:
     pids, out = tmp_path / "pids", tmp_path / "out"
     pids.mkdir()
     job = submit(spark, pids, out)
@@ -83,7 +83,7 @@ def test_workers_killed_on_the_way_change_no_row(spark: Any, tmp_path: Path) -> 
 
 @pytest.mark.proves("Spark", faults=["a job is cancelled and started again"])
 @pytest.mark.spark
-def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path: Path) -> None:
+def test_a_cancelled_job_resumes_when_started_again(spark: Any, tmp_path: Path) -> None:
     pids, out = tmp_path / "pids", tmp_path / "out"
     pids.mkdir()
     first = submit(spark, pids, out, checkpoint_dir=str(tmp_path / "checkpoints"))
@@ -101,7 +101,7 @@ def test_a_cancelled_job_started_again_goes_on_where_it_was(spark: Any, tmp_path
 
 
 @pytest.mark.spark
-def test_a_function_that_raises_ends_the_job_with_the_users_line(spark: Any, tmp_path: Path) -> None:
+def test_a_raising_function_ends_the_job_with_its_line(spark: Any, tmp_path: Path) -> None:
     def halve(row: Any) -> dict[str, float]:
         return {"v": 1 / (row.v - 5)}
 
@@ -115,12 +115,12 @@ def test_a_function_that_raises_ends_the_job_with_the_users_line(spark: Any, tmp
     first, *rest = str(raised.value).splitlines()
     assert first == f"{__file__}:{line}: operator 'map(halve)': ZeroDivisionError: division by zero"
     assert "  record: Row(v=5)" in rest
-    (empty,) = (tmp_path / "out").glob("**/*.parquet")  # It has columns for readers, and no row.
+    (empty,) = (tmp_path / "out").glob("**/*.parquet")  # It has columns for readers, and no rows.
     assert pl.read_parquet(empty).shape == (0, 1)
 
 
 @pytest.mark.spark
-def test_frames_are_encrypted_where_it_is_asked(spark: Any, tmp_path: Path) -> None:
+def test_a_job_runs_with_encryption(spark: Any, tmp_path: Path) -> None:
     env = rh.Environment(2, runtime="continuous", spark=spark, encrypt=True)
     numbers = env.from_source(rh.collection([{"k": i % 3} for i in range(1000)]))
     numbers.key_by("k").running(n=rh.agg.count()).collect("counts")

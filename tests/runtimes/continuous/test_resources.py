@@ -1,4 +1,4 @@
-"""Which kind of stage a job's slots are tasks of, and how many slots it may count on."""
+"""The kind of stage in which a job's slots run as tasks, and the number of slots available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ DYNAMIC = {"spark.dynamicAllocation.enabled": "true"}
 
 
 class Context:
-    """A Spark context, as far as slots go. `conf` stands for the settings of the application."""
+    """Stand-in for a Spark context, with the parts that slots need. `conf` has the application's
+    settings."""
 
     def __init__(self, master: str, settings: dict[str, str]) -> None:
         self.master = master
@@ -45,7 +46,7 @@ def context(master: str = "yarn", **more: str) -> Any:
         ("local[*]", "true", StageKind.BARRIER),
     ],
 )
-def test_the_stage_is_ordinary_where_spark_would_refuse_a_barrier(
+def test_the_stage_is_ordinary_if_spark_refuses_barriers(
     master: str, enabled: str, kind: StageKind
 ) -> None:
     chosen: Any = Context(master, {"spark.dynamicAllocation.enabled": enabled})
@@ -53,12 +54,12 @@ def test_the_stage_is_ordinary_where_spark_would_refuse_a_barrier(
     assert str(chosen_stage(chosen)).startswith(f"{kind.value} stage: ")
 
 
-def test_executors_that_do_not_exist_yet_are_no_error() -> None:
+def test_executors_may_start_later() -> None:
     check_slots(context(), 8, 1)
     assert available_slots(context(), 9) == 9
 
 
-def test_a_maximum_of_executors_that_is_too_low_is_refused_at_once() -> None:
+def test_too_few_maximum_executors_are_refused_at_once() -> None:
     few = context(dynamicAllocation_maxExecutors="3", executor_cores="4", task_cpus="2")
     assert available_slots(few, 100) == 6
     check_slots(few, 6)

@@ -40,7 +40,7 @@ class Pair:
     """Lets what is under way arrive."""
 
     def take(self, count: int, end: Transport | None = None) -> list[tuple[ChannelId, Element]]:
-        """Exactly `count` elements, as they come."""
+        """Return exactly `count` elements in order of arrival."""
         end = end or self.receiver
         got: list[tuple[ChannelId, Element]] = []
         deadline = time.monotonic() + 10
@@ -53,7 +53,7 @@ class Pair:
 
 @contextmanager
 def real(security: Security | None = None, where: str = "tcp://127.0.0.1:*") -> Iterator[Pair]:
-    """Over ZeroMQ."""
+    """Yield a pair connected by ZeroMQ."""
     contexts = [zmq.Context[zmq.Socket[bytes]](1) for _ in range(2)]
     ends = [
         ZmqTransport(
@@ -101,7 +101,7 @@ def with_a_password() -> Iterator[Pair]:
 
 @contextmanager
 def in_a_folder() -> Iterator[Pair]:
-    """As on one machine."""
+    """Yield a pair connected as on one machine."""
     folder = SocketFolder()
     ends = [
         LocalTransport(
@@ -169,7 +169,7 @@ def test_batches_and_marks_arrive_in_order(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize("channel", [ACROSS, LOCAL])
-def test_a_credit_comes_back_when_a_batch_is_processed(pair: Pair, channel: ChannelId) -> None:
+def test_a_processed_batch_returns_its_credit(pair: Pair, channel: ChannelId) -> None:
     end = pair.receiver if channel is ACROSS else pair.sender
     for i in range(CREDITS):
         assert pair.sender.credits(channel) == CREDITS - i
@@ -187,7 +187,7 @@ def test_a_credit_comes_back_when_a_batch_is_processed(pair: Pair, channel: Chan
     assert pair.sender.credits(channel) == 1
 
 
-def test_credit_for_a_peer_that_has_gone_fails_the_attempt() -> None:
+def test_credit_for_a_lost_peer_fails_the_attempt() -> None:
     with real() as pair:
         pair.sender.send(ACROSS, batch(1))
         pair.take(1)
@@ -197,7 +197,7 @@ def test_credit_for_a_peer_that_has_gone_fails_the_attempt() -> None:
             give_back(pair.receiver, seconds=10)
 
 
-def test_on_one_machine_the_driver_says_what_it_means_that_a_peer_has_gone() -> None:
+def test_the_local_transport_ignores_a_lost_peer() -> None:
     with in_a_folder() as pair:
         assert isinstance(pair.sender, LocalTransport)
         assert isinstance(pair.receiver, LocalTransport)
@@ -208,14 +208,14 @@ def test_on_one_machine_the_driver_says_what_it_means_that_a_peer_has_gone() -> 
         while not pair.receiver._incoming[0].gone:
             pair.receiver.wait(1000)
             pair.receiver.receive(1)
-        # What is sent to it, and back to it, is dropped.
+        # Everything sent to the closed peer, and returned to it, is dropped.
         pair.receiver.send_mark(ChannelId(0, 1, 0), End())
         pair.receiver.release(ACROSS)
         assert pair.receiver.receive(1) == []
 
 
 def give_back(end: Transport, seconds: float) -> None:
-    """Credit, again and again, until that fails or the time is over."""
+    """Return credit repeatedly until that fails or the time is over."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         end.release(ACROSS)
@@ -229,7 +229,7 @@ def test_marks_need_no_credit(pair: Pair) -> None:
     assert shown(pair.take(CREDITS + 1))[-1] == End()
 
 
-def test_channels_have_credits_of_their_own(pair: Pair) -> None:
+def test_each_channel_has_its_own_credits(pair: Pair) -> None:
     other = ChannelId(1, 0, 1)
     for i in range(CREDITS):
         pair.sender.send(ACROSS, batch(i))
@@ -240,7 +240,8 @@ def test_channels_have_credits_of_their_own(pair: Pair) -> None:
 
 @pytest.mark.parametrize("rows", [10, 3_000, 100_000])
 def test_batches_of_any_size_arrive_whole_and_in_order(pair: Pair, rows: int) -> None:
-    """More than a socket takes at once, in memory of its own, and small ones between them."""
+    """Batches that exceed what a socket accepts at once or need their own memory, with small ones
+    between."""
     numbers = iter(range(6 * rows))
     sent = []
     for _ in range(3):
@@ -263,7 +264,7 @@ def test_batches_of_any_size_arrive_whole_and_in_order(pair: Pair, rows: int) ->
 
 
 def test_a_gap_fails_the_attempt() -> None:
-    """EX2."""
+    """Invariant EX2."""
     with in_a_folder() as pair:
         assert isinstance(pair.sender, FramedTransport)
         pair.sender._sent[ACROSS] = 5

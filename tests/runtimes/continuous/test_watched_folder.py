@@ -1,4 +1,4 @@
-"""A folder that grows, on real Spark: files come, a worker is killed, and the job is moved."""
+"""A growing folder on real Spark: files arrive, a worker is killed, and the job is rescaled."""
 
 from __future__ import annotations
 
@@ -43,9 +43,7 @@ def read(job: rh.JobHandle) -> int:
 
 
 @pytest.mark.spark
-def test_files_that_come_while_a_worker_dies_and_the_job_is_moved_are_read_once(
-    spark: Any, tmp_path: Path
-) -> None:
+def test_new_files_are_read_once_despite_kill_and_rescale(spark: Any, tmp_path: Path) -> None:
     (tmp_path / "pids").mkdir()
     fill(tmp_path / "in", range(2))
     job = start(spark, tmp_path, 2, "before")

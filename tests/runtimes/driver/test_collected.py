@@ -1,4 +1,4 @@
-"""What collect sinks have gathered, at the end and while a job runs."""
+"""Rows that collect sinks have gathered, while a job runs and at its end."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ def results() -> CollectedResults:
     return CollectedResults(env.plan())
 
 
-def test_each_row_counts_once_though_it_is_listed_again() -> None:
+def test_rows_listed_twice_are_collected_once() -> None:
     made = results()
     made.add(completed(1, rows(1, 10)))
     made.add(completed(2, rows(1, 10), rows(2, 20)))
     assert made.tables()["numbers"]["n"].to_pylist() == [10, 20]
 
 
-def test_what_was_taken_does_not_come_again() -> None:
+def test_rows_that_were_taken_are_not_returned_again() -> None:
     made = results()
     assert made.take()["numbers"].num_rows == 0
     made.add(completed(1, rows(1, 10)))

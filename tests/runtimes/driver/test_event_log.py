@@ -1,4 +1,5 @@
-"""The event log for people, as a driver writes it: sentences, what they took, and other drivers'."""
+"""The event log for people, as a driver writes it: sentences, durations, and events of other
+drivers."""
 
 from __future__ import annotations
 
@@ -28,13 +29,13 @@ LOST = TransportError("worker 1 lost (killed by signal 9)", hint="look at its me
 
 
 def texts(driver: Driver) -> list[str]:
-    """The oldest first."""
+    """Return the texts of the events, oldest first."""
     now_ms = driver.clock.now_ms()
     return [event.text(now_ms) for event in reversed(driver.master.events())]
 
 
 def writes(driver: Driver) -> None:
-    """Time passes, so that the event log is written."""
+    """Let time pass, so that the event log is written."""
     for _ in range(3):
         driver.step(after_ms=600)
         while driver.io.run_due():
@@ -45,7 +46,7 @@ def stored(driver: Driver) -> list[str]:
     return [event.text(0) for event in reversed(stored_events(driver.store, JOB))]
 
 
-def test_a_worker_is_lost_and_the_job_restarts() -> None:
+def test_a_lost_worker_and_the_restart_are_one_event() -> None:
     driver = Driver(driver=HERE)
     driver.step()
     driver.step(AttemptRunning(Attempt(1)), after_ms=2500)
@@ -62,7 +63,7 @@ def test_a_worker_is_lost_and_the_job_restarts() -> None:
     assert "look at its memory" in event.detail
 
 
-def test_a_job_that_fails_again_and_again_counts() -> None:
+def test_repeated_failures_are_counted_in_one_event() -> None:
     driver = Driver(driver=HERE).runs()
     for attempt in range(1, 4):
         driver.step(failed(TransportError(f"process {attempt} is gone"), attempt=attempt), after_ms=900)
@@ -74,7 +75,7 @@ def test_a_job_that_fails_again_and_again_counts() -> None:
     assert texts(driver)[2:] == ["no price, for 0 ms so far"]
 
 
-def test_checkpoints_that_fail() -> None:
+def test_failed_checkpoints_are_counted_in_one_event() -> None:
     config = CheckpointConfig(
         interval_ms=1000, tolerable_failures=5, restart=FixedDelay(attempts=5, delay_ms=100)
     )
@@ -92,7 +93,7 @@ def test_checkpoints_that_fail() -> None:
     assert texts(driver) == ["started, running after 0 ms", said]
 
 
-def test_savepoints_and_rescales() -> None:
+def test_savepoints_and_failed_rescales_are_events() -> None:
     driver = Driver().runs()
     driver.master.request_savepoint("s3://key:hidden@bucket/s", After.GO_ON)
     driver.step(after_ms=100)
@@ -110,7 +111,7 @@ def test_savepoints_and_rescales() -> None:
     assert "hidden" not in str(driver.master.events())
 
 
-def test_a_rescale_that_is_done() -> None:
+def test_a_completed_rescale_is_an_event() -> None:
     driver = Driver().runs()
     driver.master.request_rescale(1)
     driver.step(after_ms=100)
@@ -131,7 +132,7 @@ def test_a_rescale_that_is_done() -> None:
         (UserFunctionError("no price", operator="map"), "failed: no price"),
     ],
 )
-def test_how_the_job_ends(error: Any, said: str) -> None:
+def test_the_end_of_a_job_is_an_event(error: Any, said: str) -> None:
     driver = Driver(config=CheckpointConfig(restart=FixedDelay(attempts=0, delay_ms=0))).runs()
     if error is None:
         driver.master.cancel()
@@ -148,13 +149,13 @@ def test_how_the_job_ends(error: Any, said: str) -> None:
     assert texts(driver)[-1] == said, "a runtime abandons each master at last"
 
 
-def test_a_takeover_says_which_driver_was_lost_and_how_long_it_took() -> None:
+def test_a_takeover_names_the_lost_driver_and_its_duration() -> None:
     first = Driver(driver="process 4711 on host a", owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))
     first.step(failed(LOST, subtask=1))
     writes(first)
     seen_ms = first.clock.now_ms()
-    # It is killed, while its job restarts.
+    # The driver is killed while its job restarts.
     clock = SimClock()
     clock.advance(first.clock.monotonic_us() + 14_000_000)
     lost = Predecessor("process 4711 on host a", released=False, seen_ms=seen_ms)
@@ -172,7 +173,7 @@ def test_a_takeover_says_which_driver_was_lost_and_how_long_it_took() -> None:
     assert second.master.status().earlier.drivers == 1
 
 
-def test_a_job_that_is_started_again() -> None:
+def test_starting_a_job_again_is_an_event() -> None:
     first = Driver(owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))
     first.master.cancel()
@@ -223,7 +224,7 @@ def test_files_are_bounded_and_damaged_ones_are_skipped() -> None:
     assert read_events(store, folder, JobId("another")) == []
 
 
-def test_a_driver_that_writes_many_events_has_several_files() -> None:
+def test_many_events_of_a_driver_are_in_several_files() -> None:
     driver = Driver()
     for number in range(MAX_EVENTS + 50):
         driver.master._events.log.add(number, EventKind.SAVEPOINT, f"savepoint {number}")
@@ -235,7 +236,7 @@ def test_a_driver_that_writes_many_events_has_several_files() -> None:
     assert [event.what for event in events] == [f"savepoint {n}" for n in range(50, MAX_EVENTS + 50)]
 
 
-def test_a_store_that_fails_is_tried_again_and_costs_the_job_nothing(
+def test_a_failing_store_is_retried_without_harm_to_the_job(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     driver = Driver().runs()
@@ -255,14 +256,14 @@ def test_a_store_that_fails_is_tried_again_and_costs_the_job_nothing(
     assert stored(driver) == texts(driver)
 
 
-def test_a_driver_that_fails_itself_leaves_that_in_the_log() -> None:
+def test_the_failure_of_a_driver_is_an_event() -> None:
     driver = Driver().runs()
     driver.step(AttemptLost(Attempt(1), TransportError("gone")))
     driver.master.abandon(CheckpointError("a defect"))
     assert stored(driver)[-1] == "the driver failed: a defect"
 
 
-def test_findings_about_health_begin_and_end_events() -> None:
+def test_health_findings_start_and_end_events() -> None:
     driver = Driver().runs()
 
     def finding(kind: FindingKind, severity: Severity, **about: Any) -> JobFinding:

@@ -1,4 +1,4 @@
-"""When the driver looks at its job's health, and what it remembers."""
+"""The times at which the driver checks its job's health, and what it remembers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CALM = replace(STATUS, failure=None, checkpoints_failed=0, operators=())
 
 
 class Driver:
-    """A driver whose clocks the test sets."""
+    """Driver whose clocks the test sets."""
 
     def __init__(self) -> None:
         self.keeper = HealthKeeper(outline(), CheckpointConfig())
@@ -36,7 +36,7 @@ class Driver:
         return found
 
 
-def test_it_looks_every_two_seconds_whoever_asks() -> None:
+def test_health_is_computed_every_two_seconds() -> None:
     driver = Driver()
     first = driver.look()
     assert driver.look(EVERY_US - 1) is first
@@ -44,7 +44,7 @@ def test_it_looks_every_two_seconds_whoever_asks() -> None:
     assert driver.looks == 2
 
 
-def test_restarts_of_the_last_hour_are_found_and_no_older_ones() -> None:
+def test_only_restarts_of_the_last_hour_are_reported() -> None:
     driver = Driver()
     assert driver.look().findings == []
     driver.restarts = 1
@@ -57,7 +57,7 @@ def test_restarts_of_the_last_hour_are_found_and_no_older_ones() -> None:
     assert driver.look(RESTARTS_FOR_US).findings == []
 
 
-def test_what_happened_under_an_earlier_driver_is_found_too() -> None:
+def test_restarts_under_an_earlier_driver_are_reported() -> None:
     driver = Driver()
     driver.earlier = [
         (NOW_MS - 7_200_000, "long ago"),
