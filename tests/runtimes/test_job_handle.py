@@ -1,4 +1,4 @@
-"""Old names of a handle's methods work, and name the new ones."""
+"""Old names of a handle's methods work, and warn with the new ones."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rheos.runtimes.job_handle import JobHandle
 
 
 class Handle(JobHandle):
-    """A job that only answers with the name of what it is asked."""
+    """Job that answers each operation with its name."""
 
     def ask(self, operation: Any) -> Any:
         return [operation.name]
@@ -31,7 +31,7 @@ class Handle(JobHandle):
 
 
 @pytest.mark.parametrize(("old", "new"), [("figures", "metrics"), ("story", "decisions")])
-def test_an_old_name_warns_and_gives_the_same(old: str, new: str) -> None:
+def test_an_old_name_warns_and_returns_the_same(old: str, new: str) -> None:
     handle = Handle()
     with pytest.warns(
         DeprecationWarning, match=rf"{old}\(\) has been renamed to JobHandle\.{new}\(\)"

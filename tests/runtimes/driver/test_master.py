@@ -1,4 +1,4 @@
-"""The master, stepped by hand, with a launcher that the test plays."""
+"""The master, stepped by hand, with a launcher that the test controls."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Numbers(Source):
 
 
 class Nothing(Numbers):
-    """Looks for splits, and there is none yet."""
+    """Source that looks for splits, and has found none so far."""
 
     bounded = False
     discovery_ms = 200
@@ -95,7 +95,7 @@ class Missing(Numbers):
 
 
 class Target(Sink, Committer):
-    """A sink that is its own committer, and remembers what was published."""
+    """Sink that is its own committer, and remembers what was published."""
 
     def __init__(self) -> None:
         self.published: list[bytes] = []
@@ -136,7 +136,7 @@ def plan_of(target: Target, source: Source | None = None) -> PhysicalPlan:
 
 @dataclass
 class Slots:
-    """A launcher that does as the test says, and remembers what it was sent."""
+    """Launcher that does as the test specifies, and remembers what it was sent."""
 
     told: list[object] = field(default_factory=list)
     events: list[LauncherEvent] = field(default_factory=list)
@@ -179,7 +179,7 @@ CONFIG = CheckpointConfig(
 
 
 class Driver:
-    """A master and all that it is handed. Several may share a store, one after the other."""
+    """Master and its surroundings. Several drivers may share a store, one after the other."""
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class Driver:
         clock: SimClock | None = None,
         **about: Any,
     ) -> None:
-        """`about` are further settings of the job."""
+        """Create a driver; `about` holds further settings of the job."""
         self.store = store or MemoryStore()
         self.target = target or Target()
         self.clock = clock or SimClock()
@@ -213,7 +213,7 @@ class Driver:
         )
 
     def step(self, *events: LauncherEvent, after_ms: int = 0) -> list[object]:
-        """What the launcher is sent in one step."""
+        """Return what the launcher is sent in one step."""
         self.clock.advance(after_ms * 1000)
         self.slots.events.extend(events)
         self.slots.told.clear()
@@ -233,7 +233,7 @@ class Driver:
         return state_path(JobId("job"), *at)
 
     def share(self, subtask: int, checkpoint: int, attempt: int = 1, rows: int = 0) -> Acknowledge:
-        """An acknowledgement, with a file that is really there."""
+        """Return an acknowledgement whose file exists in the store."""
         path = self.file(attempt, checkpoint, subtask)
         self.store.put(path, b"state")
         return Acknowledge(
@@ -305,8 +305,8 @@ def failed(error: RheosError, subtask: int = 0, attempt: int = 1) -> control.Fai
     return control.Failed(attempt=Attempt(attempt), subtask=subtask, error=ErrorData.of(error))
 
 
-def test_sinks_tell_a_fork_of_the_same_name_from_the_job() -> None:
-    """Else the one would clear away what the other has staged."""
+def test_a_fork_with_the_same_name_is_another_writer() -> None:
+    """Otherwise one of them would delete what the other has staged."""
     job = JobConfig(JobId("job"), checkpoint_dir="s3://here")
     assert job.writer == replace(job, checkpoint_dir="s3://here/").writer
     assert job.writer != replace(job, checkpoint_dir="s3://there").writer
@@ -314,7 +314,7 @@ def test_sinks_tell_a_fork_of_the_same_name_from_the_job() -> None:
     assert replace(job, checkpoint_dir=None).writer == "job"
 
 
-def test_a_profile_is_asked_of_one_subtask_and_comes_back() -> None:
+def test_the_profile_of_a_subtask_is_requested_and_returned() -> None:
     driver = Driver().runs()
     asked = driver.master.request_profile(1, 500)
     assert driver.step() == [("SampleStacks", Attempt(1), 1)]
@@ -327,7 +327,7 @@ def test_a_profile_is_asked_of_one_subtask_and_comes_back() -> None:
         waits.result(0)
 
 
-def test_a_job_from_its_start_to_its_end() -> None:
+def test_the_steps_of_a_job_from_start_to_end() -> None:
     driver = Driver()
     assert driver.master.status().state is JobState.STARTING
     assert driver.step() == [("launch", 1, None)]
@@ -347,7 +347,7 @@ def test_a_job_from_its_start_to_its_end() -> None:
     assert status.running_s == pytest.approx(1.03)
 
 
-def test_collected_rows_come_with_their_checkpoints_each_once() -> None:
+def test_collected_rows_arrive_with_checkpoints_exactly_once() -> None:
     driver = Driver().runs()
     driver.step(after_ms=1000)
     driver.step(*driver.shares(1))
@@ -358,7 +358,7 @@ def test_collected_rows_come_with_their_checkpoints_each_once() -> None:
     assert driver.master.result().collected["the rows"].to_pydict() == {"n": [10, 11, 30, 31]}
 
 
-def test_a_job_that_collects_nothing_gives_an_empty_table() -> None:
+def test_a_job_that_collects_nothing_returns_an_empty_table() -> None:
     driver = Driver().runs()
     driver.master.cancel()
     driver.step()
@@ -380,7 +380,7 @@ def test_an_open_checkpoint_collects_nothing() -> None:
 
 
 class TestRecovery:
-    def test_an_attempt_goes_on_from_the_checkpoint_whose_output_is_committed_first(self) -> None:
+    def test_recovery_commits_the_output_of_its_checkpoint_first(self) -> None:
         driver = Driver().runs()
         driver.step(after_ms=1000)
         driver.step(*driver.shares(1))
@@ -395,7 +395,7 @@ class TestRecovery:
         assert driver.master.status().restarts == 1
         assert driver.master.status().failure == "lost"
 
-    def test_what_outlived_its_driver_and_stages_late_is_cleared_at_the_end(self) -> None:
+    def test_output_staged_under_an_earlier_driver_is_aborted(self) -> None:
         first = Driver().runs()
         second = Driver(first.store, first.target, owner="another").runs()
         before = len(second.target.aborted)
@@ -404,7 +404,7 @@ class TestRecovery:
         second.step(AttemptEnded(Attempt(2)))
         assert second.target.aborted[before:] == [(second.config.writer, 2, [])]
 
-    def test_who_was_replaced_clears_nothing(self) -> None:
+    def test_a_replaced_driver_aborts_nothing(self) -> None:
         first = Driver().runs()
         Driver(first.store, first.target, owner="another").runs()
         before = len(first.target.aborted)
@@ -414,7 +414,7 @@ class TestRecovery:
         assert first.master.done
         assert first.target.aborted[before:] == []
 
-    def test_another_driver_takes_over_and_the_first_finds_out(self) -> None:
+    def test_a_replaced_driver_fails_with_a_fenced_error(self) -> None:
         first = Driver().runs()
         first.step(after_ms=1000)
         first.step(*first.shares(1))
@@ -439,12 +439,12 @@ class TestRecovery:
         assert result.status.operators == first.master.status().operators
         assert not first.master.status().finished_before
 
-    def test_the_decisions_is_given_as_of_the_last_step(self) -> None:
+    def test_the_decisions_include_the_last_step(self) -> None:
         driver = Driver().runs()
         assert [line.split()[1] for line in driver.master.decisions()][-1] == "RUNNING"
         assert driver.master.decisions()[0].endswith("Start() -> ReadLog()")
 
-    def test_what_a_finished_job_had_collected_is_not_taken_for_nothing(self) -> None:
+    def test_reading_results_of_an_earlier_run_is_an_error(self) -> None:
         collected = CollectedBefore(JobId("job"), ["counts"])
         assert list(collected) == ["counts"]
         with pytest.raises(ConfigurationError, match="has already finished, and its earlier run"):
@@ -452,7 +452,7 @@ class TestRecovery:
         with pytest.raises(KeyError):
             collected["others"]
 
-    def test_a_driver_lost_before_the_last_commit_is_made_good_without_an_attempt(self) -> None:
+    def test_a_missing_last_commit_needs_no_new_attempt(self) -> None:
         first = Driver().runs()
         first.step(*(control.Drained(attempt=Attempt(1), subtask=i) for i in (0, 1)))
         first.step(*first.shares(1))
@@ -464,7 +464,7 @@ class TestRecovery:
         assert result.collected["the rows"].to_pydict() == {"n": [10, 11]}
 
     @pytest.mark.parametrize("error", [ConnectionError("refused"), UnavailableError("refused")])
-    def test_recovery_waits_without_end_for_a_target_that_is_away(self, error: Exception) -> None:
+    def test_recovery_waits_without_limit_for_an_unreachable_target(self, error: Exception) -> None:
         first = Driver().runs()
         first.step(after_ms=1000)
         first.step(*first.shares(1))
@@ -474,20 +474,20 @@ class TestRecovery:
         for _ in range(100):
             assert second.step(after_ms=1000) == []
         second.target.away = None
-        assert second.step(after_ms=1000) == [("launch", 2, 1)]  # The same attempt, not another.
+        assert second.step(after_ms=1000) == [("launch", 2, 1)]  # It is the same attempt, not another.
 
-    def test_a_job_that_recovers_is_cancelled_although_its_target_does_not_answer(self) -> None:
+    def test_a_recovery_with_an_unreachable_target_can_be_cancelled(self) -> None:
         first = Driver().runs()
         first.step(after_ms=1000)
         first.step(*first.shares(1))
         second = Driver(first.store)
-        second.master.step()  # Its recovery commit is under way, and does not return.
+        second.master.step()  # The recovery commit is in progress, and does not return.
         second.master.cancel()
         second.master.step()
         assert second.master.done
         assert second.master.result().status.state is JobState.CANCELLED
 
-    def test_a_recovery_that_fails_for_another_reason_is_left_to_the_strategy(self) -> None:
+    def test_other_recovery_failures_follow_the_restart_strategy(self) -> None:
         first = Driver().runs()
         first.step(after_ms=1000)
         first.step(*first.shares(1))
@@ -501,7 +501,7 @@ class TestRecovery:
         second.target.away = None
         assert second.step(after_ms=100) == [("launch", 3, 1)]
 
-    def test_a_source_that_finds_nothing_says_so_in_the_log_and_in_the_status(
+    def test_a_source_without_splits_is_logged_and_in_the_status(
         self, caplog: pytest.LogCaptureFixture
     ) -> None:
         topics = Nothing()
@@ -512,12 +512,12 @@ class TestRecovery:
 
         for there, failure in ([], said), ([Split("a/0")], None):
             topics.there = there
-            for _ in range(4):  # A listing comes due, is made, is heard of, and is seen in the status.
+            for _ in range(4):  # A listing becomes due, runs, is received, and is shown in the status.
                 driver.step(after_ms=240)
                 driver.io.run_due()
             assert driver.master.status().failure == failure
 
-    def test_files_that_nothing_needs_are_deleted(self) -> None:
+    def test_unneeded_files_are_deleted(self) -> None:
         driver = Driver().runs()
         driver.step(after_ms=1000)
         driver.step(*driver.shares(1))
@@ -531,8 +531,8 @@ class TestRecovery:
         driver.step(after_ms=100)
         assert driver.store.list("job/state") == files
 
-    def test_what_killed_writers_of_former_attempts_left_goes_with_a_claim(self) -> None:
-        """Of its own attempt it may be what is being written."""
+    def test_unfinished_files_of_earlier_attempts_are_deleted(self) -> None:
+        """An unfinished file of the current attempt may still be written."""
         driver = Driver().runs()
         folder = driver.file(1, 1, 0).rpartition("/")[0]
         driver.store.files[f"{folder}/.tmp-a"] = b"half"
@@ -547,7 +547,7 @@ class TestRecovery:
         driver.step(after_ms=100)
         assert driver.store.unfinished("job") == [f"{own}/.tmp-b"]
 
-    def test_the_log_keeps_a_stone_for_a_dropped_checkpoint(self) -> None:
+    def test_the_log_keeps_a_marker_for_a_dropped_checkpoint(self) -> None:
         driver = Driver().runs()
         for checkpoint in (1, 2):
             driver.step(after_ms=1000)
@@ -575,7 +575,7 @@ class TestRecovery:
 
 
 class TestStoreFailures:
-    def test_a_directory_that_cannot_be_written_is_found_before_anything_starts(self) -> None:
+    def test_an_unwritable_directory_is_an_error_at_the_start(self) -> None:
         def refuse(moment: str, operation: str, path: str) -> None:
             raise PermissionError("read-only file system")
 
@@ -583,7 +583,7 @@ class TestStoreFailures:
             Driver(MemoryStore(refuse))
 
     @pytest.mark.parametrize("moment", ["before", "after"])
-    def test_a_log_that_fails_fails_the_attempt_and_the_log_decides(self, moment: str) -> None:
+    def test_after_a_failed_log_write_the_stored_log_decides(self, moment: str) -> None:
         driver = Driver().runs()
         driver.step(after_ms=1000)
         shares = driver.shares(1)
@@ -600,7 +600,7 @@ class TestStoreFailures:
         assert driver.step(after_ms=100) == [("launch", 2, 1 if written else None)]
         assert driver.target.published == ([b"1/0", b"1/1"] if written else [])
 
-    def test_a_log_that_is_torn_is_reported_with_its_path(self) -> None:
+    def test_a_truncated_log_is_reported_with_its_path(self) -> None:
         first = Driver().runs()
         [path] = first.store.list("job/log")
         first.store.put(path, first.store.get(path)[:-10])
@@ -611,7 +611,7 @@ class TestStoreFailures:
 
 
 class TestFailures:
-    def test_the_error_that_ended_the_job_is_raised_whole(self) -> None:
+    def test_the_error_that_ended_the_job_is_raised_unchanged(self) -> None:
         driver = Driver(config=CheckpointConfig()).runs()
         error = UserFunctionError("division by zero", site=Site("job.py", 7), record="{'n': 0}")
         assert driver.step(failed(error)) == [("stop", 1, None)]
@@ -622,7 +622,7 @@ class TestFailures:
         assert str(caught.value) == str(error)
         assert driver.master.status().failure == str(error)
 
-    def test_strangers_are_counted_over_all_attempts(self) -> None:
+    def test_unauthenticated_messages_are_counted_over_all_attempts(self) -> None:
         driver = Driver().runs()
         driver.step(msgspec.structs.replace(progress(0, 1, 10), strangers=2))
         driver.step(failed(TransportError("lost")), AttemptEnded(Attempt(1)))
@@ -633,7 +633,7 @@ class TestFailures:
         driver.step(progress(1, 1, 10, attempt=2))
         assert driver.master.status().strangers == 2 + 3 + 1
 
-    def test_an_attempt_that_cannot_begin_is_tried_again_or_not(self) -> None:
+    def test_only_transport_errors_of_a_launch_are_retried(self) -> None:
         driver = Driver()
         driver.slots.refuses = TransportError("no port is free")
         assert driver.step() == [("launch", 1, None), ("stop", 1, None)]
@@ -642,7 +642,7 @@ class TestFailures:
         with pytest.raises(ConfigurationError, match="no slots"):
             driver.master.result()
 
-    def test_words_of_another_attempt_are_ignored(self) -> None:
+    def test_messages_of_another_attempt_are_ignored(self) -> None:
         driver = Driver().runs()
         driver.step(failed(TransportError("lost")), AttemptEnded(Attempt(1)))
         driver.step(after_ms=100)
@@ -660,7 +660,7 @@ class TestFailures:
 
 
 class TestMetrics:
-    def test_rates_are_between_the_last_two_reports(self) -> None:
+    def test_rates_are_computed_from_the_last_two_reports(self) -> None:
         driver = Driver().runs()
         driver.step(progress(0, 1, 1000), progress(1, 5, 100))
         assert driver.master.status().records_per_s == 0.0
@@ -670,7 +670,7 @@ class TestMetrics:
         assert status.busy_ratio == pytest.approx(0.7)
         assert status.backpressure_ratio == pytest.approx((7 * 0.3 - 5 * 0.25) / 2)
 
-    def test_lag_and_publication_are_those_of_the_last_reports(self) -> None:
+    def test_lag_and_publication_come_from_the_last_reports(self) -> None:
         driver = Driver().runs()
         status = driver.master.status()
         assert (status.source_lag_rows, status.source_lag_ms, status.since_published_ms) == (None,) * 3
@@ -714,7 +714,7 @@ class TestMetrics:
         driver.drains_and_commits(3, attempt=2)
         assert driver.master.result().counter("the numbers", "skipped") == 260
 
-    def test_an_acknowledgement_that_comes_after_a_later_report(self) -> None:
+    def test_an_older_acknowledgement_does_not_lower_counts(self) -> None:
         driver = Driver().runs()
         driver.step(after_ms=1000)
         driver.step(progress(0, 1, 150), driver.share(0, 1, rows=100))
@@ -733,7 +733,7 @@ def test_missing_input_is_reported_with_the_line_of_the_source() -> None:
 
 
 @pytest.mark.parametrize("kind", [WorkerLostError, OutOfMemoryError])
-def test_an_error_for_lack_of_memory_says_what_memory_was_used_for(kind: type[RheosError]) -> None:
+def test_memory_errors_state_the_memory_that_was_used(kind: type[RheosError]) -> None:
     driver = Driver().runs()
     for subtask, used in enumerate([200e6, 700e6]):
         report = progress(subtask, at_s=1, rows=1)

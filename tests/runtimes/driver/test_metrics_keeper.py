@@ -1,4 +1,4 @@
-"""Metrics that the driver adds to what subtasks report."""
+"""Metrics that the driver adds to the reports of subtasks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.runtimes.job import JobState, JobStatus
 
 
 @pytest.mark.parametrize("jump_ms", [-7_200_000, 0, 7_200_000])
-def test_the_age_of_a_report_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
+def test_the_age_of_a_report_ignores_the_wall_clock(jump_ms: int) -> None:
     plan = PhysicalPlan("a program", (), (), 1, 8)
     reports = SubtaskReports(plan)
     keeper = MetricsKeeper(plan, JobId("job"), reports)

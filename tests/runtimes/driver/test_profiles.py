@@ -1,4 +1,4 @@
-"""One profile at a time, asked of one subtask of the attempt that runs; what comes back is checked."""
+"""One profile at a time, requested from one subtask of the running attempt; answers are validated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE, TWO = Attempt(1), Attempt(2)
 
 
 class Driven:
-    """The service, and what it has sent."""
+    """Profile service, with the messages that it has sent."""
 
     def __init__(self) -> None:
         self.service = ProfileService()
@@ -37,7 +37,7 @@ def profile(**changes: Any) -> StackProfile:
     return StackProfile(**{**made, **changes})
 
 
-def test_it_is_asked_once_and_answered() -> None:
+def test_a_profile_is_requested_once_and_returned() -> None:
     driven = Driven()
     answer = driven.service.request(1, 500)
     driven.step()
@@ -51,7 +51,7 @@ def test_it_is_asked_once_and_answered() -> None:
     assert driven.service.next_deadline_ms() is None
 
 
-def test_a_second_one_is_refused_meanwhile() -> None:
+def test_a_second_profile_is_refused_while_one_runs() -> None:
     driven = Driven()
     driven.service.request(0, 500)
     for _ in range(2):
@@ -61,13 +61,13 @@ def test_a_second_one_is_refused_meanwhile() -> None:
 
 
 @pytest.mark.parametrize("for_ms", [0, -1, 601_000])
-def test_no_length_that_makes_no_sense(for_ms: int) -> None:
+def test_an_invalid_duration_is_refused(for_ms: int) -> None:
     with pytest.raises(ConfigurationError, match="a subtask cannot be profiled for"):
         ProfileService().request(0, for_ms).result(0)
 
 
 @pytest.mark.parametrize(("subtask", "parallelism"), [(2, 2), (0, 0), (-1, 2)])
-def test_no_subtask_that_does_not_run(subtask: int, parallelism: int) -> None:
+def test_an_unknown_subtask_is_refused(subtask: int, parallelism: int) -> None:
     driven = Driven()
     answer = driven.service.request(subtask, 500)
     driven.step(parallelism=parallelism)
@@ -79,7 +79,7 @@ def test_no_subtask_that_does_not_run(subtask: int, parallelism: int) -> None:
 @pytest.mark.parametrize(
     ("now_ms", "attempt", "says"), [(10_500, ONE, "did not respond"), (20, TWO, "attempt has ended")]
 )
-def test_a_worker_that_is_gone_is_not_waited_for(now_ms: int, attempt: Attempt, says: str) -> None:
+def test_a_request_to_a_lost_worker_fails(now_ms: int, attempt: Attempt, says: str) -> None:
     driven = Driven()
     answer = driven.service.request(0, 500)
     driven.step()
@@ -99,7 +99,7 @@ def test_a_worker_that_is_gone_is_not_waited_for(now_ms: int, attempt: Attempt, 
         {"stacks": {str(n): 1 for n in range(MOST_STACKS + 2)}, "samples": MOST_STACKS + 2},
     ],
 )
-def test_what_cannot_be_is_not_taken(changes: dict[str, Any]) -> None:
+def test_an_invalid_profile_is_refused(changes: dict[str, Any]) -> None:
     assert profile_problem(profile(**changes)) is not None
     driven = Driven()
     answer = driven.service.request(1, 500)
@@ -109,7 +109,7 @@ def test_what_cannot_be_is_not_taken(changes: dict[str, Any]) -> None:
         answer.result(0)
 
 
-def test_the_end_of_the_job_answers_all() -> None:
+def test_the_end_of_the_job_fails_all_requests() -> None:
     driven = Driven()
     waits = driven.service.request(1, 500)
     driven.service.close(TransportError("it has ended"))

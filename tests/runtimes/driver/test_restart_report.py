@@ -1,4 +1,4 @@
-"""A job that restarts says so in the log of Python, with its cause; in simulation, too."""
+"""A job that restarts logs the restart and its cause, in simulation, too."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from rheos.runtimes.job import JobState, JobStatus
 
 
 def reported(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The warnings that are on a terminal: pytest shows what only the log of the job has, too."""
+    """Return only warnings that reach a terminal: pytest also records lines that go to the job's log
+    alone."""
     return [record.getMessage() for record in caplog.records if record.name == "rheos"]
 
 
-def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_restart_is_logged_with_its_full_cause_once(caplog: pytest.LogCaptureFixture) -> None:
     report = RestartReport()
     status = JobStatus(JobId("j"), "shop", JobState.RUNNING, 1, 1.0, 0.0, None, 0, 0, None, 0, 0.0, 0.0)
     lost = "a worker is lost\n  what to do: look"
@@ -34,7 +35,7 @@ def test_each_restart_is_reported_and_its_cause_in_full_once(caplog: pytest.LogC
     ]
 
 
-def test_a_call_that_is_never_answered_is_reported_in_simulation(
+def test_an_unanswered_call_is_logged_in_simulation(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async def ask(row: Any) -> Any:
@@ -53,7 +54,7 @@ def test_a_call_that_is_never_answered_is_reported_in_simulation(
     assert "what to do" in said[0]
 
 
-def test_the_log_of_the_job_has_its_states_and_failed_checkpoints() -> None:
+def test_the_job_log_has_states_and_failed_checkpoints() -> None:
     said: list[tuple[str, str]] = []
     handler = logging.Handler()
     handler.emit = lambda record: said.append((record.levelname, record.getMessage()))  # type: ignore[method-assign]

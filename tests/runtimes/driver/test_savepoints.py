@@ -1,4 +1,4 @@
-"""Savepoints of whole jobs, under the simulated runtime: taken, stopped with, drained, started from."""
+"""Savepoints of whole jobs under the simulated runtime: taken, stopped with, drained, started from."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def clicks(block: rh.Block) -> pl.DataFrame:
 
 @dataclass
 class Runtime:
-    """Builds the job and leaves its steps to the test."""
+    """Runtime that builds the job and leaves its steps to the test."""
 
     config: JobConfig
     after: SimulatedJob | None
@@ -40,14 +40,15 @@ class Runtime:
         left = self.after.world.store.files if self.after is not None else {}
         saved = {path: data for path, data in left.items() if not path.startswith("job/")}
         world = World(plan, self.config, seed=3, files=saved)
-        # Written, the log last, and not only there: the world's invariants hold for what comes after.
+        # The savepoint is written, the log entry last. The world's invariants must hold afterwards,
+        # too.
         for path in sorted(set(left) - set(saved), key=lambda path: ("/log/" in path, path)):
             world.store.put(path, left[path])
         return SimulatedJob(world)
 
 
 class Program:
-    """Numbers the clicks of each user; what is committed outlives the jobs that run it."""
+    """Program that numbers the clicks of each user; committed rows outlive the jobs that run it."""
 
     def __init__(self, renamed: str = "count") -> None:
         self.sink = MemorySink()
@@ -62,7 +63,7 @@ class Program:
         checkpoints: CheckpointConfig = CHECKPOINTS,
         **config: Any,
     ) -> SimulatedJob:
-        """`after` has left its checkpoint directory to this one."""
+        """Start the job; it continues in the checkpoint directory of `after`."""
         settings = JobConfig(JobId(job), checkpoints, task=TaskConfig(batch_rows=16), **config)
         env = rh.Environment(parallelism, max_parallelism=16, runtime=Runtime(settings, after))
         stream = env.from_source(rh.generator(clicks, count=ROWS, rate_per_s=1000))
@@ -73,7 +74,7 @@ class Program:
         return started
 
     def numbers(self) -> dict[int, list[int]]:
-        """What was committed: of each user, in order."""
+        """Return the committed numbers of each user, in order."""
         found: dict[int, list[int]] = {user: [] for user in range(USERS)}
         for row in self.sink.target.table().to_pylist():
             found[row["user"]].append(row["n"])
@@ -82,20 +83,20 @@ class Program:
 
 
 def whole(numbers: dict[int, list[int]]) -> bool:
-    """Whether every click has its number once."""
+    """Return whether every click has its number once."""
     counted = all(found == list(range(1, len(found) + 1)) for found in numbers.values())
     return counted and sum(map(len, numbers.values())) == ROWS
 
 
-def under_way(job: SimulatedJob, checkpoints: int = 1) -> SimulatedJob:
+def running(job: SimulatedJob, checkpoints: int = 1) -> SimulatedJob:
     job.world.run_until(lambda: job.status().checkpoints_completed >= checkpoints)
     assert job.status().state is JobState.RUNNING
     return job
 
 
-def test_a_savepoint_is_whole_and_the_job_goes_on() -> None:
+def test_a_savepoint_is_complete_and_the_job_continues() -> None:
     program = Program()
-    job = under_way(program.start())
+    job = running(program.start())
     folder = job.savepoint()
     store = StoreFolder(job.world.store, folder)
     savepoint = read_savepoint(store, folder)
@@ -111,9 +112,9 @@ def test_a_savepoint_is_whole_and_the_job_goes_on() -> None:
     verify_savepoint(store, savepoint, folder)
 
 
-def test_a_job_that_is_stopped_has_committed_what_the_savepoint_holds() -> None:
+def test_a_stopped_job_has_committed_its_savepoint() -> None:
     program = Program()
-    job = under_way(program.start())
+    job = running(program.start())
     folder = job.stop("elsewhere")
     assert folder.startswith("elsewhere/job-1-")
     assert job.wait().status.state is JobState.STOPPED
@@ -123,9 +124,9 @@ def test_a_job_that_is_stopped_has_committed_what_the_savepoint_holds() -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 2, 3])
-def test_it_starts_again_from_the_savepoint_at_any_parallelism(parallelism: int) -> None:
+def test_a_savepoint_can_be_resumed_at_any_parallelism(parallelism: int) -> None:
     program = Program()
-    stopped = under_way(program.start())
+    stopped = running(program.start())
     folder = stopped.stop()
     job = program.start(parallelism, after=stopped, from_savepoint=folder)
     status = job.wait().status
@@ -133,20 +134,21 @@ def test_it_starts_again_from_the_savepoint_at_any_parallelism(parallelism: int)
     assert whole(program.numbers())
 
 
-def test_a_stopped_job_goes_on_by_itself_too() -> None:
+def test_a_stopped_job_resumes_without_naming_the_savepoint() -> None:
     program = Program()
-    stopped = under_way(program.start())
+    stopped = running(program.start())
     stopped.stop()
     assert program.start(after=stopped).wait().status.state is JobState.FINISHED
     assert whole(program.numbers())
 
 
-def test_the_same_command_again_loses_nothing() -> None:
-    """CP17: a cluster manager starts the driver again with --from-savepoint still in its command."""
+def test_repeating_the_command_with_from_savepoint_loses_nothing() -> None:
+    """Invariant CP17: a cluster manager restarts the driver with --from-savepoint still in its
+    command."""
     program = Program()
-    stopped = under_way(program.start())
+    stopped = running(program.start())
     folder = stopped.stop()
-    lost = under_way(program.start(3, after=stopped, from_savepoint=folder), checkpoints=2)
+    lost = running(program.start(3, after=stopped, from_savepoint=folder), checkpoints=2)
     before = lost.checkpoints()[-1].checkpoint
     again = program.start(2, after=lost, from_savepoint=folder)
     again.world.run_until(lambda: again.status().state is JobState.RUNNING)
@@ -155,9 +157,9 @@ def test_the_same_command_again_loses_nothing() -> None:
     assert whole(program.numbers())
 
 
-def test_a_fork_goes_its_own_way() -> None:
+def test_a_fork_and_its_original_are_independent() -> None:
     program, fork = Program(), Program()
-    job = under_way(program.start())
+    job = running(program.start())
     folder = job.savepoint()
     savepoint = read_savepoint(StoreFolder(job.world.store, folder), folder)
     held = savepoint.entry.totals.records_out["count"]
@@ -168,9 +170,9 @@ def test_a_fork_goes_its_own_way() -> None:
     assert whole(program.numbers())
 
 
-def test_a_drained_job_has_finished_with_all_it_had_read() -> None:
+def test_a_drained_job_commits_all_rows_it_has_read() -> None:
     program = Program()
-    job = under_way(program.start())
+    job = running(program.start())
     folder = job.stop(drain=True)
     assert job.wait().status.state is JobState.FINISHED
     entry = read_savepoint(StoreFolder(job.world.store, folder), folder).entry
@@ -179,8 +181,8 @@ def test_a_drained_job_has_finished_with_all_it_had_read() -> None:
     assert committed == entry.totals.records_out["source-1"] < ROWS
 
 
-def test_the_state_of_an_operator_that_is_gone() -> None:
-    stopped = under_way(Program().start())
+def test_state_of_a_removed_operator_must_be_dropped_explicitly() -> None:
+    stopped = running(Program().start())
     folder = stopped.stop()
     with pytest.raises(CheckpointError, match=r"'running' \(count\)"):
         Program("another").start(after=stopped, from_savepoint=folder).wait()
@@ -189,16 +191,16 @@ def test_the_state_of_an_operator_that_is_gone() -> None:
     assert {numbers[0] for numbers in renamed.numbers().values()} == {1}, "it counts from the start"
 
 
-def test_no_savepoint_there() -> None:
+def test_a_missing_savepoint_is_an_error() -> None:
     with pytest.raises(CheckpointError, match="there is no savepoint in 'nowhere'"):
         Program().start(from_savepoint="nowhere").wait()
 
 
 @pytest.mark.parametrize("damage", ["missing", "damaged"])
-def test_a_savepoint_that_is_not_whole_costs_the_job_nothing(damage: str) -> None:
-    """It is found before the job's own checkpoints are given up for it."""
+def test_a_damaged_savepoint_does_not_harm_the_job(damage: str) -> None:
+    """The damage is found before the savepoint replaces the job's own checkpoints."""
     program = Program()
-    stopped = under_way(program.start())
+    stopped = running(program.start())
     folder = stopped.stop("elsewhere")
     store = stopped.world.store
     hit = store.list(f"{folder}/state")[0]
@@ -214,14 +216,14 @@ def test_a_savepoint_that_is_not_whole_costs_the_job_nothing(damage: str) -> Non
     assert whole(program.numbers())
 
 
-def test_a_job_that_ends_before_the_savepoint_is_taken() -> None:
+def test_a_savepoint_of_an_ended_job_is_an_error() -> None:
     job = Program().start()
     job.wait()
     with pytest.raises(CheckpointError, match="no savepoint was taken: the job has ended"):
         job.savepoint()
 
 
-def test_several_checkpoints_in_flight_make_no_difference() -> None:
+def test_several_concurrent_checkpoints_change_no_result() -> None:
     program = Program()
     often = CheckpointConfig(interval_ms=2, timeout_ms=5000, max_concurrent=4)
     job = program.start(checkpoints=often)

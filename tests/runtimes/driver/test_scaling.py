@@ -1,5 +1,5 @@
-"""When a job gets wider or narrower, in virtual time: slots that can do so much, a load that changes,
-and what becomes of the width."""
+"""When a job is rescaled, in virtual time: slots with a fixed capacity, a load that changes, and the
+resulting parallelism."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SLOT_ROWS_PER_S = 1_000.0
 
 @dataclass
 class Plant:
-    """A job whose slots each take SLOT_ROWS_PER_S. What comes and is not taken waits."""
+    """Job whose slots each process SLOT_ROWS_PER_S. Rows beyond that wait."""
 
     controller: ScalingController
     parallelism: int
@@ -112,14 +112,14 @@ def plant(
     return made.begin()
 
 
-def test_under_a_load_that_fits_nothing_is_done() -> None:
+def test_a_suitable_parallelism_is_kept() -> None:
     job = plant(lambda s: 1_400).run(3_600)
     assert job.asked == []
     said = [ScalingState.SETTLING, ScalingState.WATCHING, ScalingState.STEADY]
     assert list(dict.fromkeys(job.states)) == said
 
 
-def test_load_rises_and_the_job_gets_wider() -> None:
+def test_parallelism_rises_with_the_load() -> None:
     job = plant(lambda s: 1_000 if s < 100 else 3_200, knows_lag=True).run(400)
     assert job.seen == [2, 4]
     at, change = job.asked[0]
@@ -128,7 +128,7 @@ def test_load_rises_and_the_job_gets_wider() -> None:
     assert job.waiting == 0.0
 
 
-def test_load_falls_and_the_job_gets_narrower_after_a_while() -> None:
+def test_parallelism_falls_some_time_after_the_load() -> None:
     job = plant(lambda s: 3_000 if s < 100 else 900, begin=5).run(400)
     assert job.seen == [5, 2]
     ((at, change),) = job.asked
@@ -136,20 +136,21 @@ def test_load_falls_and_the_job_gets_narrower_after_a_while() -> None:
     assert change.parallelism == 2
 
 
-def test_a_short_fall_is_no_reason_to_get_narrower() -> None:
+def test_a_short_drop_of_load_does_not_lower_parallelism() -> None:
     job = plant(lambda s: 500 if s % 60 < 40 else 3_000, begin=5).run(3_600)
     assert job.asked == []
 
 
-def test_a_peak_of_seconds_is_no_reason_to_get_wider() -> None:
+def test_a_short_peak_of_load_does_not_raise_parallelism() -> None:
     job = plant(lambda s: 2_500 if s % 60 < 3 else 1_000).run(3_600)
     assert job.asked == []
 
 
 @pytest.mark.parametrize("load", range(100, 8_000, 790))
 @pytest.mark.parametrize("begin", [1, 3, 8])
-def test_under_any_load_that_stays_it_comes_to_rest(load: int, begin: int) -> None:
-    """AS4. It never goes up, down and up again; down after up, where rows had piled up meanwhile."""
+def test_parallelism_settles_under_any_constant_load(load: int, begin: int) -> None:
+    """Invariant AS4. Parallelism never goes up, down and up again; it goes down after up only if
+    rows had piled up."""
     job = plant(lambda s: float(load), begin=begin, noise=Random(load)).run(1_800)
     steps = [after > before for before, after in pairwise(job.seen)]
     assert steps == sorted(steps, reverse=True), job.seen
@@ -158,8 +159,8 @@ def test_under_any_load_that_stays_it_comes_to_rest(load: int, begin: int) -> No
     assert job.parallelism == 8 or load / (job.parallelism * SLOT_ROWS_PER_S) < FULL_SHARE * 1.05
 
 
-def test_a_load_that_goes_up_and_down_is_followed_ever_more_rarely() -> None:
-    """Each time that fewer slots were soon too few it waits twice as long."""
+def test_an_oscillating_load_is_followed_less_and_less() -> None:
+    """Each time that fewer slots were soon too few, the controller waits twice as long."""
 
     def comes(s: float) -> float:
         return 600.0 if s % 400 < 200 else 2_500.0
@@ -171,60 +172,60 @@ def test_a_load_that_goes_up_and_down_is_followed_ever_more_rarely() -> None:
     assert job.parallelism >= 3
 
 
-def test_it_stays_within_its_bounds() -> None:
+def test_parallelism_stays_within_its_bounds() -> None:
     up = plant(lambda s: 9_000, most=4).run(600)
     assert (up.parallelism, up.states[-1]) == (4, ScalingState.AT_BOUND)
     down = plant(lambda s: 10, begin=8, least=3).run(600)
     assert down.parallelism == 3
 
 
-def test_a_job_outside_its_bounds_is_brought_within() -> None:
+def test_a_job_outside_its_bounds_is_rescaled() -> None:
     job = plant(lambda s: 3_300, begin=6, most=4).run(60)
     ((at, change),) = job.asked
     assert at * 1000 <= SETTLE_MS + 1_000
     assert change == WidthChange(4, "its bounds are 1 to 4")
 
 
-def test_slots_that_are_missing_are_taken_when_they_are_back() -> None:
-    """A machine was lost, and the job goes on with what was left; then it is back."""
+def test_lost_slots_are_used_again_when_they_return() -> None:
+    """A machine is lost, and the job continues with the rest; then the machine returns."""
     job = plant(lambda s: 3_000, slots=lambda s: 2 if s < 500 else 8, most=None).run(480)
     assert (job.parallelism, job.states[-1]) == (2, ScalingState.NO_SLOTS)
     job.run(100)
-    # Some twenty seconds after each step.
+    # About twenty seconds after each step.
     assert job.parallelism >= 4
     assert 500 <= job.asked[0][0] <= 502
 
 
-def test_slots_that_come_and_are_not_needed_are_not_taken() -> None:
+def test_new_slots_are_not_used_unless_needed() -> None:
     job = plant(lambda s: 1_400, slots=lambda s: 2 if s < 500 else 64, most=None).run(1_000)
     assert job.asked == []
 
 
-def test_one_step_at_most_doubles_the_width() -> None:
-    """AS2. All that waits would take a hundred slots."""
+def test_one_step_at_most_doubles_the_parallelism() -> None:
+    """Invariant AS2. The rows that wait would need a hundred slots."""
     job = plant(lambda s: 50_000, most=64, slots=lambda s: 64, knows_lag=True).run(600)
     assert job.seen == [2, 4, 8, 16, 32, 64]
 
 
-def test_after_a_step_the_next_waits_until_the_attempt_has_settled() -> None:
-    """AS3."""
+def test_the_next_step_waits_until_the_attempt_has_settled() -> None:
+    """Invariant AS3."""
     job = plant(lambda s: 50_000, most=64, slots=lambda s: 64).run(600)
     for (before, _), (after, _) in pairwise(job.asked):
         assert after - before >= (SETTLE_MS + WIDEN_AFTER_MS) // 1000 + job.rescale_s
 
 
-def test_a_job_that_gets_no_more_done_is_not_made_wider_again_and_again() -> None:
-    """All of a split is read by one slot, or the sink is slow: the others are held up."""
+def test_parallelism_without_gain_is_not_raised_repeatedly() -> None:
+    """One slot reads the only large split, or the sink is slow: the other slots wait."""
     job = plant(lambda s: 5_000, most_rows=1_500).run(NO_GAIN_FOR_MS // 1000 - 60)
     assert job.seen == [2, 3]
     assert job.states[-1] is ScalingState.NO_GAIN
-    # After a time it is tried once more: what sets the pace may be another thing by then.
+    # After some time the controller tries again: the bottleneck may be another one by then.
     job.most_rows = float("inf")
     job.run(300)
     assert job.parallelism >= 5
 
 
-def test_a_job_of_which_nothing_moves_is_not_made_wider_again_and_again() -> None:
+def test_parallelism_of_a_stuck_job_is_not_raised_repeatedly() -> None:
     job = plant(lambda s: 0, begin=2)
     for second in range(400):
         change = job.controller.observe(SlotLoad([1.0] * job.parallelism, 0.0), second * 1000)
@@ -235,7 +236,7 @@ def test_a_job_of_which_nothing_moves_is_not_made_wider_again_and_again() -> Non
     assert job.controller.state is ScalingState.NO_GAIN
 
 
-def test_where_one_slot_does_all_the_work_no_others_are_added_or_taken() -> None:
+def test_parallelism_is_kept_if_one_slot_does_all_work() -> None:
     controller = ScalingController(ScalingBounds(1, 8))
     controller.began(4, 0)
     changes = [
@@ -246,8 +247,9 @@ def test_where_one_slot_does_all_the_work_no_others_are_added_or_taken() -> None
     assert controller.state is ScalingState.UNEVEN
 
 
-def test_what_waits_is_caught_up_with_by_those_that_are_there_where_that_is_soon() -> None:
-    """It was away for a while, and has no time left until all is read."""
+def test_a_small_backlog_does_not_raise_parallelism() -> None:
+    """The source was unavailable for a while, and the slots are fully busy until the backlog is
+    read."""
     job = plant(lambda s: 1_000, knows_lag=True)
     job.waiting = 40_000
     job.run(200)
@@ -255,7 +257,7 @@ def test_what_waits_is_caught_up_with_by_those_that_are_there_where_that_is_soon
     assert ScalingState.CATCHING_UP in job.states
 
 
-def test_what_waits_for_long_makes_it_wider() -> None:
+def test_a_large_backlog_raises_parallelism() -> None:
     job = plant(lambda s: 1_000, knows_lag=True)
     job.waiting = 400_000
     job.run(30)
@@ -264,7 +266,7 @@ def test_what_waits_for_long_makes_it_wider() -> None:
     assert "rows are waiting" in change.why
 
 
-def test_while_much_waits_it_is_not_made_narrower() -> None:
+def test_parallelism_is_not_lowered_during_a_backlog() -> None:
     controller = ScalingController(ScalingBounds(1, 8))
     controller.began(4, 0)
     for second in range(300):
@@ -272,7 +274,7 @@ def test_while_much_waits_it_is_not_made_narrower() -> None:
     assert controller.state is ScalingState.CATCHING_UP
 
 
-def test_a_rescale_that_fails_is_tried_again_later_and_later() -> None:
+def test_a_failing_rescale_is_retried_with_growing_pauses() -> None:
     job = plant(lambda s: 3_500, fails=lambda s: s < 600).run(590)
     tries = [at for at, _ in job.asked]
     pauses = [after - before for before, after in pairwise(tries)]
@@ -284,8 +286,8 @@ def test_a_rescale_that_fails_is_tried_again_later_and_later() -> None:
     assert job.parallelism > 2
 
 
-def test_an_attempt_that_has_just_begun_says_nothing() -> None:
-    """It takes in what has piled up. An attempt that fails begins anew, however often."""
+def test_the_start_of_an_attempt_is_not_considered() -> None:
+    """A new attempt reads a backlog first. This holds however often attempts fail."""
     job = plant(lambda s: 500)
     for _ in range(30):
         job.waiting = 50_000
@@ -294,7 +296,7 @@ def test_an_attempt_that_has_just_begun_says_nothing() -> None:
     assert job.asked == []
 
 
-def test_where_a_rescale_takes_long_it_is_made_narrower_more_rarely() -> None:
+def test_slow_rescales_lower_parallelism_later() -> None:
     quick = plant(lambda s: 3_000 if s < 300 else 900, begin=2).run(1_500)
     slow = plant(lambda s: 3_000 if s < 300 else 900, begin=2, rescale_s=20).run(1_500)
     first_narrower = [
@@ -308,5 +310,5 @@ def test_where_a_rescale_takes_long_it_is_made_narrower_more_rarely() -> None:
     assert first_narrower[1] - first_narrower[0] > 200
 
 
-def test_the_thresholds_leave_room_between_them() -> None:
+def test_the_thresholds_are_in_order() -> None:
     assert SPARE < TARGET < FULL_SHARE

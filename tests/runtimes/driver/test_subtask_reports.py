@@ -71,7 +71,7 @@ def test_the_status_and_the_metrics_of_an_attempt_agree(steps: list[tuple[int, .
     assert abs(reports.records_per_s() - sum(rates)) < 1e-6 * max(sum(rates), 1)
 
 
-def test_rows_of_an_attempt_that_was_lost_are_counted_once() -> None:
+def test_rows_of_a_lost_attempt_are_counted_once() -> None:
     reports = SubtaskReports(PLAN)
     totals = JobTotals(PLAN, reports)
     rows = dict.fromkeys(OPERATORS, 10)

@@ -1,8 +1,7 @@
 """A running job is changed in several ways at once: whole jobs in simulated worlds, with their sinks.
 
-The changed program has an aggregate more in a window and in a running table, an operator under another
-uid, and a sink less. What it gives is held against the rows that the generator makes.
-"""
+The changed program has one more aggregate in a window and in a running table, an operator under
+another uid, and one sink less. Its output is compared with the rows that the generator produces."""
 
 from __future__ import annotations
 
@@ -55,7 +54,7 @@ def changed(env: rh.Environment) -> Outputs:
 
 
 def windows() -> dict[tuple[str, float], set[int]]:
-    """The numbers of the rows of each key and window, by the window's end in seconds."""
+    """Return the row numbers of each key and window, by the window's end in seconds."""
     found: dict[tuple[str, float], set[int]] = defaultdict(set)
     for number in range(ROWS):
         key = "hot" if number % 4 == 0 else f"key {number // 40}"
@@ -83,7 +82,9 @@ def continued(before: Kept, folder: str, **options: Any) -> Kept:
     ("mode", "backend", "parallelism"),
     [(NULL, Backend.MEMORY, 3), pytest.param(SINCE, Backend.ROCKSDB, 1, marks=pytest.mark.slow)],
 )
-def test_all_at_once(mode: NewAggregates, backend: Backend, parallelism: int) -> None:
+def test_several_changes_at_once_lose_nothing(
+    mode: NewAggregates, backend: Backend, parallelism: int
+) -> None:
     before, folder = stopped(backend)
     after = continued(
         before,
@@ -99,9 +100,9 @@ def test_all_at_once(mode: NewAggregates, backend: Backend, parallelism: int) ->
     for row in rows["numbered"]:
         by_key[row["k"]].append(row["n"])
     assert sum(map(len, by_key.values())) == ROWS
-    # Its state was found under the new uid: no key is counted anew.
+    # Its state was found under the new uid: no key is counted from the start.
     assert all(sorted(numbers) == list(range(1, len(numbers) + 1)) for numbers in by_key.values())
-    # Each window once, with the count of all of its rows; and the new aggregate by the mode.
+    # Each window is emitted once, with the count of all its rows; the new aggregate follows the mode.
     wanted = windows()
     assert len(rows["windows"]) == len(wanted)
     seen = {row["i"] for row in before.sinks["numbered"].rows}
@@ -119,11 +120,11 @@ def test_all_at_once(mode: NewAggregates, backend: Backend, parallelism: int) ->
             kinds["new"] += 1
             assert row["high"] == max(inside)
     assert min(kinds.values()) > 0, kinds
-    # All that the removed sink had been given up to the savepoint is published.
+    # All rows that the removed sink received before the savepoint are published.
     assert {row["i"] for row in before.sinks["extra"].rows} == {i for i in seen if i % 7 == 3}
 
 
-def test_each_change_is_refused_with_what_to_do() -> None:
+def test_each_change_is_refused_with_a_hint() -> None:
     before, folder = stopped(Backend.MEMORY)
     with pytest.raises(CheckpointError) as lacking:
         continued(before, folder).world.run()
@@ -136,9 +137,9 @@ def test_each_change_is_refused_with_what_to_do() -> None:
     assert "rheos check" not in text
 
 
-def test_output_of_a_removed_sink_is_never_lost_in_silence() -> None:
-    """A checkpoint lists it, and the job died before it was published: the changed program is refused,
-    whatever is allowed, until the old one has published it."""
+def test_uncommitted_output_of_a_removed_sink_is_an_error() -> None:
+    """A checkpoint lists output, and the job died before it was published. The changed program is
+    refused, whatever is allowed, until the old program has published it."""
     kept = begin(program, interval_ms=10)
     until(kept, MIDDLE_US)
     again = begin(

@@ -24,7 +24,7 @@ def shown(waits: Waits, time: Timeline, now_ms: int, *sinks: Unpublished) -> lis
     return [(w.what, w.since_ms) for w in waits.now(time.coordinator, sinks, now_ms)]
 
 
-def test_a_savepoint_says_at_each_stage_whom_it_waits_for_and_since_when() -> None:
+def test_a_savepoint_shows_what_it_waits_for_since_when() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
     assert shown(waits, time, 0) == []
     time.at(100, SavepointRequested(1, "/savepoints/one", After.GO_ON))
@@ -51,14 +51,14 @@ def test_a_savepoint_says_at_each_stage_whom_it_waits_for_and_since_when() -> No
     assert shown(waits, time, 9_900) == []
 
 
-def test_a_drain_and_a_request_behind_another_say_what_they_wait_for() -> None:
+def test_a_drain_shows_which_subtasks_it_waits_for() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
     time.at(100, SavepointRequested(1, "/savepoints/one", After.DRAIN))
     said = "the stop with --drain waits: subtasks 0, 1 have not reached the end of their input"
     assert [what for what, _ in shown(waits, time, 0)] == [said]
 
 
-def test_a_request_says_that_another_checkpoint_is_open() -> None:
+def test_a_request_shows_that_it_waits_for_a_checkpoint() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
     time.at(1000, Tick())
     time.at(1100, SavepointRequested(1, "/savepoints/one", After.STOP))
@@ -69,7 +69,7 @@ def test_a_request_says_that_another_checkpoint_is_open() -> None:
     assert [what for what, _ in shown(waits, time, 0)] == [said]
 
 
-def test_a_recovery_says_which_server_it_waits_for_and_so_does_a_savepoint() -> None:
+def test_recovery_and_savepoint_show_the_server_they_await() -> None:
     time, waits = Timeline(), Waits(SHAPE.operators)
     time.at(0, Start())
     time.claims(0)

@@ -1,4 +1,4 @@
-"""Jobs for the tests of health: a stand-in at one moment, with the metrics that a test wants."""
+"""Jobs for the tests of health: a stand-in at one moment, with the metrics that a test specifies."""
 
 from __future__ import annotations
 
@@ -18,17 +18,16 @@ SECOND_US = 1_000_000
 
 
 def seen(*readings: Reading, **more: Any) -> JobMoment:
-    """The stand-in at a moment: the source "clicks", and a map behind a shuffle by n.
+    """Return the stand-in at a moment: the source "clicks", and a map downstream of a shuffle by n.
 
-    Names of fields of `JobMoment` are set there, others in the status.
-    """
+    Names of fields of `JobMoment` are set there, others in the status."""
     of_seen = {name: more.pop(name) for name in list(more) if name in JobMoment.__dataclass_fields__}
     metrics = msgspec.structs.replace(METRICS, readings=list(readings))
     return JobMoment(replace(CALM, **more), outline(), metrics, **{"now_us": NOW_US, **of_seen})
 
 
 def shares(chain: str, metric: str, *parts: float) -> list[Reading]:
-    """Of their time, by subtask."""
+    """Return shares of the subtasks' time, by subtask."""
     return [Reading(metric, (chain, str(n)), 1.0, part * 1000) for n, part in enumerate(parts)]
 
 

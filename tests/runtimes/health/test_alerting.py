@@ -1,4 +1,4 @@
-"""When an alert is due."""
+"""The moments at which an alert is due."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ def job(state: HealthState) -> JobHealth:
 
 
 def due(alerting: Alerting, *states: tuple[int, HealthState]) -> list[tuple[int, HealthState, bool]]:
-    """The alerts of a job that is in these states for so many seconds each: when, and of what."""
+    """Return the alerts of a job that is in these states for these numbers of seconds: time, state,
+    and whether the alert is resolved."""
     found, at_s = [], 0
     for for_s, state in states:
         for _ in range(for_s):
@@ -27,7 +28,7 @@ def due(alerting: Alerting, *states: tuple[int, HealthState]) -> list[tuple[int,
     return found
 
 
-def test_a_state_that_holds_and_its_end_are_told_once_each() -> None:
+def test_a_lasting_state_and_its_end_are_alerts() -> None:
     holds_s = HOLDS_US // SECOND_US
     healthy, stuck = HealthState.HEALTHY, HealthState.STUCK
     assert due(Alerting(stuck), (20, healthy), (60, stuck), (60, healthy)) == [
@@ -36,13 +37,13 @@ def test_a_state_that_holds_and_its_end_are_told_once_each() -> None:
     ]
 
 
-def test_what_is_over_soon_or_is_lighter_is_no_alert() -> None:
+def test_short_or_lighter_states_are_no_alerts() -> None:
     healthy, stuck = HealthState.HEALTHY, HealthState.STUCK
     assert due(Alerting(stuck), (5, healthy), (9, stuck), (30, healthy)) == []
     assert due(Alerting(stuck), (60, HealthState.DEGRADED)) == []
 
 
-def test_a_state_that_changes_is_told_again() -> None:
+def test_each_change_of_state_is_an_alert() -> None:
     stuck, failing, degraded = HealthState.STUCK, HealthState.FAILING, HealthState.DEGRADED
     found = due(Alerting(stuck), (20, stuck), (20, failing), (20, degraded))
     assert [(state, resolved) for _, state, resolved in found] == [
@@ -53,13 +54,13 @@ def test_a_state_that_changes_is_told_again() -> None:
 
 
 @pytest.mark.parametrize("least", [HealthState.DEGRADED, HealthState.FAILING])
-def test_from_which_state_on_is_chosen(least: HealthState) -> None:
+def test_the_least_state_for_alerts_is_configurable(least: HealthState) -> None:
     wanted = [state for state in HealthState if state.rank >= least.rank]
     for state in HealthState:
         assert bool(due(Alerting(least), (30, state))) is (state in wanted)
 
 
-def test_the_last_alert_need_not_hold() -> None:
+def test_the_last_alert_is_sent_at_once() -> None:
     alert = Alerting(HealthState.STUCK).look(job(HealthState.FAILING), 0, at_once=True)
     assert alert is not None
     assert alert.before is HealthState.HEALTHY

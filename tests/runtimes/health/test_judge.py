@@ -1,4 +1,4 @@
-"""Since when a finding and a state hold, over moments of a clock that the tests set."""
+"""The start of a finding and of a state, over moments of a clock that the tests set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ AWAY = "unpublished_ms"
 
 
 class Judge:
-    """Health of a job, looked at every so often."""
+    """Health of a job, computed at intervals."""
 
     def __init__(self) -> None:
         self._memory = Memory()
@@ -29,7 +29,7 @@ def waits(seconds: int) -> Reading:
     return Reading(AWAY, ("map-1", "0"), seconds * 1000)
 
 
-def test_since_is_what_the_metric_says() -> None:
+def test_the_start_of_a_finding_comes_from_the_metric() -> None:
     judge = Judge()
     judge.look(0)
     judged = judge.look(2, waits(7))
@@ -40,7 +40,7 @@ def test_since_is_what_the_metric_says() -> None:
     assert judged.headline.startswith(f"stuck since {one.since}: the sink 'map' has published nothing")
 
 
-def test_since_survives_an_attempt_whose_metrics_begin_again() -> None:
+def test_the_start_survives_an_attempt_with_new_metrics() -> None:
     judge = Judge()
     judge.look(0, waits(100))
     assert judge.look(10, waits(1)).findings == []
@@ -49,14 +49,14 @@ def test_since_survives_an_attempt_whose_metrics_begin_again() -> None:
     assert "for 116 s" in one.what or "for 2 min" in one.what
 
 
-def test_what_was_gone_for_longer_begins_anew() -> None:
+def test_a_finding_after_a_long_break_starts_anew() -> None:
     judge = Judge()
     judge.look(0, waits(100))
     (one,) = judge.look(REMEMBERED_US // SECOND_US, waits(7)).findings
     assert one.for_ms == 7_000
 
 
-def test_a_wall_clock_that_is_set_does_not_change_how_long() -> None:
+def test_durations_do_not_depend_on_the_wall_clock() -> None:
     job = seen(waits(7))
     _, memory = health(job, Memory(), NOW_MS)
     judged, _ = health(seen(waits(1), now_us=job.now_us + SECOND_US), memory, NOW_MS + 3_600_000)
@@ -65,7 +65,7 @@ def test_a_wall_clock_that_is_set_does_not_change_how_long() -> None:
     assert judged.findings[0].for_ms == 8_000
 
 
-def test_what_fluctuates_is_shown_once_it_has_held() -> None:
+def test_a_fluctuating_finding_is_shown_after_some_time() -> None:
     judge = Judge()
     slow = [*shares("1", "busy_ms", 0.97, 0.99), *HELD, *received(50, 50)]
     assert judge.look(0, *slow).state is HealthState.HEALTHY
@@ -76,7 +76,7 @@ def test_what_fluctuates_is_shown_once_it_has_held() -> None:
     assert judge.look(2, *slow).findings == [], "it must hold again"
 
 
-def test_the_gravest_finding_is_first_and_makes_the_state() -> None:
+def test_the_gravest_finding_is_first_and_determines_the_state() -> None:
     judge = Judge()
     slow = [*shares("1", "busy_ms", 0.97, 0.99), *HELD, *received(50, 50)]
     judge.look(0, *slow)

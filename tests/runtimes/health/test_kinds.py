@@ -1,7 +1,6 @@
-"""Each kind of finding: a job that has it, and jobs that are just short of it and have none.
+"""Each kind of finding: a job that has it, and jobs that barely do not.
 
-The table is exhaustive: a kind that is not in it, or has no silent twin, fails.
-"""
+The table is exhaustive: a kind that is not in it, or has no silent twin, fails."""
 
 from __future__ import annotations
 
@@ -21,11 +20,12 @@ from tests.runtimes.health.jobs import HELD, NOW_MS, NOW_US, SECOND_US, received
 
 
 def found(job: JobMoment) -> list[JobFinding]:
-    """The findings of a job that has been so for longer than any kind waits."""
+    """Return the findings of a job that has been in this condition for longer than any kind
+    requires."""
     wait_us = max(kind.shown_after_ms for kind in KINDS.values()) * 1000
     earlier = replace(job, now_us=job.now_us - wait_us)
     _, memory = health(earlier, Memory(), NOW_MS)
-    # What metrics say of since when is as of this moment.
+    # Metrics that state a start are computed for this moment.
     standing = {of: replace(each, since_us=job.now_us) for of, each in memory.standing.items()}
     return health(job, replace(memory, standing=standing), NOW_MS)[0].findings
 
@@ -48,7 +48,8 @@ def waits(kind: WaitKind, for_ms: int) -> JobMoment:
 
 
 def late(in_a_minute: int, before: int, rows: int = 1000) -> JobMoment:
-    """Late rows of the last minute, and of the nine before; each minute has so many rows."""
+    """Return late rows of the last minute, and of the nine before; each minute has this number of
+    rows."""
 
     def at(seconds_ago: int, late: int, rows: int) -> Past:
         counted = OperatorStatus("map-1", "map", rows, 0, None, {"late": late})
@@ -60,7 +61,7 @@ def late(in_a_minute: int, before: int, rows: int = 1000) -> JobMoment:
 
 
 def lost(now: int, before: int | None = None) -> JobMoment:
-    """A sink's server has lost rows so often until now, and until ten minutes ago."""
+    """Return how often a sink's server had lost rows now, and ten minutes ago."""
 
     def counted(times: int) -> OperatorStatus:
         return OperatorStatus("map-1", "map", 100, 0, None, {"lost_data": times} if times else {})
@@ -97,7 +98,7 @@ CHECKPOINT_FAILED = {
 
 @dataclass(frozen=True)
 class Case:
-    """A kind of finding: a job that has it, and jobs that do not."""
+    """Kind of finding: a job that has it, and jobs that do not."""
 
     has: JobMoment
     what: str
@@ -280,13 +281,13 @@ CASES = {
 }
 
 
-def test_every_kind_is_declared_and_has_a_job_with_it_and_one_without() -> None:
+def test_every_kind_has_cases_with_and_without_it() -> None:
     assert set(CASES) == set(KINDS) == set(FindingKind)
     assert all(case.silent for case in CASES.values())
 
 
 @pytest.mark.parametrize("kind", FindingKind)
-def test_a_job_that_has_it(kind: FindingKind) -> None:
+def test_a_job_with_the_condition_has_the_finding(kind: FindingKind) -> None:
     case = CASES[kind]
     (one,) = found(case.has)
     assert (one.kind, one.severity) == (kind, case.severity)
@@ -298,7 +299,7 @@ def test_a_job_that_has_it(kind: FindingKind) -> None:
 @pytest.mark.parametrize(
     ("kind", "why"), [(kind, why) for kind, case in CASES.items() for why in case.silent]
 )
-def test_a_job_that_is_just_short_of_it(kind: FindingKind, why: str) -> None:
+def test_a_job_just_below_the_limit_has_no_finding(kind: FindingKind, why: str) -> None:
     assert found(CASES[kind].silent[why]) == []
 
 
@@ -308,24 +309,24 @@ def test_a_calm_job_is_healthy() -> None:
     assert (judged.state, judged.headline) == (HealthState.HEALTHY, "healthy")
 
 
-def test_a_source_whose_own_chain_is_slow_says_how_far_it_is_behind() -> None:
+def test_a_slow_source_chain_shows_its_lag() -> None:
     busy = shares("0", "busy_ms", 0.99, 0.2)
     (slow,) = found(seen(*busy, Reading("source_lag_rows", ("source-1", "0"), 12_000)))
     assert (slow.kind, slow.operator) == (FindingKind.BACKPRESSURE, "source-1")
     assert slow.what == "'clicks' is busy 99% of the time and has a lag of 12,000 records"
 
 
-def test_rows_that_are_uneven_where_all_subtasks_are_busy_are_not_the_cause() -> None:
+def test_uneven_rows_are_no_cause_if_all_subtasks_are_busy() -> None:
     (slow,) = found(seen(*shares("1", "busy_ms", 0.97, 0.98), *HELD, *received(20, 80)))
     assert slow.kind is FindingKind.BACKPRESSURE
 
 
-def test_an_empty_split_holds_the_watermark_too() -> None:
+def test_an_empty_split_also_delays_the_watermark() -> None:
     (empty,) = found(seen(*ADVANCES, *split("topic-1", None, 60_000)))
     assert "and holds back the watermark: no window downstream fires. The other splits" in empty.what
 
 
-def test_a_restart_is_a_note_after_two_minutes_and_gone_after_an_hour() -> None:
+def test_a_restart_soon_becomes_a_note() -> None:
     (eleven,) = found(seen(restarts_us=(NOW_US - 660 * SECOND_US,), failure="lost"))
     assert eleven.severity is Severity.NOTE
     assert health(seen(restarts_us=(NOW_US - 660 * SECOND_US,)), Memory(), NOW_MS)[0].state is (
@@ -343,7 +344,7 @@ def test_a_restart_is_a_note_after_two_minutes_and_gone_after_an_hour() -> None:
     ],
     ids=["read the cause; if it recurs, fix", "the last is some time ago", "a short outage", "two"],
 )
-def test_restarts_again_and_again_are_a_job_that_fails(
+def test_the_severity_of_restarts_depends_on_their_frequency(
     ago_s: tuple[int, ...], severity: Severity
 ) -> None:
     restarts_us = tuple(NOW_US - each * SECOND_US for each in ago_s)
@@ -351,7 +352,7 @@ def test_restarts_again_and_again_are_a_job_that_fails(
     assert often.severity is severity
 
 
-def test_a_checkpoint_that_takes_longer_than_its_interval_says_where_its_time_went() -> None:
+def test_a_slow_checkpoint_shows_where_its_time_went() -> None:
     cost = [Reading("checkpoint_align_ms", ("0",), 9_000), Reading("checkpoint_async_ms", ("0",), 400)]
     (slow,) = found(seen(*cost, last_checkpoint_ms=10_100))
     assert slow.kind is FindingKind.SLOW_CHECKPOINTS
@@ -368,7 +369,7 @@ def test_no_checkpoint_for_minutes_is_stuck() -> None:
         assert one.severity is Severity.STUCK
 
 
-def test_a_server_that_several_wait_for_is_one_finding() -> None:
+def test_several_waits_for_one_server_are_one_finding() -> None:
     call = "the topic 'out' cannot be written"
     waits = [Reading("server_wait_ms", (call, str(n)), 9_000 + n) for n in (10, 2)]
     (one,) = found(seen(*waits, Reading("driver_wait_ms", (call,), 5_000)))
@@ -378,7 +379,7 @@ def test_a_server_that_several_wait_for_is_one_finding() -> None:
     assert driver.what == f"a server does not answer the driver, for 5 s: {call}"
 
 
-def test_the_declarations_say_something_for_the_page() -> None:
+def test_each_kind_declares_meaning_cause_and_remedy() -> None:
     def texts(kind: HealthCheck) -> tuple[str, ...]:
         return kind.means, kind.cause, kind.remedy
 

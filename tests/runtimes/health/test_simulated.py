@@ -37,7 +37,8 @@ END_S = 150
 
 @dataclass
 class Target(Sink, Committer):
-    """A sink whose target is away while `away` is set, and whose writer fails while `breaks` is."""
+    """Sink whose target is unreachable while `away` is set, and whose writer fails while `breaks` is
+    set."""
 
     away: ClassVar[bool] = False
     breaks: ClassVar[bool] = False
@@ -71,7 +72,7 @@ Rows = Callable[[int, int], list[int] | None]
 
 @dataclass
 class Timed(Source):
-    """Rows that come at seconds of virtual time, as a function says."""
+    """Source whose rows arrive at seconds of virtual time, as a function specifies."""
 
     rows: Rows
     splits_: int = 1
@@ -106,7 +107,7 @@ class TimedReader(SplitReader):
 
 
 class Watched:
-    """The health of a job at each second."""
+    """Health of a job at each second."""
 
     def __init__(self, at_second: Callable[[float], None] = lambda _: None) -> None:
         self._at_second = at_second
@@ -164,7 +165,7 @@ def test_a_calm_job_is_healthy_all_the_time() -> None:
     assert watched.kinds(0, END_S) == set()
 
 
-def test_a_target_that_is_away_is_shown_within_ten_seconds_and_until_it_is_back() -> None:
+def test_an_unreachable_target_is_shown_until_it_is_back() -> None:
     def strike(at_s: float) -> None:
         Target.away = 20 <= at_s < 60
 
@@ -180,7 +181,7 @@ def test_a_target_that_is_away_is_shown_within_ten_seconds_and_until_it_is_back(
         assert 19_000 <= one.since_ms - begin_ms <= 23_000
 
 
-def test_a_source_that_falls_silent_and_one_that_pauses_often() -> None:
+def test_a_silent_source_is_shown_and_a_pausing_one_not() -> None:
     def silent(_split: int, second: int) -> list[int] | None:
         if second >= END_S:
             return None
@@ -200,7 +201,7 @@ def test_a_source_that_falls_silent_and_one_that_pauses_often() -> None:
     assert watched.kinds(75, END_S) == set(), "it has paused for as long before"
 
 
-def test_a_split_that_holds_the_watermark_back() -> None:
+def test_a_split_that_delays_the_watermark_is_shown() -> None:
     def one_stands(split: int, second: int) -> list[int] | None:
         if second >= END_S:
             return None
@@ -214,7 +215,7 @@ def test_a_split_that_holds_the_watermark_back() -> None:
     assert held.what.startswith("split '1' of 'rows' (subtask 0) has not advanced for")
 
 
-def test_late_rows_that_rise() -> None:
+def test_a_rise_of_late_rows_is_shown() -> None:
     def rows(_split: int, second: int) -> list[int] | None:
         if second >= END_S:
             return None

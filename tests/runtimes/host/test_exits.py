@@ -9,7 +9,7 @@ import pytest
 from rheos.runtimes.host.process_ends import os_exit_raises
 
 
-def test_it_raises_within_and_ends_the_process_outside() -> None:
+def test_os_exit_raises_only_inside_the_context() -> None:
     before = os._exit
     with os_exit_raises(), pytest.raises(SystemExit, match=r"os\._exit\(3\)"):
         os._exit(3)
@@ -17,7 +17,7 @@ def test_it_raises_within_and_ends_the_process_outside() -> None:
 
 
 @pytest.mark.parametrize("where", ["thread", "fork"])
-def test_other_threads_and_forked_processes_end_by_it(where: str) -> None:
+def test_os_exit_still_ends_other_threads_and_forks(where: str) -> None:
     program = """
 import os, sys, threading
 from rheos.runtimes.host.process_ends import os_exit_raises

@@ -1,4 +1,4 @@
-"""Memory that was freed is used again, and goes back at the end."""
+"""Freed memory is reused, and returned at the end."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ print(faults())
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="another C library than glibc")
-def test_pages_are_asked_for_once_while_it_is_kept() -> None:
-    """In a process of its own: what this one has allocated before would count."""
+def test_kept_memory_is_requested_from_the_system_once() -> None:
+    """Runs in its own process, as earlier allocations of this one would count."""
     done = subprocess.run([sys.executable, "-c", COUNTS], capture_output=True, text=True, check=True)
     kept, given_back = map(int, done.stdout.split())
     pages = 20 * 8 * (1 << 20) // 4096

@@ -19,7 +19,7 @@ def wait_for(true: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
-def test_what_hangs_in_a_detached_thread_hangs_alone() -> None:
+def test_a_hanging_detached_call_does_not_block_others() -> None:
     io, let_go = DetachedIo(wake=lambda: None), threading.Event()
     hangs = io.submit(let_go.wait)
     done = [io.submit(lambda n=n: n * n) for n in range(5)]  # type: ignore[misc]
@@ -30,14 +30,14 @@ def test_what_hangs_in_a_detached_thread_hangs_alone() -> None:
     wait_for(hangs.done)
 
 
-def test_what_a_detached_thread_raises_is_its_result() -> None:
+def test_an_exception_in_a_detached_thread_is_its_result() -> None:
     failed = DetachedIo(wake=lambda: None).submit(lambda: 1 // 0)
     wait_for(failed.done)
     with pytest.raises(ZeroDivisionError):
         failed.result()
 
 
-def test_completions_wake_the_mailbox_and_so_does_who_is_asked_to() -> None:
+def test_completions_and_explicit_wakes_wake_the_mailbox() -> None:
     woken: list[None] = []
     io = ThreadedIo(1, wake=lambda: woken.append(None))
     io.wake()
@@ -47,7 +47,7 @@ def test_completions_wake_the_mailbox_and_so_does_who_is_asked_to() -> None:
     io.close()
 
 
-def test_who_leaves_does_not_wait_for_what_nobody_wants() -> None:
+def test_leaving_does_not_wait_for_unneeded_calls() -> None:
     begun, goes_on = threading.Event(), threading.Event()
     io = ThreadedIo(1, wake=lambda: None)
     under_way = io.submit(lambda: (begun.set(), goes_on.wait())[0])

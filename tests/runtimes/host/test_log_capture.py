@@ -1,4 +1,4 @@
-"""What is logged in a worker is kept with the operator whose code said it, within bounds."""
+"""Lines logged in a worker are kept with the operator whose code logged them, within bounds."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said(capture: LogCapture) -> list[tuple[str | None, str]]:
     return [(line.operator, line.message) for line in capture.take()[0]]
 
 
-def test_a_line_has_the_operator_that_is_called_as_it_is_logged(capture: LogCapture) -> None:
+def test_a_line_has_the_operator_that_logged_it(capture: LogCapture) -> None:
     SHOP.info("before the slot")
     at = ["parse"]
     works_for(lambda: at[0])
@@ -46,7 +46,7 @@ def test_a_line_has_the_operator_that_is_called_as_it_is_logged(capture: LogCapt
     assert said(capture) == []
 
 
-def test_work_in_other_threads_is_of_the_operator_that_gave_it(capture: LogCapture) -> None:
+def test_lines_of_other_threads_have_the_submitting_operator(capture: LogCapture) -> None:
     at = ["read"]
     works_for(lambda: at[0])
     io = ThreadedIo(1, wake=lambda: None)
@@ -70,7 +70,7 @@ def test_work_in_other_threads_is_of_the_operator_that_gave_it(capture: LogCaptu
     assert said(capture) == [("read", "read"), ("another", "written"), ("read", "asked")]
 
 
-def test_lines_and_their_texts_are_bounded_and_what_is_left_out_is_counted(capture: LogCapture) -> None:
+def test_lines_are_bounded_and_dropped_ones_are_counted(capture: LogCapture) -> None:
     for n in range(MAX_LINES + 3):
         SHOP.info("%d", n)
     lines, dropped = capture.take()
@@ -84,7 +84,7 @@ def test_lines_and_their_texts_are_bounded_and_what_is_left_out_is_counted(captu
     assert line.level == logging.ERROR
 
 
-def test_it_leaves_logging_as_it_was() -> None:
+def test_closing_restores_the_logging_configuration() -> None:
     root = logging.getLogger()
     before = (root.level, list(root.handlers))
     capture = LogCapture(logging.DEBUG)
@@ -97,14 +97,14 @@ def test_it_leaves_logging_as_it_was() -> None:
 def test_a_message_that_does_not_fit_its_arguments_is_no_error(
     capture: LogCapture, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # By its handler alone: that of pytest raises such an error.
+    # Called on its own handler, as pytest's handler raises such an error.
     capture.handle(SHOP.makeRecord("shop", logging.INFO, "", 0, "%d rows", ("many",), None))
     SHOP.info("more")
     assert said(capture) == [(None, "more")]
     assert "Logging error" in capsys.readouterr().err
 
 
-def test_a_line_is_what_the_protocol_says(capture: LogCapture) -> None:
+def test_a_line_has_the_fields_of_the_protocol(capture: LogCapture) -> None:
     SHOP.warning("late")
     ((line,), _) = capture.take()
     assert line == LogLine(at_ms=line.at_ms, level=30, logger="shop.orders", message="late")

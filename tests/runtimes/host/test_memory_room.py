@@ -1,4 +1,4 @@
-"""Limits of control groups, of both versions, as containers and machines show them."""
+"""Limits of control groups, of both versions, in containers and on machines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def of_process(root: Path, line: str) -> None:
 
 
 @pytest.mark.parametrize(("make", "line"), [(v1, "4:memory:/a/b"), (v2, "0::/a/b")])
-def test_the_tightest_group_decides(tmp_path: Path, make: object, line: str) -> None:
+def test_the_group_with_the_least_memory_left_decides(tmp_path: Path, make: object, line: str) -> None:
     assert callable(make)
     of_process(tmp_path, line)
     make(tmp_path, "a/b", 800 * MIB, 300 * MIB, 1, droppable=100 * MIB)
@@ -73,6 +73,6 @@ def test_without_a_limit_the_machine_is_the_limit(tmp_path: Path, make: object, 
     assert memory_room(tmp_path).limit_bytes == MACHINE
 
 
-def test_a_system_without_groups_says_what_its_machine_has(tmp_path: Path) -> None:
+def test_without_control_groups_the_machine_is_the_limit(tmp_path: Path) -> None:
     assert (memory_limit(tmp_path), oom_kills(tmp_path)) == (MACHINE, 0)
     assert 0 < memory_room(tmp_path).share <= 1

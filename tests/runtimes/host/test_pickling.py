@@ -1,4 +1,5 @@
-"""What cannot be sent to a worker is an error at its line, in the runtime that sends nothing, too."""
+"""Functions that cannot be sent to a worker are an error at their line, even in the simulated
+runtime."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def program(fn: rh.KeyedProcessFunction) -> tuple[rh.Environment, rh.DataStream]
     return env, events.key_by("n").process(fn)
 
 
-def test_a_program_that_cannot_be_sent_is_refused_in_simulation_as_where_it_is_sent() -> None:
+def test_unpicklable_programs_are_refused_in_simulation_too() -> None:
     env, stream = program(Locked())
     stream.sink_to(MemorySink())
     with pytest.raises(rh.ProgramError) as simulated:
@@ -57,8 +58,8 @@ def test_a_program_that_cannot_be_sent_is_refused_in_simulation_as_where_it_is_s
     assert "open()" in str(simulated.value.hint)
 
 
-def test_nothing_of_pyspark_is_imported_to_find_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its pickler is one file, which is read by itself."""
+def test_pickling_does_not_import_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark's pickler is one file, which is loaded by itself."""
     for name in [name for name in sys.modules if name.partition(".")[0] == "pyspark"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.delitem(sys.modules, pickling._BY_ITSELF, raising=False)
@@ -77,7 +78,7 @@ def test_nothing_of_pyspark_is_imported_to_find_it(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_all_runtimes_name_the_operator_and_the_line_where_the_function_was_given() -> None:
+def test_all_runtimes_name_operator_and_line_of_the_function() -> None:
     told = set()
     for runtime in ("simulated", "continuous", "batch"):
         env = rh.Environment(1, runtime=runtime)

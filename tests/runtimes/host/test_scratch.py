@@ -1,4 +1,4 @@
-"""Local folders: closed to others, gone with their owner, and never taken from under a living one."""
+"""Local folders: private, deleted with their owner, and never deleted under a living owner."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def left_by_a_killed_process(base: Path) -> tuple[Path, Path]:
     return folder, lock
 
 
-def test_state_on_disk_is_closed_to_others_and_gone_at_the_end(tmp_path: Path) -> None:
+def test_state_on_disk_is_private_and_deleted_at_the_end(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
         with scratch_folder(str(tmp_path)) as folder:
@@ -41,7 +41,7 @@ def test_state_on_disk_is_closed_to_others_and_gone_at_the_end(tmp_path: Path) -
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_a_killed_process_left_is_swept_and_what_lives_is_not(tmp_path: Path) -> None:
+def test_folders_of_killed_processes_are_deleted(tmp_path: Path) -> None:
     dead = left_by_a_killed_process(tmp_path)
     with scratch_folder(str(tmp_path)) as first, scratch_folder(str(tmp_path)) as second:
         assert not any(path.exists() for path in dead)
@@ -49,7 +49,7 @@ def test_what_a_killed_process_left_is_swept_and_what_lives_is_not(tmp_path: Pat
         assert os.path.isdir(second)
 
 
-def test_a_sweep_between_the_making_of_a_lock_and_its_locking_leaves_a_locked_one(
+def test_a_concurrent_cleanup_leaves_a_locked_lock_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept: list[set[str]] = []
@@ -73,8 +73,8 @@ def test_a_sweep_between_the_making_of_a_lock_and_its_locking_leaves_a_locked_on
     assert list(tmp_path.iterdir()) == []
 
 
-def test_folders_of_every_kind_go_with_their_process_however_it_ends(tmp_path: Path) -> None:
-    """A process makes one of each kind and is killed; the next one leaves nothing of them."""
+def test_folders_of_every_kind_are_deleted_after_a_kill(tmp_path: Path) -> None:
+    """A process makes one folder of each kind and is killed; the next process deletes them."""
     made = (
         "import os, sys; from rheos.runtimes.host import scratch\n"
         "kept = [scratch.OwnedFolder(kind, sys.argv[1]) for kind in scratch._KINDS]\n"
@@ -103,16 +103,16 @@ def test_a_forked_process_leaves_the_folder_to_its_owner(tmp_path: Path) -> None
     folder.close()
 
 
-def test_no_temporary_folder_is_made_in_another_way() -> None:
-    """Such a folder would stay after a kill. Those that are listed are removed otherwise."""
+def test_temporary_folders_are_made_only_in_known_places() -> None:
+    """Other temporary folders would stay after a kill. The listed ones are removed in another way."""
     source = Path(scratch.__file__).parents[2]
     known = {
         "cli/benchmarks/driver.py",
         "cli/benchmarks/soak.py",
-        "cli/init.py",  # Becomes the project.
-        "connectors/staged_files.py",  # Its example.
-        "runtimes/host/scratch.py",  # A known name that somebody else has taken.
-        "runtimes/host/sockets.py",  # Swept by a lock within it.
+        "cli/init.py",  # The folder becomes the project.
+        "connectors/staged_files.py",  # The folder is its example.
+        "runtimes/host/scratch.py",  # A known name that another user has taken.
+        "runtimes/host/sockets.py",  # Deleted through a lock within it.
         "testing/connector_kit/sink_rules.py",
         "testing/harness.py",
         "ops/servers/jars.py",
@@ -127,7 +127,9 @@ def test_no_temporary_folder_is_made_in_another_way() -> None:
     assert found == known
 
 
-def test_what_another_user_owns_is_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_folders_of_another_user_are_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     theirs = left_by_a_killed_process(tmp_path)
     monkeypatch.setattr(scratch.os, "geteuid", lambda: os.getuid() + 1)
     scratch._sweep(tmp_path)
@@ -145,15 +147,13 @@ def test_a_lock_that_is_a_link_is_not_followed(tmp_path: Path) -> None:
     assert precious.read_text() == "mine"
 
 
-def test_a_disk_that_is_none_is_for_who_writes_there_to_name(tmp_path: Path) -> None:
+def test_an_unusable_folder_is_reported_by_its_writer(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with scratch_folder(str(tmp_path / "file")) as folder:
         assert not os.path.exists(folder)
 
 
-def test_a_known_name_is_taken_where_it_is_our_own(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_known_name_is_used_if_we_own_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))
     folder = private_folder("rheos-known")
     assert (folder, mode(folder)) == (str(tmp_path / "rheos-known"), 0o700)
@@ -161,7 +161,7 @@ def test_a_known_name_is_taken_where_it_is_our_own(
 
 
 @pytest.mark.parametrize("taken", ["open to others", "a file", "a link", "of another user"])
-def test_a_known_name_that_another_has_taken_is_avoided(
+def test_a_known_name_taken_by_others_is_avoided(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, taken: str
 ) -> None:
     monkeypatch.setattr(scratch.tempfile, "tempdir", str(tmp_path))

@@ -1,4 +1,4 @@
-"""Where a thread is, as another sees it."""
+"""Positions of a thread's execution, sampled from another thread."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def waits_here(let_go: threading.Event) -> None:
     let_go.wait()
 
 
-def test_a_thread_that_waits_is_seen_where_it_does() -> None:
+def test_a_waiting_thread_is_sampled_at_its_position() -> None:
     let_go, found = threading.Event(), Queue[StackProfile]()
     thread = threading.Thread(target=waits_here, args=(let_go,))
     thread.start()
@@ -32,7 +32,7 @@ def test_a_thread_that_waits_is_seen_where_it_does() -> None:
     assert all("waits_here (test_stack_sampler.py:" in stack for stack in profile.stacks)
 
 
-def test_what_lies_further_out_than_the_work_is_left_out() -> None:
+def test_frames_outside_the_work_are_left_out() -> None:
     def inner() -> str:
         return folded(sys._getframe(), outer.__code__)
 
@@ -43,7 +43,7 @@ def test_what_lies_further_out_than_the_work_is_left_out() -> None:
     assert names == ["outer", "inner"]
 
 
-def test_one_at_a_time_and_none_after_its_end() -> None:
+def test_only_one_sample_runs_and_none_after_close() -> None:
     found: Queue[StackProfile] = Queue()
     sampler = StackSampler(threading.get_ident())
     assert sampler.begin(0, 600_000, 60_000, found.put)

@@ -1,4 +1,5 @@
-"""What every store does: the same cases on the disk, in fsspec's memory, and in the simulated one."""
+"""Behaviour of every store: the same cases on the disk, in fsspec's memory, and in the simulated
+store."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 class TestContract:
-    def test_put_gives_and_replaces(self, store: Store) -> None:
+    def test_put_stores_and_replaces(self, store: Store) -> None:
         store.put("a/b/file", b"one")
         assert store.get("a/b/file") == b"one"
         store.put("a/b/file", b"two, and longer")
@@ -54,7 +55,7 @@ class TestContract:
         store.put("x", b"replaced")
         assert store.get("x") == b"replaced"
 
-    def test_of_many_writers_one_wins(self, store: Store) -> None:
+    def test_one_of_many_writers_wins(self, store: Store) -> None:
         barrier = threading.Barrier(4)
         won: list[int] = []
 
@@ -73,11 +74,11 @@ class TestContract:
         for winner in won:
             assert store.get(f"round {winner // 10}") == str(winner % 10).encode()
 
-    def test_get_of_nothing(self, store: Store) -> None:
+    def test_getting_a_missing_file_is_an_error(self, store: Store) -> None:
         with pytest.raises(FileNotFoundError):
             store.get("nowhere/file")
 
-    def test_list_is_sorted_whole_and_below_the_folder(self, store: Store) -> None:
+    def test_list_is_sorted_complete_and_below_the_folder(self, store: Store) -> None:
         for path in ("job/state/2/b", "job/state/10/a", "job/log/1", "job/statement", "job2/state/x"):
             store.put(path, b"-")
         assert store.list("job/state") == ["job/state/10/a", "job/state/2/b"]
@@ -94,19 +95,19 @@ class TestContract:
         store.put("a/b/c", b"again")
         assert store.get("a/b/c") == b"again"
 
-    def test_names_with_spaces_and_signs(self, store: Store) -> None:
+    def test_names_may_have_spaces_and_special_characters(self, store: Store) -> None:
         path = "visitors per country/state/1/op%2Fx/0-größe.arrow"
         store.put(path, b"-")
         assert store.list("visitors per country") == [path]
         assert store.get(path) == b"-"
 
-    def test_what_is_written_is_finished(self, store: Store) -> None:
+    def test_written_files_are_not_unfinished(self, store: Store) -> None:
         store.put("a/b", b"-")
         store.put_if_absent("a/c", b"-")
         store.put_if_absent("a/c", b"-")
         assert store.unfinished("") == []
 
-    def test_it_can_be_written(self, store: Store) -> None:
+    def test_the_check_for_writing_leaves_no_file(self, store: Store) -> None:
         check_writable(store, "DIR")
         assert store.list(".probe") == []
 
@@ -114,7 +115,7 @@ class TestContract:
 @pytest.mark.parametrize("path", ["../victim", "a/../../victim", "/etc/passwd"])
 @pytest.mark.parametrize("kind", [kind for kind in STORES if kind != "simulated"])
 def test_nothing_outside_the_root_is_touched(kind: str, path: str, tmp_path: Path) -> None:
-    """CP32."""
+    """Invariant CP32."""
     store = STORES[kind](tmp_path / "root")
     (tmp_path / "victim").write_bytes(b"theirs")
     touching: list[Callable[[], object]] = [
@@ -154,13 +155,13 @@ class TestLocal:
         assert store.get("file") == b"whole"
         assert store.list("") == ["file"]
 
-    def test_what_a_killed_writer_left_is_not_listed(self, tmp_path: Path) -> None:
+    def test_files_of_a_killed_writer_are_not_listed(self, tmp_path: Path) -> None:
         store = LocalStore(tmp_path)
         store.put("a/b", b"-")
         (tmp_path / "a" / ".tmp-xyz").write_bytes(b"half")
         assert store.list("a") == ["a/b"]
 
-    def test_what_a_killed_writer_left_can_be_found_and_deleted(self, tmp_path: Path) -> None:
+    def test_files_of_a_killed_writer_can_be_deleted(self, tmp_path: Path) -> None:
         store = LocalStore(tmp_path)
         store.put("a/b", b"-")
         left = tmp_path / "a" / "c" / ".tmp-xyz"
@@ -194,12 +195,12 @@ class TestLocal:
         getattr(store, write)("a/b", b"whole")
         assert store.get("a/b") == b"whole"
 
-    def test_a_folder_that_cannot_be_made_is_named(self, tmp_path: Path) -> None:
+    def test_the_error_names_a_folder_that_cannot_be_created(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_bytes(b"")
         with pytest.raises(ConfigurationError, match="file/below' cannot be created"):
             open_store(str(tmp_path / "file" / "below"))
 
-    def test_a_folder_that_cannot_be_written_is_named(
+    def test_the_error_names_an_unwritable_folder(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(*args: Any, **kwargs: Any) -> None:
@@ -209,7 +210,7 @@ class TestLocal:
         with pytest.raises(ConfigurationError, match=r"directory 'DIR' cannot be written.*denied"):
             check_writable(LocalStore(tmp_path), "DIR")
 
-    def test_a_disk_without_links_is_named(
+    def test_a_disk_without_hard_links_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def refuse(source: Path, target: Path) -> None:
@@ -226,7 +227,7 @@ class TestRemote:
         with pytest.raises(ConfigurationError, match=f"cannot be stored in '{url}'.*put-if-absent"):
             open_store(url)
 
-    def test_a_missing_library_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_error_names_a_missing_library(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def missing(url: str, **options: Any) -> None:
             raise ImportError("Install s3fs to access S3")
 
@@ -244,8 +245,8 @@ class TestRemote:
         with pytest.raises(ConfigurationError, match="'DIR' ignores put-if-absent"):
             check_writable(Ignoring(), "DIR")
 
-    def test_a_failed_precondition_is_told_from_a_failed_write(self) -> None:
-        """Services raise what they like: whether the file is there decides."""
+    def test_a_failed_precondition_differs_from_a_failed_write(self) -> None:
+        """Services raise different exceptions, so the existence of the file decides."""
         store = FsspecStore(f"memory://{uuid4().hex}")
 
         class Refusing:

@@ -1,4 +1,4 @@
-"""What a thread has had of the processor."""
+"""Processor time of a thread, and the time it waited for a processor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.runtimes.host.process_metrics import OwnThreadTime
 @pytest.mark.skipif(
     not os.path.exists("/proc/thread-self/schedstat"), reason="the system does not declare"
 )
-def test_it_grows_with_what_the_thread_does() -> None:
+def test_the_time_grows_with_the_work_of_the_thread() -> None:
     thread = OwnThreadTime()
     try:
         before, began = thread(), time.thread_time()
@@ -29,7 +29,7 @@ def test_it_grows_with_what_the_thread_does() -> None:
     assert thread() is None
 
 
-def test_where_the_system_does_not_say_it_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_is_unknown_if_the_system_lacks_it(monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: object) -> int:
         raise FileNotFoundError
 

@@ -1,4 +1,4 @@
-"""A real driver is killed, and what its job's metrics were is read from what it has left."""
+"""A real driver is killed, and its job's metrics are read from the files it has left."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ env.execute("counted")
 
 @pytest.mark.slow
 @pytest.mark.spark
-def test_the_history_of_a_driver_that_was_killed(tmp_path: Path) -> None:
+def test_the_metrics_of_a_killed_driver_can_be_read(tmp_path: Path) -> None:
     (tmp_path / "job.py").write_text(PROGRAM)
     command = [sys.executable, "-m", "rheos", "run", "job.py", "--checkpoint-dir", "kept"]
     home = {**os.environ, "RHEOS_HOME": str(tmp_path / "home")}

@@ -1,4 +1,4 @@
-"""A job with a latency objective says what it chose and found."""
+"""A job with a latency objective reports the chosen settings and the measured latency."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ def ran(latency: str | None) -> SimulatedJob:
     return handle
 
 
-def test_the_status_says_what_was_chosen_and_found() -> None:
+def test_the_status_shows_chosen_settings_and_latency() -> None:
     latency = ran("20ms").status().latency
     assert latency is not None
     assert latency.objective_ms == 20
     assert latency.found_ms > 0
-    # One exchange, and next to no work: 16 ms are steered for.
+    # One exchange, and almost no work: the target is 16 ms.
     assert 0 < latency.buffer_timeout_ms <= 16
     assert 1 <= latency.batch_rows <= 16_384
 
 
-def test_without_an_objective_it_says_nothing() -> None:
+def test_without_an_objective_the_status_has_no_latency() -> None:
     assert ran(None).status().latency is None

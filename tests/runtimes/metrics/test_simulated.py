@@ -39,7 +39,7 @@ def total(metrics: MetricsReport, metric: f.Metric, *at: str) -> float:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_what_is_sent_on_an_edge_arrives(seed: int) -> None:
+def test_sent_and_received_rows_of_an_edge_agree(seed: int) -> None:
     ran = job(seed)
     ran.wait()
     metrics = ran.metrics()

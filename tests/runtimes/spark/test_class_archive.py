@@ -23,13 +23,13 @@ def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def option(jars: Path, folder: Path, java: str = JAVA) -> tuple[str, Path]:
-    """Which of its options names a file, and which file."""
+    """Return the JVM option that names an archive, and the archive."""
     name, _, path = class_archive.java_options(java, jars, folder)[0].partition("=")
     return name, Path(path)
 
 
 def written(jars: Path, folder: Path, content: bytes = MAGIC + b"classes") -> Path:
-    """A JVM wrote its archive as it ended."""
+    """Write an archive as a JVM does when it ends."""
     name, new = option(jars, folder)
     assert name == "-XX:ArchiveClassesAtExit"
     new.write_bytes(content)
@@ -37,7 +37,7 @@ def written(jars: Path, folder: Path, content: bytes = MAGIC + b"classes") -> Pa
     return new
 
 
-def test_the_first_jvm_writes_it_and_the_next_use_it(jars: Path, tmp_path: Path) -> None:
+def test_the_first_jvm_writes_the_archive_and_others_use_it(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "cache" / "classes"
     new = written(jars, folder)
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -47,7 +47,7 @@ def test_the_first_jvm_writes_it_and_the_next_use_it(jars: Path, tmp_path: Path)
     assert not new.exists()
 
 
-def test_of_several_that_were_written_at_a_time_one_stays(jars: Path, tmp_path: Path) -> None:
+def test_one_of_several_concurrent_archives_is_kept(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     new = written(jars, folder)
     for process in (1, 2):
@@ -56,7 +56,7 @@ def test_of_several_that_were_written_at_a_time_one_stays(jars: Path, tmp_path: 
     assert [path.name for path in folder.iterdir()] == [archive.name]
 
 
-def test_other_jars_and_another_java_have_another(jars: Path, tmp_path: Path) -> None:
+def test_other_jars_or_another_java_need_another_archive(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     written(jars, folder)
     assert option(jars, folder)[0] == "-XX:SharedArchiveFile"
@@ -65,7 +65,7 @@ def test_other_jars_and_another_java_have_another(jars: Path, tmp_path: Path) ->
     assert option(jars, folder)[0] == "-XX:ArchiveClassesAtExit"
 
 
-def test_one_that_was_broken_off_is_not_used(jars: Path, tmp_path: Path) -> None:
+def test_a_truncated_archive_is_not_used(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     new = written(jars, folder, bytes(100))
     assert option(jars, folder)[0] == "-XX:ArchiveClassesAtExit"
@@ -74,7 +74,7 @@ def test_one_that_was_broken_off_is_not_used(jars: Path, tmp_path: Path) -> None
     assert not new.exists()
 
 
-def test_what_is_long_unused_goes_and_what_is_not_ours_stays(jars: Path, tmp_path: Path) -> None:
+def test_long_unused_archives_are_deleted(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     written(jars, folder)
     _, archive = option(jars, folder)
@@ -86,9 +86,7 @@ def test_what_is_long_unused_goes_and_what_is_not_ours_stays(jars: Path, tmp_pat
     assert sorted(path.name for path in folder.iterdir()) == sorted([archive.name, "notes.txt"])
 
 
-def test_one_that_others_could_write_or_that_lies_elsewhere_is_not_used(
-    jars: Path, tmp_path: Path
-) -> None:
+def test_an_untrusted_archive_is_not_used(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     written(jars, folder)
     _, archive = option(jars, folder)
@@ -101,9 +99,7 @@ def test_one_that_others_could_write_or_that_lies_elsewhere_is_not_used(
     assert option(jars, folder)[0] == "-XX:ArchiveClassesAtExit"
 
 
-def test_a_folder_that_others_may_enter_or_that_cannot_be_made_is_left_alone(
-    jars: Path, tmp_path: Path
-) -> None:
+def test_an_untrusted_or_unusable_folder_is_left_alone(jars: Path, tmp_path: Path) -> None:
     folder = tmp_path / "classes"
     folder.mkdir(mode=0o755)
     assert class_archive.java_options(JAVA, jars, folder) == []
@@ -114,7 +110,7 @@ def test_a_folder_that_others_may_enter_or_that_cannot_be_made_is_left_alone(
     assert class_archive.java_options(JAVA, jars, linked) == []
 
 
-def test_it_can_be_switched_off_and_only_hotspot_has_one(
+def test_the_archive_can_be_disabled_and_needs_hotspot(
     jars: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert class_archive.java_options("Eclipse OpenJ9 VM", jars, tmp_path / "classes") == []

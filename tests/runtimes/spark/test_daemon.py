@@ -1,4 +1,4 @@
-"""Workers are forked from a process that has imported what they need, and has used nothing of it."""
+"""Workers are forked from a process that has imported what they need, and has not used it yet."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ raise SystemExit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
 
 
 def test_a_fork_can_use_what_was_imported() -> None:
-    """A pool that had been used before the fork would stand still in the child."""
+    """A thread pool that was used before the fork would hang in the child."""
     done = subprocess.run(
         [sys.executable, "-c", USED_IN_A_FORK], timeout=400, check=False, capture_output=True, text=True
     )
@@ -49,8 +49,8 @@ print(pyspark.__file__)
 
 
 @pytest.mark.parametrize("same", [True, False])
-def test_pyspark_is_not_compiled_anew_where_it_is_installed(same: bool, tmp_path: Path) -> None:
-    """Of another Spark it is the zip's that counts."""
+def test_an_installed_pyspark_is_preferred_to_the_zip(same: bool, tmp_path: Path) -> None:
+    """The installed one is already compiled. With another Spark, the zip is used."""
     (installed,) = pyspark.__path__
     home = Path(installed) if same else tmp_path
     zipped = home / "python" / "lib" / "pyspark.zip"

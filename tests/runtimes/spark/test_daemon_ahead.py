@@ -1,5 +1,5 @@
-"""A daemon of Python workers that was started before Spark asks for one: how it takes over from the one
-that Spark starts, and when it does not."""
+"""A daemon of Python workers that starts before Spark requests one: it takes over from the daemon
+that Spark starts, or does not."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def place(tmp_path: Path) -> str:
 def ahead(place: str) -> Iterator[subprocess.Popen[str]]:
     with python(AHEAD, place) as process:
         assert process.stdout is not None
-        assert process.stdout.readline() == "imports\n"  # It listened before.
+        assert process.stdout.readline() == "imports\n"  # The socket existed before.
         yield process
         process.kill()
 
@@ -64,7 +64,7 @@ def sparks(place: str, folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def test_it_gets_all_that_spark_has_given(
+def test_the_early_daemon_receives_everything_from_spark(
     ahead: subprocess.Popen[str], place: str, tmp_path: Path
 ) -> None:
     with sparks(place, tmp_path) as of_spark:
@@ -81,7 +81,9 @@ def test_it_gets_all_that_spark_has_given(
     assert (of_spark.returncode, ahead.wait()) == (0, 0)
 
 
-def test_only_the_first_finds_it(ahead: subprocess.Popen[str], place: str, tmp_path: Path) -> None:
+def test_only_the_first_request_finds_the_early_daemon(
+    ahead: subprocess.Popen[str], place: str, tmp_path: Path
+) -> None:
     with sparks(place, tmp_path) as first, sparks(place, tmp_path) as second:
         said = [each.communicate()[0] for each in (first, second)]
     itself = [f"{each.pid} does it itself\n" for each in (first, second)]
@@ -89,18 +91,18 @@ def test_only_the_first_finds_it(ahead: subprocess.Popen[str], place: str, tmp_p
     assert sum(each.startswith(f"[{ahead.pid}, ") for each in said) == 1
 
 
-def test_where_nobody_waits_it_does_it_itself(place: str, tmp_path: Path) -> None:
+def test_without_an_early_daemon_sparks_own_is_used(place: str, tmp_path: Path) -> None:
     with sparks(place, tmp_path) as of_spark:
         said, _ = of_spark.communicate()
     assert said == f"{of_spark.pid} does it itself\n"
 
 
-def test_it_ends_with_the_driver(ahead: subprocess.Popen[str]) -> None:
+def test_the_early_daemon_ends_with_the_driver(ahead: subprocess.Popen[str]) -> None:
     assert ahead.communicate() == ("", None)
     assert ahead.returncode == 0
 
 
-def test_a_real_one_ends_when_nobody_needs_it() -> None:
+def test_an_unused_real_daemon_is_ended() -> None:
     daemon = DaemonAhead()
     assert daemon.came_up()
     daemon.close()
@@ -108,10 +110,10 @@ def test_a_real_one_ends_when_nobody_needs_it() -> None:
     assert not os.path.exists(os.path.dirname(daemon.place))
 
 
-def test_where_a_new_python_does_not_find_rheos_none_comes_up(
+def test_no_daemon_starts_if_python_cannot_import_rheos(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As where the driver has it from a path of its own: Spark's daemon would not find it, either."""
+    """If the driver imports Rheos from a special path, Spark's daemon could not find it, either."""
     monkeypatch.setattr(daemon_ahead, "_MODULE", "rheos.runtimes.spark.nowhere")
     daemon = DaemonAhead()
     assert not daemon.came_up()

@@ -1,4 +1,4 @@
-"""The JVM that is started while the program is still being read: when, and who gets it."""
+"""The JVM that starts while the program is still being read: when it starts, and who receives it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PROGRAM = "import rheos as rh\nrh.Environment(2).execute()\n"
 
 
 class Jvm:
-    """Stands for the process."""
+    """Stand-in for the JVM's process."""
 
     there: list[Jvm] = []
 
@@ -44,7 +44,7 @@ class Jvm:
 
 
 class Daemon:
-    """Stands for the process."""
+    """Stand-in for the daemon's process."""
 
     there: list[Daemon] = []
 
@@ -60,7 +60,7 @@ class Daemon:
 
 
 @pytest.fixture(autouse=True)
-def stands_for_it(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(early_start, "start", START)
     monkeypatch.setattr(early_start, "_Jvm", Jvm)
     monkeypatch.setattr(early_start, "require_java", lambda: "a Java")
@@ -80,7 +80,7 @@ def conf(**others: str) -> SparkConf:
     return made.setAll([(name.replace("_", "."), value) for name, value in others.items()])
 
 
-def test_the_session_takes_it_over_once() -> None:
+def test_the_session_takes_the_jvm_over_once() -> None:
     early_start.start(PROGRAM, "auto", "local")
     (jvm,) = Jvm.there
     gateway: Any = early_start.take_jvm(conf())
@@ -98,9 +98,7 @@ def test_the_session_takes_it_over_once() -> None:
         (PROGRAM, "auto", "spark://host:7077"),
     ],
 )
-def test_none_is_started_for_a_program_that_needs_none_or_another(
-    program: str, runtime: str, master: str
-) -> None:
+def test_no_jvm_starts_for_programs_that_need_none(program: str, runtime: str, master: str) -> None:
     early_start.start(program, runtime, master)
     assert Jvm.there == []
 
@@ -113,7 +111,7 @@ def test_none_is_started_for_a_program_that_needs_none_or_another(
         ("PYSPARK_SUBMIT_ARGS", "--master yarn pyspark-shell"),
     ],
 )
-def test_none_is_started_where_the_environment_asks_for_another(
+def test_no_jvm_starts_if_the_environment_requests_another(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(name, value)
@@ -121,7 +119,7 @@ def test_none_is_started_where_the_environment_asks_for_another(
     assert Jvm.there == []
 
 
-def test_the_first_run_starts_it_too_and_it_writes_the_archive_of_classes(
+def test_the_first_run_starts_a_jvm_that_writes_the_archive(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     new = {**SETTINGS, OPTIONS: "-XX:ArchiveClassesAtExit=new"}
@@ -130,7 +128,7 @@ def test_the_first_run_starts_it_too_and_it_writes_the_archive_of_classes(
     assert len(Jvm.there) == 1
 
 
-def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_java_the_early_start_does_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     def none() -> str:
         raise ConfigurationError("there is none")
 
@@ -144,61 +142,61 @@ def test_without_java_it_is_the_session_that_says_so(monkeypatch: pytest.MonkeyP
     [{"spark_driver_memory": "4g"}, {"spark_master": "spark://host:7077"}],
     ids=["memory", "master"],
 )
-def test_a_session_that_needs_another_gets_none_and_it_is_killed(others: dict[str, str]) -> None:
+def test_an_unsuitable_jvm_is_killed(others: dict[str, str]) -> None:
     early_start.start(PROGRAM, "auto", "local")
     assert early_start.take_jvm(conf(**others)) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
-def test_what_the_program_sets_in_its_environment_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It holds for a JVM that is started after that."""
+def test_a_jvm_from_before_a_changed_environment_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The variable must apply to the JVM, so it has to start afterwards."""
     early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("PYSPARK_SUBMIT_ARGS", "--packages org:it:1.0 pyspark-shell")
     assert early_start.take_jvm(conf()) is None
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
 
 
-def test_what_libraries_note_in_the_environment_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As Polars does when it is imported."""
+def test_variables_set_by_libraries_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Polars sets such a variable when it is imported."""
     early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("_RJEM_MALLOC_CONF", "dirty_decay_ms:500")
     gateway: Any = early_start.take_jvm(conf())
     assert gateway == "its gateway"
 
 
-def test_one_that_nobody_needed_is_killed() -> None:
+def test_an_unused_jvm_is_killed() -> None:
     early_start.start(PROGRAM, "auto", "local")
     early_start.discard()
     assert [jvm.became for jvm in Jvm.there] == ["killed"]
     assert [daemon.closed for daemon in Daemon.there] == [True]
 
 
-def test_the_daemon_is_taken_over_once_and_then_started() -> None:
+def test_the_daemon_is_taken_over_and_kept_open() -> None:
     early_start.start(PROGRAM, "auto", "local")
     assert [early_start.take_daemon(), early_start.take_daemon()] == Daemon.there
     assert [daemon.closed for daemon in Daemon.there] == [False, False]
 
 
-def test_a_daemon_of_another_environment_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_of_another_environment_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     early_start.start(PROGRAM, "auto", "local")
     monkeypatch.setenv("A_WORD_OF", "the program")
     assert early_start.take_daemon() is Daemon.there[1]
     assert [daemon.closed for daemon in Daemon.there] == [True, False]
 
 
-def test_none_is_started_for_workers_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_daemon_starts_for_workers_of_another_python(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", "/opt/python")
     early_start.start(PROGRAM, "auto", "local")
     assert (len(Jvm.there), len(Daemon.there)) == (1, 0)
 
 
-def test_one_is_started_where_this_python_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_daemon_starts_if_this_python_is_configured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     early_start.start(PROGRAM, "auto", "local")
     assert len(Daemon.there) == 1
 
 
-def test_one_that_could_not_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_jvm_that_cannot_start_is_left_to_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Jvm, "gateway", lambda self: None)
     early_start.start(PROGRAM, "auto", "local")
     assert early_start.take_jvm(conf()) is None
@@ -249,5 +247,5 @@ daemon._process.wait()  # It ends with the context.
 
 @pytest.mark.spark
 @pytest.mark.slow
-def test_real_ones_serve_the_session() -> None:
+def test_a_real_jvm_and_daemon_serve_the_session() -> None:
     subprocess.run([sys.executable, "-c", dedent(REAL)], check=True, timeout=400)

@@ -1,4 +1,4 @@
-"""The JVM of Spark's driver: its memory, and what is said of its end."""
+"""The JVM of Spark's driver: its memory, and the error when it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def test_the_heap_is_a_quarter_of_the_machine_within_bounds(machine: int, heap: 
     assert heap_bytes(machine) == heap
 
 
-def test_the_users_own_word_on_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_users_memory_settings_take_precedence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(jvm_options, "memory_limit", lambda: 16 * GIB)
     nothing = {"SPARK_CONF_DIR": str(tmp_path)}
     assert memory_settings(nothing) == {"spark.driver.memory": "4096m"}
@@ -42,7 +44,7 @@ def test_the_users_own_word_on_memory_holds(tmp_path: Path, monkeypatch: pytest.
 
 
 class Ended:
-    """Stands for the process of a JVM, and for the gateway to it."""
+    """Stand-in for the process of a JVM, and for the gateway to it."""
 
     def __init__(self, code: int | None) -> None:
         self.proc = self
@@ -78,7 +80,7 @@ def test_the_end_of_the_jvm_is_one_clear_error(
         check_jvm()
 
 
-def test_other_errors_are_what_they_were_where_the_jvm_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_errors_are_unchanged_while_the_jvm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", Ended(None))
     own = InputError("a file is missing")
     assert worker_error(own) is own
@@ -118,7 +120,7 @@ PROGRAM = dedent("""
 
 @pytest.mark.spark
 @pytest.mark.parametrize("runtime", [pytest.param("batch", marks=pytest.mark.slow), "continuous"])
-def test_a_jvm_that_is_killed_ends_the_job_with_a_word_of_it(runtime: str, tmp_path: Path) -> None:
+def test_a_killed_jvm_ends_the_job_with_its_cause(runtime: str, tmp_path: Path) -> None:
     program = tmp_path / "struck.py"
     program.write_text(PROGRAM)
     done = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which lines of a JVM's stderr are its log, and which are of programs."""
+"""Lines of a JVM's stderr that belong to its log, and lines printed by programs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import logging
 from rheos.runtimes.spark.jvm import JvmLines
 
 
-def test_lines_of_the_jvm_are_told_from_those_of_programs() -> None:
+def test_log_lines_of_the_jvm_are_recognised() -> None:
     lines = JvmLines()
     trace = "\tat org.apache.spark.scheduler.Task.run(Task.scala:1)"
     assert lines.level("WARNING: Using incubator modules: jdk.incubator.vector") == (

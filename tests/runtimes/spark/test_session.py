@@ -28,7 +28,7 @@ for parallelism in (1, 2):
 
 
 @pytest.mark.spark
-def test_a_wider_job_gets_a_larger_context_and_after_each_there_is_a_session() -> None:
+def test_a_job_with_more_slots_gets_a_larger_context() -> None:
     subprocess.run([sys.executable, "-c", dedent(WIDER)], check=True, timeout=400)
 
 

@@ -1,4 +1,4 @@
-"""What a script defines reaches the workers, whatever the process has done with it before."""
+"""Definitions of a script reach the workers, whatever the process has done with them before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rheos.runtimes.spark import shipping as spark_shipping
 from rheos.runtimes.spark.shipping import worker_error, worker_task
 
 
-def test_what_cannot_be_pickled_is_the_programs_fault() -> None:
+def test_an_unpicklable_function_is_a_program_error() -> None:
     lock = threading.Lock()
     with pytest.raises(
         ProgramError, match=r"cannot be sent to the workers: cannot pickle '_thread.lock'"
@@ -24,8 +24,8 @@ def test_what_cannot_be_pickled_is_the_programs_fault() -> None:
         pack(lambda row: lock)
 
 
-def test_a_record_class_ships_after_it_was_decoded_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in a notebook that has run a job simulated, and now runs it on Spark."""
+def test_a_record_class_that_was_used_here_can_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This happens in a notebook that has simulated a job, and now runs it on Spark."""
 
     @dataclass
     class Visit:
@@ -39,8 +39,8 @@ def test_a_record_class_ships_after_it_was_decoded_here(monkeypatch: pytest.Monk
     assert msgspec.convert({"user": 9}, Visit) == Visit(9)
 
 
-def test_a_worker_without_a_module_is_told_of() -> None:
-    """The lines of a worker's traceback, which show the code that raised, are not taken for it."""
+def test_the_error_names_a_module_missing_in_workers() -> None:
+    """Lines of the worker's traceback that show the raising code are not mistaken for the error."""
     raised = RuntimeError(
         '    raise RuntimeError(f"rheos-absent:{error.name} {sys.executable}:rheos-absent")\n'
         "RuntimeError: rheos-absent:rheos.runtimes /opt/a python:rheos-absent\n"
@@ -50,8 +50,8 @@ def test_a_worker_without_a_module_is_told_of() -> None:
     assert error.what == "a worker's Python (/opt/a python) has no module 'rheos.runtimes'"
 
 
-def test_a_worker_whose_python_lacks_pyarrow_is_told_of() -> None:
-    """Spark itself asks for it, before any task of Rheos is there to say so."""
+def test_the_error_names_pyarrow_missing_in_workers() -> None:
+    """Spark itself imports it, before any task of Rheos could report it."""
     raised = RuntimeError(
         "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n"
         '  File "pyspark/worker.py", line 1920, in read_udfs\n    import pyarrow as pa\n'
@@ -63,7 +63,7 @@ def test_a_worker_whose_python_lacks_pyarrow_is_told_of() -> None:
     assert "PYSPARK_PYTHON" in (error.hint or "")
 
 
-def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_a_missing_module_of_the_program(monkeypatch: pytest.MonkeyPatch) -> None:
     def without_rules(payload: bytes, batches: Any) -> Any:
         raise ModuleNotFoundError("No module named 'rules'", name="rules")
 
@@ -74,7 +74,7 @@ def test_a_module_that_the_program_needs_is_told_of(monkeypatch: pytest.MonkeyPa
     assert "has no module 'rules'" in str(worker_error(raised.value))
 
 
-def test_a_worker_that_ended_without_a_word_shows_no_trace_of_the_jvm() -> None:
+def test_a_crashed_worker_is_reported_without_jvm_traces() -> None:
     raised = RuntimeError(
         "An error occurred while calling o1.collectToPython.\n"
         ": org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)\n\tat org.x.Y"
@@ -83,7 +83,7 @@ def test_a_worker_that_ended_without_a_word_shows_no_trace_of_the_jvm() -> None:
     assert str(worker_error(raised)).splitlines()[0] == said
 
 
-def test_an_executor_that_spark_has_lost_is_named_with_its_reason() -> None:
+def test_the_error_of_a_lost_executor_has_its_reason() -> None:
     raised = RuntimeError(
         "org.apache.spark.SparkException: Job aborted due to stage failure: Task 1 failed: "
         "ExecutorLostFailure (executor 1 exited caused by one of the running tasks) Reason: Container "

@@ -1,4 +1,4 @@
-"""Workers that a signal has killed: the daemon reports them, and the driver names them."""
+"""Workers that were killed by a signal: the daemon reports them, and the driver names them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ print(killed)
 """
 
 
-def test_the_daemon_reports_workers_that_nobody_asked_it_to_kill() -> None:
+def test_the_daemon_reports_workers_killed_by_others() -> None:
     done = subprocess.run(
         [sys.executable, "-c", dedent(DAEMON)], capture_output=True, text=True, timeout=100, check=True
     )
@@ -76,7 +76,7 @@ ONE = "Lost task 2.0 in stage 0.0 (TID 1): Python worker exited unexpectedly (cr
         ("Python worker exited unexpectedly", None, "worker of Spark lost: its process ended"),
     ],
 )
-def test_the_error_of_a_lost_worker_names_subtask_process_and_signal(
+def test_a_lost_worker_error_names_subtask_process_and_signal(
     text: str, subtask: int | None, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = worker_error(RuntimeError(text))
