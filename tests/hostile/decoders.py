@@ -32,7 +32,7 @@ from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, Ope
 from rheos.core.protocol.readings import Reading
 from rheos.core.protocol.sealed import Sealed
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
-from rheos.ops.control import commands
+from rheos.ops.control import command_messages, mailbox
 from rheos.ops.control.processes import this_process
 from rheos.runtimes.continuous import control
 from rheos.runtimes.job_operations import JOB_OPERATIONS, ProfileSubtask, TakeSavepoint
@@ -97,7 +97,8 @@ def _batch(data: bytes) -> Any:
 
 
 _ANSWERS = [
-    _bounded(commands.answer_decoder(operation).decode, MalformedError) for operation in JOB_OPERATIONS
+    _bounded(command_messages.answer_decoder(operation).decode, MalformedError)
+    for operation in JOB_OPERATIONS
 ]
 
 
@@ -109,7 +110,8 @@ def _of_any_operation(data: bytes) -> Any:
 DECODERS: dict[str, Callable[[bytes], Any]] = {
     "from a worker": _bounded(control.from_worker.decode, MalformedError),
     "from the driver": _bounded(control.from_driver.decode, MalformedError),
-    "request": _bounded(commands.request_decoder(JOB_OPERATIONS).decode, MalformedError),
+    "request": _bounded(command_messages.request_decoder(JOB_OPERATIONS).decode, MalformedError),
+    "mailed request": _bounded(mailbox._REQUEST.decode, MalformedError),
     "answer": _of_any_operation,
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),
     "header": _bounded(wire.decode_header, TransportError),
@@ -227,15 +229,18 @@ def _true_messages() -> dict[str, list[bytes]]:
             pack(messages.TriggerCheckpoint(attempt=at, checkpoint=CheckpointId(3), savepoint="/s")),
         ],
         "request": [
-            commands.encoded_request(_JOB, TakeSavepoint(directory="/s")),
-            commands.encoded_request(_JOB, ProfileSubtask(subtask=1, seconds=0.5)),
+            command_messages.encoded_request(_JOB, TakeSavepoint(directory="/s")),
+            command_messages.encoded_request(_JOB, ProfileSubtask(subtask=1, seconds=0.5)),
+        ],
+        "mailed request": [
+            pack(mailbox.Request(id="0" * 32, timeout_s=30.0, request=b"request")),
         ],
         "answer": [
-            pack(commands.Returned(STATUS)),
-            pack(commands.Returned(METRICS)),
-            pack(commands.Returned(HISTORY)),
-            pack(commands.Returned(outline())),
-            pack(commands.Refused(error=failure)),
+            pack(command_messages.Returned(STATUS)),
+            pack(command_messages.Returned(METRICS)),
+            pack(command_messages.Returned(HISTORY)),
+            pack(command_messages.Returned(outline())),
+            pack(command_messages.Refused(error=failure)),
         ],
         "error": [pack(failure)],
         "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],

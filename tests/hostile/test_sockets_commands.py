@@ -14,7 +14,8 @@ import pytest
 import zmq
 
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.commands import JobClient, encoded_request
+from rheos.ops.control.command_messages import encoded_request
+from rheos.ops.control.commands import JobClient
 from rheos.ops.control.controlled_jobs import ControlledJob
 from rheos.ops.control.registry import Registry
 from rheos.runtimes.job import JobConfig

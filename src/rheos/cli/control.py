@@ -24,11 +24,20 @@ Directory = Annotated[
 
 
 @app.command()
-def jobs(json: Json = False) -> None:
+def jobs(
+    checkpoint_dir: Annotated[
+        str | None,
+        typer.Option(
+            help="List the running jobs of this checkpoint directory instead, on any machine.",
+            show_default=False,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
     """List the running jobs of this user on this machine."""
     from rheos.cli.jobs import show_jobs
 
-    raise typer.Exit(show_jobs(json))
+    raise typer.Exit(show_jobs(checkpoint_dir, json))
 
 
 @app.command()

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from rheos.cli.jobs import console, find, reported
+from rheos.cli.jobs import console, reported
 from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.printable import printable
 from rheos.core.protocol.durations import duration_text
 from rheos.ops.control.job_list import ListedJob, job_object, listed_job, listed_jobs
 from rheos.ops.control.registry import Registry
+from rheos.ops.control.running_jobs import find_running
 
 COLOURS = {
     HealthState.HEALTHY: "green",
@@ -26,7 +27,7 @@ def show_status(wanted: str | None, as_json: bool) -> int:
     """Print the health of one job, or of all that run here. Return the command's exit code."""
 
     def show() -> int:
-        seen = listed_jobs(Registry()) if wanted is None else [listed_job(find(wanted))]
+        seen = listed_jobs(Registry()) if wanted is None else [listed_job(find_running(wanted))]
         if as_json:
             print(json.dumps([job_object(job) for job in seen], indent=2))
         elif seen:

@@ -26,10 +26,12 @@ from rheos.ops.control.job_list import (
     ListedJob,
     checkpoint_object,
     job_object,
+    listed_job,
     listed_jobs,
     stored_checkpoints,
 )
-from rheos.ops.control.registry import JobRecord, Registry, find_ended, find_job, find_to_look_at
+from rheos.ops.control.registry import JobRecord, Registry, find_ended
+from rheos.ops.control.running_jobs import find_running, find_to_look_at, is_gone, running_in
 from rheos.runtimes.host.stores import there_is
 from rheos.runtimes.job import CheckpointInfo, JobWait
 from rheos.runtimes.job_operations import StopJob
@@ -106,15 +108,21 @@ _PATIENCE_S = 30.0
 # --- commands -----------------------------------------------------------------------------------
 
 
-def show_jobs(as_json: bool) -> int:
-    seen = listed_jobs(Registry())
-    if as_json:
-        print(json.dumps([job_object(job) for job in seen], indent=2))
-    elif seen:
-        console().print(jobs_table(seen))
-    else:
-        print("no jobs are running")
-    return 0
+def show_jobs(directory: str | None, as_json: bool) -> int:
+    def show() -> int:
+        if directory is None:
+            seen = listed_jobs(Registry())
+        else:
+            seen = [listed_job(record) for record in running_in(absolute(directory))]
+        if as_json:
+            print(json.dumps([job_object(job) for job in seen], indent=2))
+        elif seen:
+            console().print(jobs_table(seen))
+        else:
+            print("no jobs are running")
+        return 0
+
+    return reported(show)
 
 
 def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
@@ -154,7 +162,7 @@ def operate(
     """Request an operation from a running job, and print the response.
 
     Args:
-        wanted: names the job, as in `find_job`.
+        wanted: names the job, as in `find_running`.
         operation: the operation, with its arguments.
         timeout: maximum time that the command waits; `None` waits for the operation's own time limit
             and a little longer.
@@ -162,7 +170,7 @@ def operate(
     """
 
     def run() -> int:
-        record = find(wanted)
+        record = find_running(wanted)
         if timeout is None:
             answer = JobClient(record, operation.lasts_s + _PATIENCE_S).ask(operation)
         else:
@@ -195,15 +203,11 @@ def reported(command: Callable[[], int]) -> int:
 # --- jobs ---------------------------------------------------------------------------------------
 
 
-def find(wanted: str) -> JobRecord:
-    return find_job(wanted, Registry().records())
-
-
 def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]) -> T:
     """Return information about a job of this machine.
 
     Args:
-        wanted: names the job, as in `find_job`.
+        wanted: names the job, as in `find_running`.
         running: requests it from a running job.
         stored: reads it for a job that has ended, from its id and its checkpoint directory.
 
@@ -225,7 +229,7 @@ def _wait_until_gone(record: JobRecord) -> None:
     """Wait until a job that has ended is no longer registered, so that it may be started again."""
     give_up = time.monotonic() + _GONE_WITHIN_S
     while time.monotonic() < give_up:
-        if record.file_name not in {running.file_name for running in Registry().records()}:
+        if is_gone(record):
             return
         time.sleep(_POLL_S)
 

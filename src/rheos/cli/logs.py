@@ -12,7 +12,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import console, find, of_known, plain_table, reported
+from rheos.cli.jobs import console, of_known, plain_table, reported
 from rheos.cli.terminal import say
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
@@ -21,7 +21,8 @@ from rheos.core.printable import printable_lines
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.job_list import stored_event_log
 from rheos.ops.control.job_logs import LoggedLine, following_lines, log_folder, newest_lines
-from rheos.ops.control.registry import Registry, find_ended, find_job
+from rheos.ops.control.registry import Registry, find_ended
+from rheos.ops.control.running_jobs import find_running
 from rheos.runtimes.host.io import SystemClock
 
 
@@ -63,7 +64,7 @@ def _log_of(wanted: str) -> Path:
     Raises ConfigurationError if neither exists.
     """
     try:
-        record = find_job(wanted, Registry().records())
+        record = find_running(wanted)
     except ConfigurationError as error:
         left = sorted(log_folder().glob("*.jsonl"))
         fitting = [path for path in left if path.stem == wanted] or [
@@ -82,6 +83,11 @@ def _log_of(wanted: str) -> Path:
             hint="run this on the host where the job was started, with the same RHEOS_HOME",
             detail="\n".join(path.stem for path in left),
         ) from error
+    if record.directory is not None:
+        raise ConfigurationError(
+            f"the log of the job {record.job!r} is on the host of its driver, {record.process.host}",
+            hint="run the command there, or run the job with --log-json for a log collector",
+        )
     if record.log is None:
         raise ConfigurationError(
             f"the job {record.job!r} keeps no log",
@@ -114,7 +120,7 @@ def show_events(wanted: str, directory: str | None, most: int, as_json: bool) ->
 
 def show_trace(wanted: str) -> int:
     def show() -> int:
-        for line in JobClient(find(wanted)).decisions():
+        for line in JobClient(find_running(wanted)).decisions():
             say(line)
         return 0
 

@@ -10,7 +10,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import console, find, plain_table, reported, size_text, time_text
+from rheos.cli.jobs import console, plain_table, reported, size_text, time_text
 from rheos.cli.terminal import say_lines
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
@@ -23,6 +23,7 @@ from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.job_list import stored_metrics
+from rheos.ops.control.running_jobs import find_running
 
 _SHOWN_OF_HISTORY = tuple(
     metric.name for metric in (f.SOURCE_ROWS, f.RESTARTS, f.CHECKPOINT_DURATION, f.CPU, f.MEMORY)
@@ -32,7 +33,7 @@ _SHOWN_OF_HISTORY = tuple(
 def show_metrics(wanted: str, metric: str | None, as_json: bool) -> int:
     def show() -> int:
         one = None if metric is None else _metric(metric)
-        metrics = JobClient(find(wanted)).metrics()
+        metrics = JobClient(find_running(wanted)).metrics()
         if as_json:
             shown = metrics_object(metrics)
             if one is not None:
@@ -52,7 +53,7 @@ def show_history(wanted: str, metric: str | None, directory: str | None, as_json
     def show() -> int:
         one = None if metric is None else _metric(metric)
         if directory is None:
-            view = JobClient(find(wanted)).history()
+            view = JobClient(find_running(wanted)).history()
         else:
             view = stored_metrics(wanted, absolute(directory))
         if as_json:

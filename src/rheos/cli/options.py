@@ -86,8 +86,8 @@ Job = Annotated[
     str,
     typer.Argument(
         metavar="JOB",
-        help="Its id or name, a prefix of these, or its process id; JOB@DIRECTORY if several have "
-        "the same.",
+        help="Its id or name, a prefix of these, or its process id; JOB@DIRECTORY, with its "
+        "checkpoint directory, if several have the same name or it runs on another machine.",
     ),
 ]
 Timeout = Annotated[

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.text import Text
 
-from rheos.cli.jobs import console, find, reported
+from rheos.cli.jobs import console, reported
 from rheos.cli.status import moment_text
 from rheos.core.checkpoint.as_savepoint import newest_checkpoint
 from rheos.core.errors import ConfigurationError, RheosError
@@ -19,6 +19,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import OperatorId
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import JobRecord
+from rheos.ops.control.running_jobs import find_running
 from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.health.moment import SplitStanding
@@ -89,7 +90,7 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Why
     Raises ConfigurationError, and TransportError if the job does not answer.
     """
     span = None if window is None else _span(window)
-    record = find(job)
+    record = find_running(job)
     client = JobClient(record)
     metrics = client.metrics()
     held = held_back(client.plan(), metrics, client.history(), operator)

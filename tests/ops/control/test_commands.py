@@ -16,7 +16,8 @@ from rheos.core.checkpoint.driver_note import DriverNote
 from rheos.core.errors import CheckpointError, ConfigurationError, JobFailedError, Site, TransportError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
-from rheos.ops.control.commands import MAX_REQUEST_BYTES, JobClient, encoded_request
+from rheos.ops.control.command_messages import MAX_REQUEST_BYTES, encoded_request
+from rheos.ops.control.commands import JobClient
 from rheos.ops.control.controlled_jobs import ControlledJob, ControlledRuntime
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
@@ -185,7 +186,7 @@ def test_a_job_on_another_host_is_refused_with_that_host() -> None:
     away = msgspec.structs.replace(
         record(), process=msgspec.structs.replace(this_process(), host="away", boot="another")
     )
-    with pytest.raises(TransportError, match="on host away, and accepts commands only there"):
+    with pytest.raises(TransportError, match="on host away, and its control socket is only there"):
         JobClient(away, 20).status()
 
 

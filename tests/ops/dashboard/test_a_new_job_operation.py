@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 import rheos
 from rheos.cli.operations import add_commands
 from rheos.core.errors import ConfigurationError
-from rheos.ops.control.commands import JobClient, answer_decoder, encoded_request
+from rheos.ops.control.command_messages import answer_decoder, encoded_request
+from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import Registry
 from rheos.ops.dashboard.openapi import document
 from rheos.runtimes import job_operations

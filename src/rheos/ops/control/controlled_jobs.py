@@ -26,6 +26,7 @@ from rheos.core.redaction import redacted
 from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
 from rheos.ops.control.job_logs import LogFile, log_path
+from rheos.ops.control.mailbox import Mailbox
 from rheos.ops.control.picture import picture
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
@@ -158,6 +159,8 @@ class ControlledJob(JobHandle):
         self._record: JobRecord | None = None
         """Record of the job; None if it could not be written."""
         self._server: CommandServer | None = None
+        self._mailbox: Mailbox | None = None
+        """Mailbox for commands from other hosts; None without a checkpoint directory."""
         self._alerts = None if config.alerts is None else self._made_alerts(config.alerts, plan.name)
         try:
             self._open(plan, runtime)
@@ -196,6 +199,9 @@ class ControlledJob(JobHandle):
         finally:
             # It shows the job's end even if no command can arrive.
             self._server.start()
+        if self._note is not None and self._note.note.held:
+            self._mailbox = Mailbox(self._note.note.store, record, self._note.note.owner)
+            self._mailbox.start()
 
     def __repr__(self) -> str:
         return f"<Job {self.status().summary}>"
@@ -287,8 +293,8 @@ class ControlledJob(JobHandle):
                     self._registry.ended(self._record, status.state.value, status.failure, events)
                 if self._alerts is not None:
                     self._alerts.close()
-        if self._server is not None:
-            self._server.close()
+        if self._server is not None and self._server.close() and self._mailbox is not None:
+            self._mailbox.close()
 
 
 def _note(config: JobConfig, directory: str) -> HeldNote:

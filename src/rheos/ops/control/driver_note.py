@@ -45,7 +45,8 @@ class HeldNote:
     job's own work reports it better, and does not depend on the note."""
 
     def __init__(self, store: Store, job: JobId, process: ProcessId, owner: str, now_ms: int) -> None:
-        self._store = store
+        self.store = store
+        self.owner = owner
         self._job = job
         self._path = note_path(job)
         self._note = DriverNote(
@@ -128,7 +129,7 @@ class HeldNote:
         it."""
         pause(_SETTLE_MS / 1000)
         present = self._read()
-        self.held = present is not None and present.owner == self._note.owner
+        self.held = present is not None and present.owner == self.owner
         return self.held
 
     def renew(self, now_ms: int | None = None) -> bool:
@@ -141,7 +142,7 @@ class HeldNote:
             return False
         try:
             present = self._read()
-            if present is not None and present.owner not in ("", self._note.owner):
+            if present is not None and present.owner not in ("", self.owner):
                 self.held = False
                 return False
             self._note = msgspec.structs.replace(
@@ -149,7 +150,7 @@ class HeldNote:
                 renewals=self._note.renewals + 1,
                 renewed_ms=SystemClock().now_ms() if now_ms is None else now_ms,
             )
-            self._store.put(self._path, encode_note(self._note))
+            self.store.put(self._path, encode_note(self._note))
         except OSError:
             pass  # The next attempt may succeed.
         return True
@@ -161,29 +162,29 @@ class HeldNote:
         self.held = False
         with contextlib.suppress(OSError):
             present = self._read()
-            if present is not None and present.owner == self._note.owner:
+            if present is not None and present.owner == self.owner:
                 last = msgspec.structs.replace(self._note, released=True, outcome=outcome)
-                self._store.put(self._path, encode_note(last))
+                self.store.put(self._path, encode_note(last))
 
     def _take(self, stale: DriverNote | None) -> bool:
         """Write the note. Return False if another driver was faster."""
         self.previous = stale
         data = encode_note(self._note)
         if stale is None:
-            if self._store.put_if_absent(self._path, data):
+            if self.store.put_if_absent(self._path, data):
                 self.held = True
                 return True
             # The answer of a write may be lost: the store retries, and finds its own note.
         else:
-            self._store.put(self._path, data)
+            self.store.put(self._path, data)
         present = self._read()
-        self.held = present is not None and present.owner == self._note.owner
+        self.held = present is not None and present.owner == self.owner
         return self.held
 
     def _read(self) -> DriverNote | None:
         """Return the note; None if there is no such file."""
         try:
-            return decode_note(self._store.get(self._path), self._job)
+            return decode_note(self.store.get(self._path), self._job)
         except FileNotFoundError:
             return None
 
@@ -207,7 +208,7 @@ def _in_use(job: JobId, directory: str, note: DriverNote) -> ConfigurationError:
     since = datetime.fromtimestamp(note.since_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return ConfigurationError(
         f"the job {job!r} in {directory} is being run by {note.driver}, since {since}",
-        hint=f"cancel it there (rheos cancel {job}), or choose another name or another checkpoint "
+        hint=f"cancel it (rheos cancel {job}@{directory}), or choose another name or checkpoint "
         "directory",
     )
 
@@ -216,7 +217,7 @@ class NoteKeeper:
     """A thread that renews a note until `close`, which releases it."""
 
     def __init__(self, note: HeldNote) -> None:
-        self._note = note
+        self.note = note
         self._outcome: Outcome | None = None
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._keep, name="rheos-driver-note", daemon=True)
@@ -234,8 +235,8 @@ class NoteKeeper:
         while not self._over.wait(RENEW_MS / 1000):
             # A store's error is not always an OSError. The next attempt may succeed.
             with contextlib.suppress(Exception):
-                if not self._note.renew():
+                if not self.note.renew():
                     return
         # In the renewing thread: otherwise a slow renewal would restore the note.
         with contextlib.suppress(Exception):
-            self._note.release(self._outcome)
+            self.note.release(self._outcome)

@@ -97,7 +97,10 @@ def listed_job(record: JobRecord) -> ListedJob:
     if record.stands_by:
         return ListedJob(record, None, now_ms)
     try:
-        return ListedJob(record, JobClient(record, _LOOK_TIMEOUT_S).status(), now_ms)
+        status = JobClient(record, _LOOK_TIMEOUT_S).status()
+        if record.directory is not None:  # The note of its driver lacks the name.
+            record = msgspec.structs.replace(record, name=status.name)
+        return ListedJob(record, status, now_ms)
     except RheosError:
         return ListedJob(record, None, now_ms)
 

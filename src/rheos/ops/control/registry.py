@@ -114,6 +114,9 @@ class JobRecord(_DrivenJob, frozen=True, kw_only=True):
     """Whether the driver is a standby. It accepts no commands."""
     driver: str = ""
     """Unique id of the driver's work on this job. Empty in records of 0.1.0, whose key was unique."""
+    directory: str | None = None
+    """Checkpoint directory through which commands reach a driver on another host; None for a driver of
+    this machine. Such a record is never stored."""
 
     @property
     def file_name(self) -> str:
@@ -265,16 +268,6 @@ def newest_drivers(records: Sequence[JobRecord]) -> list[JobRecord]:
     for record in sorted(records, key=lambda each: (not each.stands_by, each.started_ms)):
         newest[record.key] = record
     return [record for record in records if newest[record.key] is record]
-
-
-def find_to_look_at(wanted: str) -> JobRecord:
-    """Return a running job, for commands that could also read a stored one. Raise ConfigurationError,
-    which names the option for stored jobs."""
-    try:
-        return find_job(wanted, Registry().records())
-    except ConfigurationError as error:
-        error.hint = f"for a job that is not running, pass --checkpoint-dir; {error.hint}"
-        raise
 
 
 def find_ended(wanted: str, registry: Registry) -> EndedJob | None:

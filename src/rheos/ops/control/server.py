@@ -13,7 +13,13 @@ from rheos.core.errors import ConfigurationError, RheosError, unexpected
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.printable import printable_lines
 from rheos.core.protocol.decoding import MalformedError
-from rheos.ops.control.commands import MAX_REQUEST_BYTES, Refused, Returned, encode, request_decoder
+from rheos.ops.control.command_messages import (
+    MAX_REQUEST_BYTES,
+    Refused,
+    Returned,
+    encode,
+    request_decoder,
+)
 from rheos.runtimes import job_operations
 from rheos.runtimes.host.sockets import SocketFolder, in_folder, is_of, listen
 from rheos.runtimes.job import JobConfig
@@ -64,15 +70,16 @@ class CommandServer:
         self._thread = threading.Thread(target=self._serve, name="rheos-commands", daemon=True)
         self._thread.start()
 
-    def close(self) -> None:
-        """Return when the thread has ended. An answer that takes longer than a moment is lost. May be
-        called again."""
+    def close(self) -> bool:
+        """Return True when the thread has ended, or False in the thread itself. An answer that takes
+        longer than a moment is lost. May be called again."""
         self._closing = True
         if self._thread is None:
             self._leave()
         elif threading.current_thread() is not self._thread:
             self._hand_over([b""])
             self._thread.join(5.0)
+        return threading.current_thread() is not self._thread
 
     # --- the server's thread ----------------------------------------------------------------------
 

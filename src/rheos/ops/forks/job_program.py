@@ -19,7 +19,8 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Store
 from rheos.ops.control.job_list import stored_job
-from rheos.ops.control.registry import Registry, find_to_look_at
+from rheos.ops.control.registry import Registry
+from rheos.ops.control.running_jobs import find_to_look_at
 from rheos.ops.control.started_program import StartedProgram
 from rheos.runtimes.host.stores import open_store, there_is
 
