@@ -1,10 +1,9 @@
-"""What a pattern means, by trying everything: small, slow, and without an automaton.
+"""The meaning of a pattern, found by trying everything: small, slow, and without an automaton.
 
-A pattern is written out as *words*: all sequences of steps that it allows for a stream of so many rows.
-A word matches where rows can be dealt to its steps, each behind the one before, so that what is said of
-the rows between them is true. What is alive, what is over and what is ruled out is asked of all words
-again after every row.
-"""
+A pattern is expanded into *words*: all sequences of steps that it allows for a stream of this
+length. A word matches if rows can be assigned to its steps in order, so that the conditions on the
+rows between them hold. After every row, all words are examined again: which partial matches are
+alive, complete, or ruled out."""
 
 from __future__ import annotations
 
@@ -30,8 +29,8 @@ Holds = Callable[[Condition, int, Taken], bool]
 
 
 @dataclass(frozen=True)
-class Behind:
-    """What is said of the rows behind one that was taken."""
+class Following:
+    """Conditions on the rows after one that was taken."""
 
     absent: tuple[Absence, ...] = ()
     blocked: tuple[tuple[Condition, tuple[Condition, ...]], ...] = ()
@@ -44,21 +43,21 @@ class Occurrence:
     contiguity: Contiguity
     leading: bool
     untils: tuple[Condition, ...]
-    behind: Behind = field(default_factory=Behind)
+    behind: Following = field(default_factory=Following)
 
 
 @dataclass(frozen=True)
 class Word:
     steps: tuple[Occurrence, ...]
-    end: Behind
+    end: Following
 
 
 def words(parts: Sequence[Part], most: int, untils: tuple[Condition, ...] = ()) -> set[Word]:
-    """Of longer ones the first `most` steps."""
-    found = {Word((), Behind())}
+    """Return the words; of longer ones the first `most` steps."""
+    found = {Word((), Following())}
     for number, part in enumerate(parts):
         if isinstance(part, Absence):
-            absent = Behind(absent=(part,))
+            absent = Following(absent=(part,))
             found = {Word(word.steps, _both(word.end, absent)) for word in found}
             continue
         choices = _times(part, most, untils)
@@ -78,8 +77,8 @@ def _joined(word: Word, further: Word, most: int) -> Word:
     return Word((*word.steps, first, *rest)[:most], further.end)
 
 
-def _both(one: Behind, other: Behind) -> Behind:
-    return Behind(one.absent + other.absent, one.blocked + other.blocked)
+def _both(one: Following, other: Following) -> Following:
+    return Following(one.absent + other.absent, one.blocked + other.blocked)
 
 
 def _not_leading(word: Word) -> Word:
@@ -89,16 +88,16 @@ def _not_leading(word: Word) -> Word:
 
 
 def _times(part: PatternStep | Group, most: int, untils: tuple[Condition, ...]) -> set[Word]:
-    """The words of a part that is taken so often as it may be."""
+    """Return the words of a part that repeats as its quantifier allows."""
     quantifier: Quantifier = part.quantifier
     if quantifier.until is not None:
         untils = (*untils, quantifier.until)
-    greedy = Behind()
+    greedy = Following()
     if quantifier.greedy:
         assert isinstance(part, PatternStep)
-        greedy = Behind(blocked=((part.condition, untils),))
+        greedy = Following(blocked=((part.condition, untils),))
     if isinstance(part, PatternStep):
-        once = {Word((Occurrence(part, part.contiguity, True, untils),), Behind())}
+        once = {Word((Occurrence(part, part.contiguity, True, untils),), Following())}
     else:
         once = words(part.parts, most, untils)
     found = {Word((), greedy)} if quantifier.optional else set()
@@ -116,7 +115,7 @@ def _times(part: PatternStep | Group, most: int, untils: tuple[Condition, ...]) 
         if count > 1:
             so_far = {_joined(word, further, most) for word in so_far for further in again}
         if count >= least:
-            end = Behind() if count == quantifier.at_most else greedy
+            end = Following() if count == quantifier.at_most else greedy
             found |= {Word(word.steps, _both(word.end, end)) for word in so_far}
     return found
 
@@ -141,13 +140,13 @@ class Brute:
         self.times = times
         self.holds = holds
         self._known: dict[tuple[Word, int], list[tuple[Taken, int]]] = {}
-        # One step more than there are rows for: what has begun may wait for it.
+        # One step more than there are rows: a partial match may wait for it.
         self.words = words(pattern.parts, len(times) + 1)
 
     # --- one word -------------------------------------------------------------------------------------
 
     def _open(self, taken: Taken, next: Occurrence, until: int) -> bool:
-        """Whether the next step may still take the row `until`, by what lies before it."""
+        """Return whether the next step may still take the row `until`, given the rows before it."""
         last = taken[-1][0]
         return all(
             self._passes(taken, row, next.behind, next.untils)
@@ -164,7 +163,7 @@ class Brute:
             for row in range(last + 1, until)
         )
 
-    def _passes(self, taken: Taken, row: int, behind: Behind, untils: tuple[Condition, ...]) -> bool:
+    def _passes(self, taken: Taken, row: int, behind: Following, untils: tuple[Condition, ...]) -> bool:
         if any(self.holds(until, row, taken) for until in untils):
             return False
         if any(
@@ -183,7 +182,8 @@ class Brute:
         return within_ms is None or self.times[row] < self.times[taken[0][0]] + within_ms
 
     def _dealt(self, word: Word, rows: int) -> list[tuple[Taken, int]]:
-        """All ways to deal some of the first rows to the first steps, and how many steps those are."""
+        """Return all ways to assign some of the first rows to the first steps, and the number of
+        those steps."""
         if (word, rows) not in self._known:
             self._known[word, rows] = list(self._deal(word, rows))
         return self._known[word, rows]
@@ -208,7 +208,8 @@ class Brute:
     # --- all words ------------------------------------------------------------------------------------
 
     def alive(self, rows: int) -> set[Taken]:
-        """What may still go on, when so many rows have come, its time left aside."""
+        """Return the partial matches that may continue after this many rows, regardless of their
+        time limit."""
         found = set()
         for word in self.words:
             for taken, number in self._dealt(word, rows):
@@ -219,7 +220,7 @@ class Brute:
                     found.add(taken)
         return found
 
-    def _end_open(self, taken: Taken, end: Behind, rows: int) -> bool:
+    def _end_open(self, taken: Taken, end: Following, rows: int) -> bool:
         later = range(taken[-1][0] + 1, rows)
         if not _in_time(end):
             return not later
@@ -231,7 +232,7 @@ class Brute:
         )
 
     def whole(self, rows: int) -> set[Taken]:
-        """What is a match when the last of so many rows has come, and was none before."""
+        """Return the matches that the last of these rows completes."""
         found = set()
         for word in self.words:
             for taken, number in self._dealt(word, rows):
@@ -250,7 +251,7 @@ class Brute:
         return found
 
     def outcomes(self, until_ms: int) -> list[Outcome]:
-        """All that is given up to a time, in its order."""
+        """Return all outcomes emitted up to a time, in order."""
         given: list[Outcome] = []
         waiting: list[Taken] = []
         ruled_out = 0
@@ -331,7 +332,7 @@ class Brute:
         return of_step[0] if skip is Skip.TO_FIRST else of_step[-1]
 
 
-def _in_time(end: Behind) -> bool:
+def _in_time(end: Following) -> bool:
     return any(absence.contiguity is Contiguity.FOLLOWED_BY for absence in end.absent)
 
 

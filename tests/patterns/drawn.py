@@ -1,4 +1,4 @@
-"""Drawn patterns, and streams of one key for them. A row fulfils the conditions of its letters."""
+"""Random patterns, and streams of one key for them. A row fulfils the conditions of its letters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def letter(name: str) -> Condition:
 
 
 def no_more_than_before(row: Any, earlier: dict[str, list[Any]]) -> bool:
-    """A condition that looks back: all rows that were taken had at least as many letters."""
+    """Return whether all rows taken before had at least as many letters: a condition that looks
+    back."""
     return all(_letters(row) <= _letters(before) for rows in earlier.values() for before in rows)
 
 
@@ -112,7 +113,7 @@ def _not_greedy(part: Part) -> Part:
 
 
 def drawn_rows(random: Random, count: int) -> tuple[list[frozenset[str]], list[int]]:
-    """The letters of rows, and their times, in order."""
+    """Return the letters of rows, and their times, in order."""
     rows, times, at_ms = [], [], 0
     for _ in range(count):
         at_ms += random.choice([0, 1, 1, 1, 2])

@@ -1,7 +1,7 @@
-"""What a preferring pattern means: a regular expression over rows, by going back where it fails.
+"""The meaning of a pattern with preferences: a regular expression over rows, found by backtracking.
 
-The rows are tried one after the other; of each the first match that is found counts, and says at which
-row the search goes on."""
+Each row is tried in turn. The first match that starts there counts, and decides at which row the
+search continues."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Holds = Callable[[Condition, int, Taken], bool]
 
 
 def matches(pattern: PatternTree, times: Sequence[int], holds: Holds) -> list[Taken]:
-    """All that are given of a stream whose end no match could reach."""
+    """Return all matches of a stream whose end no match could reach."""
     found: list[Taken] = []
     row = 0
     while row < len(times):
@@ -55,7 +55,7 @@ def _ways(
     times: Sequence[int],
     holds: Holds,
 ) -> Iterator[Taken]:
-    """All ways to take rows from `row` on, the preferred first."""
+    """Return all ways to take rows from `row` on, the preferred first."""
     if not parts:
         yield taken
         return
@@ -87,7 +87,7 @@ def _ways(
             yield from _ways(rest, taken, row, pattern, times, holds)
         if may:
             for further in once(taken):
-                # Once more without a row is no further way.
+                # Repeating without a row is not another way.
                 if further != taken or not enough:
                     yield from from_here(count + 1, further)
         if enough and not quantifier.reluctant:

@@ -1,5 +1,5 @@
-"""The examples of Flink's documentation of its CEP library: what it says that they find, and what is
-found here. Where the two differ, the case says so, and why."""
+"""The examples of the documentation of Flink CEP: the matches that it lists, compared with ours. If
+the two differ, the case states it, and why."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class TestContiguity:
             (A.followed_by_any("b"), {"a b1", "a b2"}),
         ],
     )
-    def test_of_two_steps(self, pattern: Pattern, expected: set[str]) -> None:
+    def test_contiguity_of_two_steps(self, pattern: Pattern, expected: set[str]) -> None:
         assert matches(pattern.where(step("b")).within(None), "a c b1 b2") == expected
 
     RELAXED = frozenset({"a b1 c", "a b1 b2 c", "a b1 b2 b3 c", "a b2 c", "a b2 b3 c", "a b3 c"})
 
-    def test_of_what_repeats(self) -> None:
+    def test_contiguity_of_a_repeated_step(self) -> None:
         """`a`, followed by any `b+`, followed by `c`."""
         run = A.followed_by_any("b").where(step("b")).one_or_more()
         stream = "a b1 d1 b2 d2 b3 c"
@@ -46,7 +46,7 @@ class TestContiguity:
         assert matches(ended(run.allow_combinations()), stream) == self.RELAXED | {"a b1 b3 c"}
         strict = run.consecutive().next("c").where(step("c")).within(None)
         assert matches(strict, stream) == {"a b3 c"}
-        # Strict is said of the `b` alone: the `c` may follow later.
+        # `next` is strict for the `b` alone: the `c` may follow later.
         assert matches(ended(run.consecutive()), stream) == {"a b1 c", "a b2 c", "a b3 c"}
 
     STREAM = "c d a1 a2 a3 d a4 b"
@@ -69,9 +69,9 @@ class TestContiguity:
         }
 
     def test_allow_combinations(self) -> None:
-        """Flink also has those that leave out a1, though the run is `followed_by`: here that says that
-        the first row is taken, as it does of one that is taken once. With `followed_by_any` all of
-        Flink's are found."""
+        """Flink also lists matches without a1, although the run is `followed_by`. Here that means
+        that the run starts with the first row, as for a single step. With `followed_by_any`, all of
+        Flink's matches are found."""
         from_first = {
             *("c a1 b", "c a1 a2 b", "c a1 a3 b", "c a1 a4 b", "c a1 a2 a3 b", "c a1 a2 a4 b"),
             *("c a1 a3 a4 b", "c a1 a2 a3 a4 b"),
@@ -104,16 +104,16 @@ class TestQuantifiers:
             (lambda p: p.times_or_more(2).optional().greedy(), {4}),
         ],
     )
-    def test_how_often(self, times: object, expected: set[int]) -> None:
-        """The documentation says how often each takes a row: here of four that come, between two that
-        others take."""
+    def test_quantifiers_limit_the_number_of_rows(self, times: object, expected: set[int]) -> None:
+        """The documentation states how often each takes a row; here four rows come between rows of
+        two other steps."""
         assert callable(times)
         pattern = times(C.followed_by("a").where(step("a"))).followed_by("b").where(step("b"))
         given = matches(pattern.within(None), "c a1 a2 a3 a4 b")
         assert {len(match.split()) - 2 for match in given} == expected
 
     def test_until(self) -> None:
-        """`a+` until `b`: of a1 c a2 b a3 Flink gives {a1 a2} {a1} {a2} {a3}."""
+        """`a+` until `b`: for a1 c a2 b a3 Flink returns {a1 a2} {a1} {a2} {a3}."""
         pattern = A.one_or_more().until(step("b")).within(None)
         assert matches(pattern, "a1 c a2 b a3") == {"a1 a2", "a1", "a2", "a3"}
 
@@ -143,7 +143,7 @@ class TestAbsence:
         pattern = A.not_followed_by("n").where(step("n")).followed_by("b").where(step("b")).within(None)
         assert matches(pattern, "a1 d n b1 a2 d b2") == {"a2 b2"}
 
-    def test_a_pattern_ends_with_what_does_not_come_only_within_a_time(self) -> None:
+    def test_a_final_absence_needs_a_time_limit(self) -> None:
         pattern = A.not_followed_by("b").where(step("b"))
         assert matches(pattern.within("10ms"), "a1 d b a2") == {"a2"}
         for unbounded in (pattern, pattern.within(None)):
@@ -162,7 +162,7 @@ class TestSkipping:
             (rh.pattern.skip_to_last("b"), {"b1 b2 b3 c", "b3 c"}),
         ],
     )
-    def test_a_run_that_ends(self, skip: AfterMatch, expected: set[str]) -> None:
+    def test_skipping_after_a_run(self, skip: AfterMatch, expected: set[str]) -> None:
         run = begin("b", skip).where(step("b")).one_or_more().consecutive()
         assert matches(run.next("c").where(step("c")), "b1 b2 b3 c") == expected
 
@@ -173,7 +173,7 @@ class TestSkipping:
             (rh.pattern.skip_to_first("run"), {"a b c1 c2 c3 d", "c1 c2 c3 d"}),
         ],
     )
-    def test_to_the_first_of_a_step(self, skip: AfterMatch, expected: set[str]) -> None:
+    def test_skipping_to_the_first_row_of_a_step(self, skip: AfterMatch, expected: set[str]) -> None:
         """`(a | b | c) (b | c) c+.greedy d`."""
 
         def one_of(row: frozenset[str], earlier: object) -> bool:
@@ -193,25 +193,25 @@ class TestSkipping:
             (rh.pattern.skip_to_next(), {"a b1"}),
         ],
     )
-    def test_to_the_next(self, skip: AfterMatch, expected: set[str]) -> None:
+    def test_skipping_to_the_next_row(self, skip: AfterMatch, expected: set[str]) -> None:
         pattern = (
             begin("a", skip).where(step("a")).next("b").where(step("b")).one_or_more().consecutive()
         )
         assert matches(pattern, "a b1 b2 b3") == expected
 
-    def test_to_a_step_that_took_no_row_rules_nothing_out(self) -> None:
+    def test_skipping_to_a_step_without_rows_changes_nothing(self) -> None:
         skip = rh.pattern.skip_to_last("z")
         pattern = begin("a", skip).where(step("a")).next("z").where(step("z")).optional()
         assert matches(pattern.next("b").where(step("a")), "a1 a2 a3") == {"a1 a2", "a2 a3"}
 
 
 class TestTime:
-    def test_an_error_and_then_a_critical_one_within_ten_seconds(self) -> None:
+    def test_a_match_must_end_within_its_time(self) -> None:
         pattern = begin("start").next("middle").where(step("e")).followed_by("end").where(step("c"))
         stream = "s1 e1 d c1 s2 e2 d d d d d d d d d c2"
         assert matches(pattern.within("10s"), stream, every_ms=1000) == {"s1 e1 c1"}
 
-    def test_partial_matches_whose_time_is_over(self) -> None:
+    def test_partial_matches_time_out(self) -> None:
         pattern = A.followed_by("b").where(step("b")).within("10s")
         assert matches(pattern, "a1 a2 d d d d d d d d d b", timed_out=True, every_ms=1000) == {
             "a1",

@@ -1,4 +1,4 @@
-"""What each combinator means, by written cases: a stream of one key, and its matches."""
+"""The meaning of each combinator, by explicit cases: a stream of one key, and its matches."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def step(name: str) -> rh.col:
 
 
 def found(pattern: Pattern, stream: str, *, timed_out: bool = False, every_ms: int = 1) -> list[str]:
-    """The rows of each match. A row such as "b2" fulfils the conditions of the letter, and "bc3" those
-    of both; they are `every_ms` apart."""
+    """Return the rows of each match. A row such as "b2" fulfils the conditions of the letter, and
+    "bc3" those of both letters. Rows are `every_ms` apart."""
     names = stream.split()
     rows = [frozenset(name.rstrip("0123456789")) for name in names]
     times = [place * every_ms for place in range(len(rows))]
@@ -38,30 +38,30 @@ A = begin("a").where(step("a"))
 
 
 def one(name: str) -> Pattern:
-    """A group of one step."""
+    """Return a group of one step."""
     return begin(name).where(step(name))
 
 
 def many(name: str) -> Pattern:
-    """A group of one greedy step."""
+    """Return a group of one greedy step."""
     return one(name).one_or_more().greedy()
 
 
 class TestContiguity:
-    def test_next_takes_the_very_next_row(self) -> None:
+    def test_next_takes_only_the_next_row(self) -> None:
         pattern = A.next("b").where(step("b"))
         assert found(pattern, "a c b1 b2") == []
         assert found(pattern, "a1 b1 a2 c b2") == ["a1 b1"]
 
-    def test_followed_by_passes_over_rows_that_it_cannot_take(self) -> None:
+    def test_followed_by_skips_rows_that_do_not_match(self) -> None:
         pattern = A.followed_by("b").where(step("b")).within(None)
         assert found(pattern, "a c b1 b2") == ["a b1"]
 
-    def test_followed_by_any_takes_each_of_them(self) -> None:
+    def test_followed_by_any_takes_each_matching_row(self) -> None:
         pattern = A.followed_by_any("b").where(step("b")).within(None)
         assert found(pattern, "a c b1 b2") == ["a b1", "a b2"]
 
-    def test_all_matches_that_wait_take_a_row(self) -> None:
+    def test_a_row_continues_all_partial_matches(self) -> None:
         pattern = A.followed_by("b").where(step("b")).within(None)
         assert found(pattern, "a1 a2 b") == ["a1 b", "a2 b"]
 
@@ -78,11 +78,11 @@ class TestAbsence:
         assert found(pattern, "a1 x n b1 a2 x b2") == ["a2 b2"]
         assert found(pattern, "a bn") == ["a bn"], "the row that is taken does not lie before itself"
 
-    def test_not_next_at_the_end_is_known_by_the_next_row(self) -> None:
+    def test_a_final_not_next_is_decided_by_the_next_row(self) -> None:
         pattern = A.not_next("n").where(step("n"))
         assert found(pattern, "a1 n a2 x a3") == ["a2"]
 
-    def test_not_followed_by_at_the_end_is_known_when_the_time_is_over(self) -> None:
+    def test_a_final_not_followed_by_is_decided_at_the_time_limit(self) -> None:
         pattern = A.not_followed_by("n").where(step("n")).within("3ms")
         assert found(pattern, "a1 x n x a2 x x n") == ["a2"]
         assert found(pattern, "a1") == ["a1"]
@@ -97,11 +97,11 @@ class TestQuantifiers:
         pattern = begin("b").where(step("b")).next("a").where(step("a")).times(1, 2).consecutive()
         assert found(pattern, "b a1 a2 a3") == ["b a1", "b a1 a2"]
 
-    def test_one_or_more_gives_a_match_for_each_length(self) -> None:
+    def test_one_or_more_emits_a_match_for_each_length(self) -> None:
         pattern = A.followed_by("b").where(step("b")).one_or_more().within(None)
         assert found(pattern, "a b1 b2 b3") == ["a b1", "a b1 b2", "a b1 b2 b3"]
 
-    def test_rows_may_lie_between_what_repeats(self) -> None:
+    def test_other_rows_may_be_between_repeated_ones(self) -> None:
         between = A.followed_by_any("b").where(step("b")).one_or_more()
         end = between.followed_by("c").where(step("c")).within(None)
         assert sorted(found(end, "a b1 d b2 d b3 c")) == [
@@ -156,16 +156,16 @@ class TestQuantifiers:
 
 
 class TestWithin:
-    def test_the_last_row_is_less_than_that_behind_the_first(self) -> None:
+    def test_within_excludes_its_upper_bound(self) -> None:
         pattern = A.followed_by("b").where(step("b")).within("20ms")
         assert found(pattern, "a x b", every_ms=10) == []
         assert found(pattern, "a b", every_ms=10) == ["a b"]
 
-    def test_what_is_not_whole_in_time_is_timed_out(self) -> None:
+    def test_incomplete_matches_time_out(self) -> None:
         pattern = A.followed_by("b").where(step("b")).followed_by("c").where(step("c")).within("3ms")
         assert found(pattern, "a1 b x x a2 x x c", timed_out=True) == ["a1 b", "a2"]
 
-    def test_what_was_a_match_is_not_timed_out(self) -> None:
+    def test_complete_matches_do_not_time_out(self) -> None:
         pattern = A.one_or_more().within("3ms")
         assert found(pattern, "a1 a2", timed_out=True) == []
 
@@ -181,11 +181,11 @@ class TestSkipping:
             (rh.pattern.skip_to_last("b"), ["b1 b2 b3 c", "b3 c"]),
         ],
     )
-    def test_a_run_and_its_end(self, skip: AfterMatch, expected: list[str]) -> None:
+    def test_skipping_after_a_run(self, skip: AfterMatch, expected: list[str]) -> None:
         run = begin("b", skip).where(step("b")).one_or_more().consecutive()
         assert found(run.next("c").where(step("c")), "b1 b2 b3 c") == expected
 
-    def test_no_skip_and_to_next_differ_for_matches_that_begin_alike(self) -> None:
+    def test_skip_to_next_keeps_one_match_per_first_row(self) -> None:
         def pattern(skip: AfterMatch) -> Pattern:
             first = begin("a", skip).where(step("a"))
             return first.next("b").where(step("b")).one_or_more().consecutive()
@@ -193,7 +193,7 @@ class TestSkipping:
         assert found(pattern(rh.pattern.no_skip()), "a b1 b2") == ["a b1", "a b1 b2"]
         assert found(pattern(rh.pattern.skip_to_next()), "a b1 b2") == ["a b1"]
 
-    def test_a_match_waits_for_what_began_before_it(self) -> None:
+    def test_a_match_waits_for_earlier_partial_matches(self) -> None:
         first = begin("a", rh.pattern.skip_past_last_event()).where(step("a"))
         pattern = first.followed_by("b").where(step("b")).times(1, 2).greedy()
         pattern = pattern.followed_by("c").where(step("c")).within(None)
@@ -201,7 +201,7 @@ class TestSkipping:
 
 
 class TestIterativeConditions:
-    def test_a_condition_sees_what_the_match_has_taken(self) -> None:
+    def test_a_condition_sees_the_rows_of_its_match(self) -> None:
         def shorter(row: frozenset[str], earlier: dict[str, list[frozenset[str]]]) -> bool:
             return all(len(row) < len(before) for before in earlier["a"])
 
@@ -247,7 +247,7 @@ class TestRefused:
             (lambda: A.next(begin("b").not_next("n")), "cannot end with 'n'"),
         ],
     )
-    def test_what_makes_no_sense_is_an_error_at_its_line(self, pattern: object, says: str) -> None:
+    def test_an_invalid_pattern_is_an_error_at_its_line(self, pattern: object, says: str) -> None:
         assert callable(pattern)
         with pytest.raises(ProgramError, match=says) as raised:
             found(pattern(), "a b")
@@ -305,13 +305,13 @@ class TestRefused:
             ),
         ],
     )
-    def test_the_part_that_is_wrong_is_named(self, pattern: Callable[[], Pattern], named: str) -> None:
+    def test_the_error_names_the_invalid_part(self, pattern: Callable[[], Pattern], named: str) -> None:
         with pytest.raises(ProgramError) as raised:
             found(pattern().within("1s"), "a b")
         assert re.search(named, f"{raised.value.what} {raised.value.hint}")
 
-    def test_a_greedy_step_at_the_end_is_named_in_drawn_patterns(self) -> None:
-        """Each error about a greedy step goes away once that step alone is not greedy."""
+    def test_greedy_final_steps_are_named_in_random_patterns(self) -> None:
+        """Each error about a greedy step disappears once only that step is not greedy."""
         refused = 0
         for seed in range(300):
             draw = Random(seed)

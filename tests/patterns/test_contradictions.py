@@ -1,4 +1,4 @@
-"""Conditions that can never hold: the ones that are found, and none that a row could fulfil."""
+"""Conditions that can never hold: some are detected, and no row fulfils a detected one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from rheos.core.operators.pattern.contradictions import never_holds
     ],
     ids=str,
 )
-def test_what_can_never_hold(exprs: list[pl.Expr]) -> None:
+def test_contradictions_are_detected(exprs: list[pl.Expr]) -> None:
     assert never_holds(exprs)
 
 
@@ -54,17 +54,17 @@ def test_what_can_never_hold(exprs: list[pl.Expr]) -> None:
         [(col("n") >= 5) & (col("n") <= 5)],
         [(col("n") > 5) & (col("n") < col("m"))],
         [(col("x") > 1) & ~(col("x") < math.inf)],
-        # These are one value in 32 bits, and the next two in 64.
+        # The first two are equal in 32 bits, the next two in 64 bits.
         [(col("x") == 0.1) & (col("x") == 0.10000000001)],
         [(col("n") == 2**53) & (col("n") == 2**53 + 1)],
-        # An order of texts that is not that of letters, as categories have.
+        # An order of strings that is not alphabetical, as categories have.
         [(col("s") > "b") & (col("s") < "a")],
         [col("n").eq_missing(1) & col("n").eq_missing(2)],
         [(col("n").abs() == 1) & (col("n").abs() == 2)],
     ],
     ids=str,
 )
-def test_what_may_hold_or_is_not_known(exprs: list[pl.Expr]) -> None:
+def test_other_conditions_are_not_called_contradictions(exprs: list[pl.Expr]) -> None:
     assert not never_holds(exprs)
 
 
@@ -88,7 +88,7 @@ ROWS = pl.DataFrame(
 
 
 def drawn(random: Random, column: str, depth: int = 0) -> pl.Expr:
-    """A condition of one column, as a user might write it."""
+    """Return a random condition on one column, as a user might write it."""
     if depth < 3 and random.random() < 0.6:
         one, other = (drawn(random, column, depth + 1) for _ in range(2))
         return random.choice([one & other, one & other, one | other, ~one])
@@ -104,7 +104,7 @@ def drawn(random: Random, column: str, depth: int = 0) -> pl.Expr:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_no_row_fulfils_what_is_said_never_to_hold(seed: int) -> None:
+def test_no_row_fulfils_a_detected_contradiction(seed: int) -> None:
     random = Random(f"contradictions {seed}")
     never = 0
     for _ in range(400):

@@ -1,4 +1,4 @@
-"""The matcher against what patterns mean: by brute force, and by cases of each combinator."""
+"""The matcher compared with brute force over random patterns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ END_MS = 1000
 
 
 def holds_for(rows: Rows, condition: Condition, row: int, taken: Taken) -> bool:
-    """What the letters of a row say, and then functions, which may look back."""
+    """Evaluate the letters of a row first, then functions, which may look back."""
     letters = [expr.meta.root_names()[0] for expr in condition.exprs]
     if not all(name in rows[row] for name in letters):
         return False
@@ -41,7 +41,7 @@ def bits_of(automaton: Automaton, rows: Rows, row: int) -> int:
 
 
 def matched(pattern: PatternTree, rows: Rows, times: Sequence[int]) -> list[Outcome]:
-    """What the matcher gives, told of no row that it says changes nothing."""
+    """Return the matcher's output; it receives no row that it declared irrelevant."""
     automaton = compiled(pattern)
 
     def taken_by(node: MatchNode | None) -> Taken:
@@ -68,7 +68,7 @@ def matched(pattern: PatternTree, rows: Rows, times: Sequence[int]) -> list[Outc
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_the_matcher_gives_what_brute_force_finds(seed: int) -> None:
+def test_the_matcher_agrees_with_brute_force(seed: int) -> None:
     random = Random(f"patterns {seed}")
     for _ in range(15):
         pattern = PatternDraw(random).pattern()

@@ -1,4 +1,5 @@
-"""The operator: what brute force finds of each key, however rows are cut, restored and rescaled."""
+"""The operator compared with brute force for each key, however rows are split, restored and
+rescaled."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ SCHEMA = pa.schema(
 
 
 def stream_of(random: Random, keys: int, rows_of_key: int) -> list[dict[str, Any]]:
-    """Rows of several keys, by time; `n` counts them."""
+    """Return rows of several keys, by time; `n` counts them."""
     rows = []
     for key in range(keys):
         letters, times = drawn_rows(random, random.randint(2, rows_of_key))
@@ -53,7 +54,7 @@ def stream_of(random: Random, keys: int, rows_of_key: int) -> list[dict[str, Any
 
 
 def shuffled(random: Random, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """The rows out of order, with watermarks that none of them has missed."""
+    """Return the rows out of order, with watermarks that make none of them late."""
     script: list[Any] = []
     waiting: list[Mapping[str, Any]] = []
     for at, row in enumerate(rows):
@@ -69,7 +70,7 @@ def shuffled(random: Random, rows: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 def expected(pattern: Pattern, rows: Sequence[Mapping[str, Any]]) -> dict[bool, list[Any]]:
-    """By whether it timed out: the numbers of the rows that each match took, by step."""
+    """Return, by whether it timed out, the numbers of the rows that each match took, by step."""
     found: dict[bool, list[Any]] = {False: [], True: []}
     for key in sorted({row["key"] for row in rows}):
         own = [row for row in rows if row["key"] == key]
@@ -98,7 +99,7 @@ def given(rows: Sequence[Mapping[str, Any]]) -> list[Any]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_drawn_patterns_find_the_same_in_every_replay(seed: int) -> None:
+def test_random_patterns_have_equal_matches_in_every_replay(seed: int) -> None:
     random = Random(f"operator {seed}")
     while True:
         tree = PatternDraw(random).pattern()
@@ -126,7 +127,7 @@ def row(n: int, key: str, letters: str) -> dict[str, Any]:
     return {"n": n, "at": n, "key": key, **{name: name in letters for name in LETTERS}}
 
 
-def test_late_rows_are_not_looked_at() -> None:
+def test_late_rows_are_not_matched() -> None:
     pattern = rh.pattern.begin("x").where(rh.col("a")).next("y").where(rh.col("b"))
 
     def detect(stream: rh.DataStream) -> dict[str, rh.DataStream]:
@@ -139,7 +140,7 @@ def test_late_rows_are_not_looked_at() -> None:
     assert [each["n"] for each in came["late"]] == [2]
 
 
-def test_rows_and_keys_that_nothing_needs_are_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unneeded_rows_and_keys_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rheos.core.operators.pattern.operator.LEAST_ROWS", 4)
     pattern = rh.pattern.begin("x").where(rh.col("a")).followed_by("y").where(rh.col("b")).within("9ms")
 
@@ -178,7 +179,7 @@ def test_an_error_of_a_condition_names_record_and_key() -> None:
     assert "n=2" in str(raised.value.record)
 
 
-def test_a_condition_says_true_or_false() -> None:
+def test_a_condition_must_return_a_boolean() -> None:
     pattern = rh.pattern.begin("x").where(lambda row: row.n)
     example = OperatorExample(
         lambda stream: stream.key_by("key").detect(pattern), SCHEMA, [row(1, "k", "a")], on="at"
@@ -187,7 +188,7 @@ def test_a_condition_says_true_or_false() -> None:
         replay(example, ReplayMode("whole"))
 
 
-def test_an_error_of_an_expression_shows_it_as_it_was_written() -> None:
+def test_an_error_shows_the_expression_as_written() -> None:
     pattern = rh.pattern.begin("x").where(rh.col("key").cast(int) > 1)
     example = OperatorExample(
         lambda stream: stream.key_by("key").detect(pattern), SCHEMA, [row(1, "k", "a")], on="at"
@@ -208,9 +209,7 @@ def test_an_error_of_an_expression_shows_it_as_it_was_written() -> None:
     ],
     ids=str,
 )
-def test_a_condition_that_does_not_fit_the_rows_is_refused_where_its_step_is_written(
-    asked: rh.col, says: str
-) -> None:
+def test_an_unsuitable_condition_is_refused_at_its_step(asked: rh.col, says: str) -> None:
     env = rh.Environment()
     watermark = rh.Watermark.monotonic(on="at")
     stream = env.from_source(rh.collection(SCHEMA.empty_table()), watermark, name="rows").key_by("key")

@@ -33,7 +33,7 @@ def drawn(random: Random) -> PatternTree:
     known: list[PatternStep] = []
 
     def step() -> PatternStep:
-        # A step that stands at several places.
+        # A step that occurs at several positions.
         if known and random.random() < 0.15:
             return replace(random.choice(known), quantifier=Quantifier())
         condition = letter(random.choice(LETTERS))
@@ -66,7 +66,7 @@ def drawn(random: Random) -> PatternTree:
                 made.append(Choice(either, SITE, Contiguity.NEXT, quantifier))
             elif depth == 0 and random.random() < 0.3:
                 group = Group(parts(1), SITE, Contiguity.NEXT, quantifier)
-                # Which of the ways to take nothing several times comes first is nobody's question.
+                # The order of several empty ways does not matter.
                 made.append(replace(taking(group), quantifier=quantifier))
             else:
                 made.append(replace(step(), quantifier=quantifier))
@@ -80,13 +80,13 @@ def drawn(random: Random) -> PatternTree:
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_matches_are_those_of_a_regular_expression(seed: int) -> None:
+def test_matches_agree_with_a_backtracking_matcher(seed: int) -> None:
     random = Random(f"preferring {seed}")
     tried = 0
     for _ in range(60):
         pattern = drawn(random)
         rows, times = drawn_rows(random, random.randint(3, 8))
-        # A row that nothing takes ends all that could go on.
+        # A row that no step takes ends all partial matches.
         rows, times = [*rows, frozenset()], [*times, times[-1] + 1]
         try:
             compiled(pattern)
@@ -99,7 +99,7 @@ def test_matches_are_those_of_a_regular_expression(seed: int) -> None:
     assert tried > 20
 
 
-def test_what_may_still_go_on_is_not_given_before_that_is_certain() -> None:
+def test_a_match_is_emitted_only_when_it_is_final() -> None:
     loop = Quantifier(1, None, Contiguity.NEXT)
     a = PatternStep("a", SITE, Contiguity.NEXT, letter("a"), loop)
     pattern = PatternTree((a,), None, AfterMatch(Skip.PAST_LAST_EVENT), preferring=True)
@@ -109,7 +109,7 @@ def test_what_may_still_go_on_is_not_given_before_that_is_certain() -> None:
     assert (whole.taken, whole.at_ms) == (((0, "a"), (1, "a"), (2, "a")), 4)
 
 
-def test_a_step_that_is_never_tried_is_refused() -> None:
+def test_an_unreachable_step_is_refused() -> None:
     a = PatternStep("a", SITE, Contiguity.NEXT, letter("a"), Quantifier())
     rest = Quantifier(1, None, Contiguity.NEXT, optional=True, reluctant=True)
     b = PatternStep("b", SITE, Contiguity.NEXT, letter("b"), rest)

@@ -1,4 +1,4 @@
-"""Conditions over the rows before, computed for whole batches, against a matcher that looks back."""
+"""Conditions over earlier rows, computed for whole batches, compared with a matcher that looks back."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ PATTERN = PatternTree(
 
 
 def expected(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
-    """Each match of one key, as its steps with their rows."""
+    """Return each match of one key as its steps with their rows."""
 
     def holds(condition: Condition, row: int, taken: Taken) -> bool:
         values = [rows[place]["v"] for place, _ in taken] + [rows[row]["v"]]
@@ -65,7 +65,7 @@ def expected(rows: Sequence[dict[str, Any]]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("mode", MODES, ids=lambda mode: mode.name)
-def test_rows_before_are_those_of_the_key(seed: int, mode: Any) -> None:
+def test_earlier_rows_are_those_of_the_same_key(seed: int, mode: Any) -> None:
     random = Random(f"previous {seed}")
     rows = [
         {
@@ -76,7 +76,7 @@ def test_rows_before_are_those_of_the_key(seed: int, mode: Any) -> None:
         }
         for n in range(60)
     ]
-    # What may still go on at the end is none: there is a row behind it that does not rise.
+    # No partial match continues at the end, as the last row does not rise.
     rows += [{"n": 200 + n, "at": 200 + n, "key": "abcd"[n % 4], "v": 9 - n // 4} for n in range(8)]
 
     def detect(stream: rh.DataStream) -> dict[str, rh.DataStream]:

@@ -1,4 +1,4 @@
-"""Rows of two engines, held against each other: as sets with how often each is there."""
+"""Rows of two engines, compared as multisets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Rows = Counter[tuple[Any, ...]]
 
 
 def _plain(value: Any) -> Any:
-    """The value, whatever type an engine has for it: numbers by their first 12 digits."""
+    """Return the value without its engine's type: numbers by their first 12 digits."""
     match value:
         case bool() | None | str():
             return value
@@ -42,13 +42,13 @@ def counted(rows: Iterable[Iterable[Any]]) -> Rows:
 
 
 def key_of(stream: rh.DataStream) -> tuple[str, ...]:
-    """By what rows replace each other, where they are upserts."""
+    """Return the columns by which rows replace each other, for a stream of upserts."""
     changes = stream._type.changes
     return changes.key if changes is not None and not changes.retracts else ()
 
 
 def rows_of(table: pa.Table, key: tuple[str, ...] = ()) -> Rows:
-    """The rows that are there in the end: changes are applied; upserts by their key."""
+    """Return the final rows: changes are applied, and upserts by their key."""
     names = table.column_names
     if "op" not in names:
         return counted(zip(*(table[name].to_pylist() for name in names), strict=True))
@@ -69,7 +69,7 @@ def rows_of(table: pa.Table, key: tuple[str, ...] = ()) -> Rows:
 
 
 def found_by_rheos(queries: Mapping[str, str], runtime: str = "simulated") -> dict[str, Rows]:
-    """What all queries find, in one job."""
+    """Return the results of all queries, which run in one job."""
     env = rh.Environment(parallelism=2, runtime=runtime)
     registered(env)
     keys = {}

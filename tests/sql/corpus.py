@@ -1,5 +1,5 @@
-"""Queries over the tables of `data`, in the SQL that Rheos, Spark and DuckDB read alike; where DuckDB
-has another word for it, with that beside."""
+"""Queries over the tables of `data` in SQL that Rheos, Spark and DuckDB have in common; where
+DuckDB's syntax differs, its own query is next to it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KEYS = {"numbers": "n", "words": "id"}
 
 
 def _of(table: str, *expressions: str) -> list[Query]:
-    """Each expression over a table, with its key."""
+    """Return each expression over a table, with its key."""
     key = _KEYS[table]
     made = []
     for each in expressions:
@@ -433,7 +433,7 @@ GROUPS = [
     Query("SELECT channel, STDDEV(price) AS s, VARIANCE(price) AS v FROM bids GROUP BY channel"),
 ]
 
-# Of the different values of one column.
+# Different values of one column.
 GROUPS += [
     Query("SELECT auction, COUNT(DISTINCT bidder) AS n FROM bids GROUP BY auction"),
     Query("SELECT COUNT(DISTINCT channel) AS n FROM bids"),
@@ -455,7 +455,7 @@ _TOTALS = (
     "(SELECT bidder, auction, COUNT(*) AS n, SUM(price) AS s FROM bids GROUP BY bidder, auction) AS t"
 )
 
-# Of rows that are taken back, and of different values beside each other.
+# Retracted rows, and different values next to each other.
 GROUPS += [
     Query(
         f"SELECT auction, MIN(s) AS low, MAX(s) AS high, COUNT(*) AS c FROM {_TOTALS} GROUP BY auction"
@@ -498,7 +498,7 @@ GROUPS += [
     Query("SELECT t, SUM(DISTINCT d) AS s, COUNT(DISTINCT x) AS n FROM numbers GROUP BY t"),
 ]
 
-# As often as both sides have a row, or the first has it more often.
+# Up to as often as both sides have a row, or as the first has it more often.
 GROUPS += [
     Query("SELECT auction FROM bids INTERSECT ALL SELECT bidder FROM bids"),
     Query("SELECT channel, bidder FROM bids EXCEPT ALL SELECT channel, auction FROM bids"),
@@ -522,7 +522,7 @@ GROUPS += [
     ),
 ]
 
-# Of decimals.
+# Decimals.
 GROUPS += [
     Query(
         "SELECT t, AVG(d) AS m, AVG(d + 1) + 1 AS x FROM numbers GROUP BY t",
@@ -854,7 +854,7 @@ OVERS = [
         f"SELECT auction, COUNT(*) AS n, MAX(s) AS most FROM (SELECT auction, SUM(price) {_FOUR} AS s "
         "FROM bids) AS t GROUP BY auction"
     ),
-    # Of tables that change, in any order.
+    # Updating tables, in any order.
     Query(
         "SELECT bidder, n, "
         "SUM(n) OVER (ORDER BY bidder ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s, "
@@ -912,7 +912,7 @@ WITHIN = [
         f"SELECT price FROM bids WHERE auction IN (SELECT auction FROM rates WHERE rate > 9 UNION ALL "
         f"{_DEAR[1:-1]}) AND bidder IN (SELECT bidder FROM bids WHERE price > 900)"
     ),
-    # A query that stands for a value.
+    # A query that is used as a value.
     Query("SELECT price FROM bids WHERE price > (SELECT AVG(price) FROM bids) AND auction < 3"),
     Query("SELECT price - (SELECT MAX(amount) FROM sales) AS d FROM bids WHERE price > 300"),
     Query(
@@ -922,7 +922,7 @@ WITHIN = [
     Query(f"SELECT bidder, n FROM {_BY_BIDDER} WHERE n > (SELECT COUNT(*) / 8 FROM bids)"),
 ]
 
-# What a query around one says of its rows.
+# A query refers to rows of the query around it.
 GROUPINGS += [
     Query(
         "SELECT * FROM (SELECT auction, channel, COUNT(*) AS n FROM bids "
@@ -985,9 +985,11 @@ QUERIES: dict[str, Query] = {
 
 
 def in_few_statements() -> dict[str, tuple[str, ...]]:
-    """Statements that find what all queries find which Spark reads, each with the names of its queries.
-    On Spark a statement costs more than what it finds here, so that of a table there is one, with all
-    expressions: its columns are the key and those of its queries."""
+    """Return statements that compute all queries that Spark can read, each with the names of its
+    queries.
+
+        On Spark a statement costs more than its work, so each table has one statement with all
+    expressions. Its columns are the key and those of its queries."""
     statements = {}
     for topic, queries in TOPICS.items():
         named = {f"{topic} {place}": query for place, query in enumerate(queries) if query.spark}

@@ -1,4 +1,4 @@
-"""The tables that the queries are asked of: small, with nulls, and rows out of order."""
+"""The tables that queries read: small, with nulls, and rows out of order."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BIDS = pa.table(
         "channel": pa.array(
             [(None, "web", "app", "Shop_1")[i * 3 % 4] for i in range(80)], pa.string()
         ),
-        # Of four splits of time each third row is a little late.
+        # In four splits of time, each third row is a little late.
         "ts": pa.array([_at(i * 20 - (15 if i % 3 == 1 else 0)) for i in range(80)], MOMENT),
     }
 )
@@ -84,7 +84,7 @@ _TIMES = {"bids": "ts", "sales": "sold", "rates": "valid"}
 
 
 def registered(env: rh.Environment) -> None:
-    """The tables as streams; some have event time."""
+    """Register the tables as streams; some have event time."""
     for name, table in TABLES.items():
         time = _TIMES.get(name)
         late = None if time is None else rh.Watermark.bounded_out_of_orderness("30s", on=time)

@@ -116,7 +116,7 @@ EXPRESSIONS += [
     f"{function}({one})"
     for function in ("ABS", "SIGN", "CEIL", "FLOOR", "ROUND", "-")
     for one in _DECIMALS
-    # Spark rounds the sign of a number with more than 34 digits away, and fails.
+    # Spark drops the sign of a rounded number with more than 34 digits, and fails.
     if function not in ("ABS", "-") or one not in ("n", "u")
 ]
 EXPRESSIONS += [f"ROUND({one}, {places})" for one in _DECIMALS for places in (0, 1, 2, 10, 37, 38)]

@@ -1,9 +1,8 @@
-"""A table of values at the edges of every type, and expressions over it for every function and cast
-that SQL has: drawn, with a seed.
+"""A table of values at the edges of every type, and random expressions over it, with a seed, for every
+function and cast of SQL.
 
 `EXPRESSIONS` has an entry for each node of the table of expressions. A template names columns of the
-table, and in braces what is drawn for it: `{pattern}` is one of `CONSTANTS["pattern"]`, written as SQL.
-"""
+table, and placeholders in braces: `{pattern}` is one of `CONSTANTS["pattern"]`, written as SQL."""
 
 # ruff: noqa: E501 - The templates of an entry, and the values of a pool, are a line.
 from __future__ import annotations
@@ -119,7 +118,8 @@ N = 160
 
 
 def _drawn(draw: Random, pool: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
-    """Each value of the pool, if there are rows for all, others drawn, some null; in a drawn order."""
+    """Return each value of the pool if there are enough rows, other random ones, and some nulls, in
+    random order."""
     values = [*pool[:N]]
     values += [draw.choice(pool) if draw.random() > 0.1 else None for _ in range(N - len(values))]
     draw.shuffle(values)
@@ -127,7 +127,8 @@ def _drawn(draw: Random, pool: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
 
 
 def table(seed: int, *, far: bool = False) -> pa.Table:
-    """Values of each type, drawn independently of each other; days and times `far` away, too."""
+    """Return values of each type, drawn independently of each other. With `far`, days and times are
+    also far away."""
     draw = Random(seed)
     days, times = (FAR_DAYS, FAR_TIMES) if far else (DAYS, TIMES)
 
@@ -188,7 +189,7 @@ def table(seed: int, *, far: bool = False) -> pa.Table:
 
 
 def text(value: str) -> str:
-    """A text as SQL writes it."""
+    """Return a string as a SQL literal."""
     return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
@@ -221,7 +222,7 @@ CONSTANTS: dict[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """No expressions, as another test has them."""
+    """No expressions, because another test has them."""
 
     where: str
 
@@ -449,8 +450,8 @@ DIFFERENT: dict[str, object] = {
 
 
 def drawn(seed: int, draws: int, most: int = 1000) -> dict[str, type[exp.Expr] | str]:
-    """Expressions of up to so many templates of each entry, several where something is drawn in them,
-    each with the entry that it is of."""
+    """Return expressions made of up to this number of templates of each entry. A template with
+    placeholders is used several times. Each expression is mapped to its entry."""
     draw = Random(seed)
     found: dict[str, type[exp.Expr] | str] = {}
     for of, templates in EXPRESSIONS.items():

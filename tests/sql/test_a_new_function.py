@@ -1,4 +1,4 @@
-"""A new function of SQL is a decorated function in a module of `expressions`. This adds two."""
+"""A new function of SQL is a decorated function in a module of `expressions`. This test adds two."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SOURCE = Path(expressions.__file__).parents[1]
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """What a module of `expressions` does when it is imported."""
+    """Do what a module of `expressions` does when it is imported."""
     handlers, named = {**HANDLERS}, {**NAMED}
 
     @function("shout", {"text": TEXT, "times": optional(WHOLE, default=pl.lit(1))}, types.TEXT)
     def shout(text: pl.Expr, times: pl.Expr) -> pl.Expr:
         return text.str.to_uppercase() + pl.lit("!").repeat_by(times).list.join("")
 
-    # A class that the reader of SQL has, and for which Rheos has no function so far.
+    # A class of SQLGlot for which Rheos has no function so far.
     @function(exp.Soundex, {"this": TEXT}, types.TEXT)
     def soundex(this: pl.Expr) -> pl.Expr:
         return this.str.slice(0, 1)
@@ -53,7 +53,7 @@ def result(query: str) -> list[Any]:
     return [tuple(row.values()) for row in env.execute("new").collected["found"].to_pylist()]
 
 
-def test_it_is_called_wherever_an_expression_is() -> None:
+def test_a_new_function_works_in_any_expression() -> None:
     assert result("SELECT SHOUT(k, n) AS s, shout(k) AS once FROM t WHERE SHOUT(k) <> 'B!'") == [
         ("A!!", "A!")
     ]
@@ -62,7 +62,7 @@ def test_it_is_called_wherever_an_expression_is() -> None:
     ]
 
 
-def test_its_arguments_are_checked_at_their_place() -> None:
+def test_arguments_of_a_new_function_are_checked() -> None:
     with pytest.raises(SchemaError, match=r"SHOUT\(\) takes a STRING, but this is BIGINT") as wrong:
         environment().sql("SELECT SHOUT(n) AS s FROM t")
     assert wrong.value.hint
@@ -72,14 +72,14 @@ def test_its_arguments_are_checked_at_their_place() -> None:
         environment().sql("SELECT SHOUT(k, n, n) AS s FROM t")
 
 
-def test_a_slip_in_its_name_is_answered_with_it() -> None:
+def test_a_misspelled_new_function_is_suggested() -> None:
     with pytest.raises(SchemaError) as caught:
         environment().sql("SELECT SHOT(k) AS s FROM t")
     assert "SHOUT" in f"{caught.value} {caught.value.hint}".upper()
 
 
 def test_each_module_that_registers_functions_is_imported_by_the_package() -> None:
-    """Its entry there is the only place besides its own file."""
+    """Its entry in the package is the only place outside its own file."""
     registering = re.compile(r"^@?(function|computes|computes_named|_real)\(", re.MULTILINE)
     files = (SOURCE / "expressions").glob("*.py")
     found = {file.stem for file in files if registering.search(file.read_text())}

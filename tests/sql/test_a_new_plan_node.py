@@ -1,4 +1,4 @@
-"""A new node of the plan is one class: every pass asks the node itself. This adds one."""
+"""A new node of the plan is one class: every pass calls the node itself. This test adds one."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from rheos.sql.text import SqlText
 
 @dataclass(frozen=True, eq=False)
 class Doubled(PlanNode):
-    """Rows with twice the value of a column as one more."""
+    """Plan node that adds twice the value of a column as a new column."""
 
     input: PlanNode
     column: str
@@ -79,19 +79,19 @@ def query(env: rh.Environment, text: str) -> PlanNode:
 
 @pytest.fixture
 def root(env: rh.Environment) -> PlanNode:
-    """k and the double, of rows with n > 1: the filter is above the new node."""
+    """Return k and the double of rows with n > 1: the filter is above the new node."""
     node = doubled(query(env, "SELECT k, n, unread FROM t"), "n")
     above = filtered(node, pl.col("n") > 1)
     columns = tuple(column for column in node.columns if column.name in ("k", "double"))
     return plan.projected(above, tuple(pl.col(column.name) for column in columns), columns)
 
 
-def test_it_is_explained_and_its_lineage_is_known(root: PlanNode) -> None:
+def test_a_new_node_is_explained_and_has_lineage(root: PlanNode) -> None:
     assert "  double n\n" in explained(root)
     assert lineage([("out", root)]).splitlines()[1:] == ["  out.k from t.k", "  out.double from t.n"]
 
 
-def test_filters_go_below_it_and_columns_that_it_does_not_read_are_left_out(root: PlanNode) -> None:
+def test_filters_and_projections_are_pushed_below_a_new_node(root: PlanNode) -> None:
     [made] = pushed([root])
     steps = [line.strip() for line in explained(made).splitlines() if " gives " not in line]
     kinds = [step.split()[0] for step in steps]
@@ -102,28 +102,28 @@ def test_filters_go_below_it_and_columns_that_it_does_not_read_are_left_out(root
     assert [column.name for column in node.columns] == ["k", "n", "double"]
 
 
-def test_a_filter_on_what_it_makes_stays_above(env: rh.Environment) -> None:
+def test_a_filter_on_a_computed_column_stays_above(env: rh.Environment) -> None:
     above = filtered(doubled(query(env, "SELECT k, n FROM t"), "n"), pl.col("double") > 2)
     [made] = pushed([above])
     assert isinstance(made, Filter)
 
 
-def test_it_is_computed_once_for_all_that_read_it(env: rh.Environment) -> None:
+def test_equal_new_nodes_are_computed_once(env: rh.Environment) -> None:
     numbers, scan = PlanNumbers(), query(env, "SELECT k, n FROM t")
     assert numbers.number(doubled(scan, "n")) == numbers.number(doubled(scan, "n"))
     other = replace(doubled(scan, "n"), column="k")
     assert numbers.number(doubled(scan, "n")) != numbers.number(other)
 
 
-def test_it_runs(env: rh.Environment, root: PlanNode) -> None:
+def test_a_new_node_runs(env: rh.Environment, root: PlanNode) -> None:
     [made] = pushed([root])
     Lowering(env).stream(made).collect("found")
     found = env.execute("doubled").collected["found"].to_pylist()
     assert found == [{"k": "b", "double": 4}, {"k": "c", "double": 6}]
 
 
-def test_no_pass_matches_over_the_kinds_of_nodes() -> None:
-    """A pass that names many kinds would be another place to change. A few ask for single ones."""
+def test_no_pass_matches_on_many_kinds_of_nodes() -> None:
+    """A pass that names many kinds would be another place to change. A few check for single kinds."""
     kinds = {
         name
         for module in (plan, grouped_plans, joined_plans)

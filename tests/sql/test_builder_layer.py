@@ -30,7 +30,7 @@ def test_sql_uses_public_attributes_of_other_objects() -> None:
     assert found == [], "add what SQL needs to rheos.api.transformations"
 
 
-def test_private_attributes_of_other_objects_are_found() -> None:
+def test_the_check_finds_private_attributes_of_others() -> None:
     text = (
         "stream._then(1)\nself._mine\ncls._made\nself._env._program\ncalled()._typed(2)\nrow.__class__"
     )
@@ -66,8 +66,7 @@ def modules(wing: str) -> list[Path]:
 def private_uses(text: str, name: str) -> list[str]:
     """Return each use of a private attribute that the module itself does not define.
 
-    A class may use those of its bases, by `self`, `cls` and `super()`.
-    """
+    A class may use those of its bases through `self`, `cls` and `super()`."""
     nodes = [*ast.walk(ast.parse(text))]
     own = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
     uses = sorted(
@@ -83,7 +82,7 @@ def private_uses(text: str, name: str) -> list[str]:
 
 
 def eager_imports(tree: ast.Module) -> Iterator[str]:
-    """Yield each module that is imported when this one is; not those for annotations alone."""
+    """Yield each module that is imported when this one is, except for annotations alone."""
     for node in tree.body:
         if isinstance(node, ast.ImportFrom) and node.module:
             yield node.module

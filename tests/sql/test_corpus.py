@@ -19,8 +19,6 @@ def theirs() -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("name", QUERIES)
-def test_a_query_finds_what_duckdb_finds(
-    name: str, ours: dict[str, Rows], theirs: dict[str, Rows]
-) -> None:
+def test_a_query_agrees_with_duckdb(name: str, ours: dict[str, Rows], theirs: dict[str, Rows]) -> None:
     assert ours[name] == theirs[name], QUERIES[name].sql
     assert ours[name], "it finds something"

@@ -1,4 +1,4 @@
-"""Decimals of SQL: types and values by an oracle over drawn types, and by Spark SQL over a table."""
+"""Decimals of SQL: an oracle checks types and values for random types, and Spark SQL over a table."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ def test_arithmetic_has_the_types_and_values_of_spark(one: Any, other: Any) -> N
 
 
 @pytest.mark.spark
-def test_a_table_of_expressions_has_what_spark_has(spark: Any) -> None:
+def test_decimal_expressions_agree_with_spark(spark: Any) -> None:
     query = ", ".join(f"{each} AS c{place}" for place, each in enumerate(EXPRESSIONS))
     said = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
-        # Compiling code takes longer than a few rows.
+        # Compiling code takes longer than a few rows do.
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     }
@@ -99,7 +99,7 @@ def decimals(values: list[str], *digits: int) -> pa.Array:
     return pa.array([Decimal(each) for each in values], pa.decimal128(*digits))
 
 
-def test_tables_of_different_decimals_meet_in_their_common_type() -> None:
+def test_joins_and_unions_use_the_common_decimal_type() -> None:
     env = rh.Environment(parallelism=2, runtime="simulated")
     left = pa.table({"k": decimals(["1.5", "2.25", "7"], 10, 2), "x": [1, 2, 3]})
     right = pa.table({"k": decimals(["1.5000", "2.2501", "7"], 20, 4), "y": [1, 2, 3]})
@@ -117,7 +117,7 @@ def test_tables_of_different_decimals_meet_in_their_common_type() -> None:
     assert sorted(row["x"] for row in made["within"].to_pylist()) == [1, 3]
 
 
-def test_keys_are_decimals_by_value() -> None:
+def test_decimal_keys_are_compared_by_value() -> None:
     env = rh.Environment(parallelism=2, runtime="simulated")
     rows = pa.table(
         {

@@ -53,18 +53,18 @@ DEEP = {
 
 
 @pytest.mark.parametrize("name", LONG)
-def test_what_is_long_is_computed(name: str) -> None:
+def test_a_long_query_is_computed(name: str) -> None:
     text, ids = LONG[name]
     assert [row["id"] for row in _rows(text)] == ids
 
 
 @pytest.mark.parametrize("name", DEEP)
-def test_what_is_deep_is_refused_at_its_place(name: str) -> None:
+def test_a_too_deep_query_is_refused_at_its_place(name: str) -> None:
     text, limit = DEEP[name]
     with pytest.raises(rh.ProgramError, match=limit) as raised:
         _rows(text)
     assert "^" in str(raised.value)
 
 
-def test_a_query_as_deep_as_may_be_is_computed() -> None:
+def test_a_query_at_the_depth_limit_is_computed() -> None:
     assert _rows(f"SELECT {'(' * 30}id{')' * 30} AS id FROM t WHERE id = 1") == [{"id": 1}]

@@ -1,5 +1,5 @@
-"""Drawn aggregates beside each other, in groups of rows that stay and of rows that change, and over
-other rows: what DuckDB finds in the same rows."""
+"""Random aggregates next to each other, in groups of append-only and of updating rows, and over
+frames, compared with DuckDB."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ORDER = ("price", "channel", "bidder")
 
 
 def _call(draw: Random, *, distinct: bool = True) -> str:
-    """An aggregate that needs no rounding, of a column."""
+    """Return an aggregate of a column that needs no rounding."""
     each = "DISTINCT " if distinct and draw.random() < 0.4 else ""
     match draw.choice(("count", "sum", "avg", "least", "most", "rows")):
         case "count":
@@ -78,7 +78,7 @@ def theirs() -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("name", DRAWN)
-def test_drawn_aggregates_are_those_of_duckdb(
+def test_random_aggregates_agree_with_duckdb(
     name: str, ours: dict[str, Rows], theirs: dict[str, Rows]
 ) -> None:
     assert ours[name] == theirs[name], DRAWN[name]

@@ -1,9 +1,8 @@
-"""Every expression of SQL over values at the edges of its types: what Spark computes, bit for bit.
+"""Every expression of SQL over values at the edges of its types, compared bit for bit with Spark.
 
-A function or a cast that is added has no place in `EXPRESSIONS`, so that the first test fails. Spark
-computes a hundred expressions in a statement; a few draws for each are in the suite, the others take
-minutes: `-m slow`.
-"""
+A new function or cast has no entry in `EXPRESSIONS`, so the first test fails. Spark computes a
+hundred expressions in one statement. The suite has a few random expressions for each entry; the
+others take minutes: `-m slow`."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ AT_ONCE = 100
 Values = dict[str, tuple[pa.DataType, list[Any]]]
 
 
-def test_every_expression_of_sql_is_here() -> None:
+def test_every_expression_of_sql_has_a_case() -> None:
     assert MODULES
     assert {*HANDLERS, *NAMED} == {*EXPRESSIONS}
 
@@ -69,7 +68,7 @@ def _values(found: pa.Table, expressions: Sequence[str]) -> Values:
 
 
 def _plain(kind: pa.DataType) -> pa.DataType:
-    """The type, whichever of its forms an engine has."""
+    """Return the type without the differences between the engines' forms of it."""
     if pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_large_binary(kind):
@@ -80,14 +79,14 @@ def _plain(kind: pa.DataType) -> pa.DataType:
 
 
 def _numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as numbers: Python has no year 10000."""
+    """Return times as numbers, because Python has no year 10000."""
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("us", column.type.tz)).cast(pa.int64())
     return column.cast(pa.int32()) if pa.types.is_date(column.type) else column
 
 
-def test_values_far_away_end_no_job() -> None:
-    """Polars panics beyond its calendar."""
+def test_times_outside_the_calendar_end_no_job() -> None:
+    """Polars panics outside its calendar."""
     edges = table(1, far=True)
     of_times = [text for text in drawn(1, 1) if {"d", "e", "t", "u", "n"} & {*_names(text)}]
     assert len(of_times) > 100
@@ -106,7 +105,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("text", REFUSED)
-def test_what_is_refused_is_shown_at_its_place(text: str) -> None:
+def test_an_unsupported_expression_is_refused_at_its_place(text: str) -> None:
     with pytest.raises(RheosError) as raised:
         _environment(table(0)).sql(f"SELECT {text} AS v FROM edges")
     assert "^" in str(raised.value)
@@ -117,11 +116,11 @@ def test_what_is_refused_is_shown_at_its_place(text: str) -> None:
 
 @pytest.fixture(scope="module")
 def unansi(spark: Any) -> Iterator[Any]:
-    """Spark without its ANSI mode, in UTC."""
+    """Yield Spark without its ANSI mode, in UTC."""
     said = {
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.ansi.enabled": "false",
-        # Hundreds of columns are too much for one method of Java.
+        # Hundreds of columns are too many for one method of Java.
         "spark.sql.codegen.wholeStage": "false",
     }
     before = {name: spark.conf.get(name) for name in said}
@@ -149,7 +148,7 @@ def _found_by_spark(spark: Any, edges: pa.Table, expressions: Sequence[str]) -> 
     ("seed", "draws", "most"),
     [(0, 1, 3), *(pytest.param(seed, 12, 1000, marks=pytest.mark.slow) for seed in range(1, 6))],
 )
-def test_expressions_are_those_of_spark(unansi: Any, seed: int, draws: int, most: int) -> None:
+def test_expressions_agree_with_spark(unansi: Any, seed: int, draws: int, most: int) -> None:
     edges, expressions = table(seed), drawn(seed, draws, most)
     ours = _found_by_rheos(edges, [*expressions])
     theirs = _found_by_spark(unansi, edges, [*expressions])
@@ -177,8 +176,8 @@ def _same(one: Any, other: Any, bits: int) -> bool:
 
 
 @pytest.mark.spark
-def test_what_differs_from_spark_still_does(unansi: Any) -> None:
-    """So that docs/sql-reference.md says of no difference that is gone."""
+def test_documented_differences_from_spark_still_exist(unansi: Any) -> None:
+    """docs/sql-reference.md must not list a difference that no longer exists."""
     edges = table(0).slice(0, 1)
     ours = _found_by_rheos(edges, [*DIFFERENT])
     theirs = _found_by_spark(unansi, edges, [*DIFFERENT, *REFUSED])

@@ -19,13 +19,13 @@ def refused(text: str) -> rh.RheosError:
 
 
 def place(error: rh.RheosError) -> str:
-    """What is underlined."""
+    """Return the underlined text."""
     assert error.detail is not None
     line, marks = error.detail.splitlines()
     return line[marks.index("^") : len(marks)]
 
 
-def test_an_error_begins_with_the_line_and_shows_the_place() -> None:
+def test_an_error_starts_with_its_line_and_place() -> None:
     error = refused("SELECT pric FROM bids WHERE price > 3")
     assert error.site is not None
     assert error.site.file == __file__
@@ -37,13 +37,13 @@ def test_an_error_begins_with_the_line_and_shows_the_place() -> None:
     )
 
 
-def test_of_several_lines_the_one_is_shown_and_numbered() -> None:
+def test_only_the_failing_line_is_shown_and_numbered() -> None:
     error = refused("SELECT price\nFROM bids\nWHERE upper(price) = 'A'")
     assert "(line 3 of the SQL)" in error.what
     assert error.detail == "WHERE upper(price) = 'A'\n            ^^^^^"
 
 
-def test_a_place_behind_tabs_and_other_letters_is_underlined() -> None:
+def test_the_place_is_underlined_after_tabs_and_wide_letters() -> None:
     error = refused("SELECT\n\tprice,\n\t'öl 日本' AS x,\tpric\nFROM bids")
     assert error.detail == " 'öl 日本' AS x, pric\n               ^^^^"
     error = refused("SELECT price -- don't\nFROM bids\nWHERE channel =\n  'a\nAND price > 3")
@@ -60,13 +60,13 @@ def test_a_long_line_is_cut_around_the_place() -> None:
     assert place(error) == "pric"
 
 
-def test_names_of_functions_that_come_close_are_named() -> None:
+def test_similar_function_names_are_suggested() -> None:
     error = refused("SELECT uper(channel) FROM bids")
     listed = "the functions are those of docs/sql-reference.md"
     assert error.hint == f"did you mean 'upper' or 'power'? {listed}"
 
 
-def test_of_a_wide_table_all_columns_are_named() -> None:
+def test_all_columns_of_a_wide_table_are_named() -> None:
     many = ", ".join(f"price AS p{i}" for i in range(40))
     error = refused(f"SELECT nothing_like_it FROM (SELECT {many} FROM bids)")
     assert error.hint == "the columns here are " + ", ".join(f"p{i}" for i in range(40))
@@ -95,7 +95,7 @@ WRONG = {
     "SELECT CAST(price AS FOO) AS x FROM bids": ("unknown type FOO", "FOO"),
     "SELECT CASE WHEN price > 3 THEN 1 FROM bids": ("CASE is missing its WHEN or its END here", "1"),
     "INSERT INTO t SELECT 1": ("env.sql_script(...)", "t SELECT 1"),
-    # A comma behind which nothing stands.
+    # A comma without an item after it.
     "SELECT price, FROM bids": ("expected an item after this comma", ","),
     "SELECT price FROM bids, WHERE price > 3": ("expected an item after this comma", ","),
     "SELECT price FROM bids GROUP BY price,": ("expected an item after this comma", ","),
@@ -189,7 +189,7 @@ WRONG = {
     ),
     "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
     "INTERVAL '1' HOUR)) GROUP BY window_start": ("its start and its end", "window_start"),
-    # A bound of the window that is there twice is one all the same.
+    # A bound of the window that is listed twice counts once.
     "SELECT began, COUNT(*) AS n FROM (SELECT *, window_start AS began FROM TABLE(TUMBLE(TABLE bids, "
     "DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS t WHERE window_start > '2026-03-01' "
     "GROUP BY began, window_end": ("the columns of a window are known only when it ends", "began"),
@@ -202,7 +202,7 @@ WRONG = {
         "each new row would change the numbers of all rows",
         "ROW_NUMBER() OVER (ORDER BY price)",
     ),
-    # Rows over those around them.
+    # Aggregates over neighbouring rows.
     "SELECT price, SUM(price) OVER (PARTITION BY auction) AS s FROM bids": (
         "OVER needs ORDER BY for this function",
         "SUM(price) OVER (PARTITION BY auction)",
@@ -287,7 +287,7 @@ WRONG = {
         "no two rows can have this distance",
         "s.sold BETWEEN b.ts AND b.ts - INTERVAL '1'",
     ),
-    # What a stream has no meaning for.
+    # Clauses that have no meaning for a stream.
     "SELECT price FROM bids ORDER BY price": ("a stream has no end", "price"),
     "SELECT price FROM bids LIMIT 3": ("a stream has no end", "3"),
     "SELECT price FROM bids ORDER BY price LIMIT auction": (
@@ -297,10 +297,10 @@ WRONG = {
     "SELECT price FROM bids ORDER BY 4 LIMIT 9": ("SELECT has 1 columns", "4"),
     "SELECT price FROM bids ORDER BY bidder LIMIT 9": ("unknown column 'bidder'", "bidder"),
     "SELECT current_timestamp FROM bids": ("would return other values after a", "current_timestamp"),
-    # What is not computed yet.
+    # Functions that are not supported so far.
     "SELECT price FROM bids TABLESAMPLE (10 ROWS)": ("SAMPLE of a table", "10"),
     "SELECT /*+ BROADCAST(b) */ price FROM bids b": ("HINT of SELECT", "B"),
-    # Queries within: tests/sql/test_queries_within.py has those that say how long rows are kept.
+    # Nested queries: tests/sql/test_queries_within.py has those that need a retention for rows.
     "SELECT price FROM bids WHERE auction IN (SELECT n FROM numbers)": (
         "the rows of both queries would be kept forever",
         "auction IN (SELECT n FROM numbers)",
@@ -334,7 +334,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
+def test_an_invalid_query_is_refused_at_its_place(text: str) -> None:
     what, underlined = WRONG[text]
     error = refused(text)
     assert what in str(error)
@@ -342,24 +342,24 @@ def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["-- nothing", ";", "/* nothing */ ;"])
-def test_a_text_without_a_query_says_so(text: str) -> None:
+def test_sql_without_a_query_is_an_error(text: str) -> None:
     error = refused(text)
     assert error.what == "this SQL contains no query"
     assert error.detail == text
 
 
-def test_a_name_that_two_tables_have_is_ambiguous() -> None:
+def test_column_names_may_differ_only_in_case() -> None:
     error = refused("SELECT n FROM (SELECT n, a AS N FROM numbers) AS b WHERE N > 2 AND nn = 3")
     assert "unknown column 'nn'" in error.what
 
 
-def test_a_table_that_is_not_known_says_how_to_register_it() -> None:
+def test_the_error_for_an_unknown_table_says_how_to_register() -> None:
     hint = refused("SELECT * FROM orders").hint
     assert hint is not None
     assert "register one with env.register('orders', stream)" in hint
 
 
-def test_a_name_is_registered_once_and_is_a_word() -> None:
+def test_a_table_name_is_valid_and_registered_once() -> None:
     env = rh.Environment()
     stream = env.from_source(rh.collection([{"a": 1}]))
     env.register("t", stream)
@@ -404,8 +404,8 @@ def test_without_sqlglot_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
     ],
 )
 @pytest.mark.parametrize("keys", ["", "bidder, "])
-def test_a_window_in_group_by_is_written_in_from(keys: str, call: str, window: str) -> None:
-    """The advice is SQL that runs."""
+def test_a_window_in_group_by_suggests_one_in_from(keys: str, call: str, window: str) -> None:
+    """The suggested SQL runs."""
     hint = refused(f"SELECT COUNT(*) AS n FROM bids GROUP BY {keys}{call}").hint or ""
     assert f"FROM TABLE({window}) GROUP BY window_start, window_end" in hint
     env = rh.Environment()

@@ -6,7 +6,7 @@ import rheos as rh
 from tests.sql.data import registered
 
 
-def test_each_step_says_what_its_rows_are() -> None:
+def test_each_step_shows_its_columns_and_changes() -> None:
     env = rh.Environment()
     registered(env)
     text = env.explain_sql(
@@ -32,7 +32,7 @@ def test_each_step_says_what_its_rows_are() -> None:
     assert "sql table" in physical
 
 
-def test_what_is_explained_does_not_run() -> None:
+def test_explained_queries_do_not_run() -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     env.explain_sql("SELECT price FROM bids")
@@ -51,7 +51,7 @@ def test_a_window_without_keys_is_explained_in_its_two_phases() -> None:
     assert "the second of two phases" in text
 
 
-def test_how_far_rows_lie_apart_is_said_with_its_sign() -> None:
+def test_the_time_range_of_a_join_has_its_sign() -> None:
     env = rh.Environment()
     registered(env)
     text = env.explain_sql(

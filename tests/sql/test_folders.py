@@ -1,4 +1,4 @@
-"""Folders of SQL as one job, and where the columns that it writes come from."""
+"""Folders of SQL as one job, and the origins of the columns that it writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.sql.data import registered
 
 SIMULATED = Overrides(settings=(from_command({"runtime": "simulated"}),))
 
-# The names say nothing of the order in which they have to be carried out.
+# The names do not show the order in which the files have to be executed.
 FILES = {
     "a_out.sql": """
         INSERT INTO minutes SELECT page, window_end, n, slowest FROM busy;
@@ -57,7 +57,7 @@ def rows(folder: Path) -> list[dict[str, object]]:
     return sorted((json.loads(line) for line in lines), key=str)
 
 
-def test_files_are_one_job_in_the_order_of_what_they_read(tmp_path: Path) -> None:
+def test_files_are_one_job_ordered_by_dependency(tmp_path: Path) -> None:
     models = written(tmp_path, FILES)
     views = [
         {"page": page, "ms": ms, "at": f"2026-03-01T12:00:{n:02}Z"}
@@ -70,7 +70,7 @@ def test_files_are_one_job_in_the_order_of_what_they_read(tmp_path: Path) -> Non
     assert rows(tmp_path / "pages") == [{"page": "A", "twice": 400}, {"page": "A", "twice": 600}]
 
 
-def test_explain_says_which_columns_lead_where(
+def test_explain_shows_the_lineage_of_columns(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert explain(written(tmp_path, FILES), (), "text", SIMULATED) == 0
@@ -109,12 +109,12 @@ def test_a_table_is_defined_once(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
 
 
-def test_a_folder_without_sql_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_without_sql_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "models").mkdir()
     assert "is a folder" in failing(tmp_path, {}, capsys)
 
 
-def test_a_join_has_the_columns_of_both_sides() -> None:
+def test_lineage_of_a_join_has_both_sides() -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     env.sql_script(
@@ -140,7 +140,7 @@ def test_a_join_has_the_columns_of_both_sides() -> None:
     ]
 
 
-def test_every_query_of_the_corpus_says_where_its_columns_come_from() -> None:
+def test_every_query_of_the_corpus_has_lineage() -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     session = env._sql_session()

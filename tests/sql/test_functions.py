@@ -1,4 +1,4 @@
-"""Functions of the user in queries: what their annotations say, what they find, and what is refused."""
+"""User functions in queries: their annotations, their results, and functions that are refused."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_a_function_is_called_for_each_row() -> None:
     assert rows == same((price, price + 1) for price in prices if price > 5)
 
 
-def test_null_is_handed_to_what_takes_it_and_else_makes_null() -> None:
+def test_null_is_passed_only_to_functions_that_accept_it() -> None:
     rows = found("SELECT label(bidder, channel, 'x', channel) AS l FROM bids")
     assert rows == same(
         (None if (c := row["channel"]) is None else label(row["bidder"], c, "x", c),)
@@ -152,7 +152,7 @@ def test_null_is_handed_to_what_takes_it_and_else_makes_null() -> None:
     assert any(row[0] is None for row in rows)
 
 
-def test_columns_as_polars_and_as_arrow_has_them_and_expressions() -> None:
+def test_functions_of_polars_and_arrow_columns_and_expressions() -> None:
     rows = found("SELECT twice(price) AS t, flipped(price) AS n, plus(price, auction) AS p FROM bids")
     assert rows == same(
         (float(2 * row["price"]), float(-row["price"]), float(row["price"] + row["auction"]))
@@ -160,7 +160,7 @@ def test_columns_as_polars_and_as_arrow_has_them_and_expressions() -> None:
     )
 
 
-def test_calls_stand_in_calls_in_groups_and_behind_them() -> None:
+def test_calls_can_be_nested_and_grouped() -> None:
     rows = found(
         "SELECT dollars(twice(price)) AS d, dollars(COUNT(*)) AS n FROM bids "
         "GROUP BY dollars(twice(price)) HAVING dollars(SUM(price)) > 4"
@@ -169,7 +169,7 @@ def test_calls_stand_in_calls_in_groups_and_behind_them() -> None:
     assert rows == same((value, 0.01) for value in wanted)
 
 
-def test_calls_of_one_side_stand_in_a_join() -> None:
+def test_calls_can_be_in_join_conditions() -> None:
     rows = found(
         "SELECT b.price, s.id FROM bids AS b JOIN sales AS s "
         "ON b.auction = s.auction AND twice(b.price) = 1000 AND flipped(s.amount) < -50"
@@ -182,7 +182,7 @@ def test_calls_of_one_side_stand_in_a_join() -> None:
     )
 
 
-def test_a_lambda_takes_what_comes_and_a_rich_function_is_opened() -> None:
+def test_lambdas_and_rich_functions_are_called() -> None:
     assert found("SELECT tenth(d) AS t FROM numbers WHERE n = 1") == [(float(Decimal("-27.655")),)]
     assert ("> tea",) in found("SELECT prefixed(word) AS p FROM words")
 
@@ -190,7 +190,7 @@ def test_a_lambda_takes_what_comes_and_a_rich_function_is_opened() -> None:
 # --- tables -------------------------------------------------------------------------------------------
 
 
-def test_a_table_of_each_row() -> None:
+def test_a_table_function_emits_rows_for_each_row() -> None:
     rows = found("SELECT id, p.text, length FROM words, LATERAL TABLE(parts(word)) AS p")
     assert rows == same(
         (float(row["id"]), part, float(len(part)))
@@ -200,7 +200,7 @@ def test_a_table_of_each_row() -> None:
     assert rows == found("SELECT id, a, b FROM words LATERAL VIEW parts(word) p AS a, b")
 
 
-def test_a_left_join_keeps_rows_whose_table_is_empty() -> None:
+def test_a_left_join_keeps_rows_without_table_rows() -> None:
     rows = found("SELECT id, p.text FROM words LEFT JOIN LATERAL TABLE(parts(word)) AS p ON TRUE")
     expected = [
         (float(row["id"]), part)
@@ -211,7 +211,7 @@ def test_a_left_join_keeps_rows_whose_table_is_empty() -> None:
     assert (2.0, None) in rows
 
 
-def test_a_table_of_single_values_and_of_rows_that_change() -> None:
+def test_table_functions_of_single_values_and_updating_rows() -> None:
     query = (
         "SELECT c.letter, COUNT(*) AS n FROM words, LATERAL TABLE(letters(part, 2)) AS c(letter) "
         "GROUP BY c.letter"
@@ -231,7 +231,7 @@ def test_a_table_of_single_values_and_of_rows_that_change() -> None:
 # --- aggregates ---------------------------------------------------------------------------------------
 
 
-def test_aggregates_of_windows_beside_those_of_sql() -> None:
+def test_user_aggregates_work_next_to_those_of_sql() -> None:
     rows = found(
         "SELECT auction, COUNT(*) AS n, spread(price) AS s, "
         "spread(price) FILTER (WHERE price < 300) AS l, "
@@ -247,14 +247,14 @@ def test_aggregates_of_windows_beside_those_of_sql() -> None:
         mean = sum(value * weight for value, weight in weighed) / total
         numbers = (len(mine), max(prices) - min(prices), max(low) - min(low))
         expected.append((float(auction), *map(float, numbers), float(f"{mean:.12g}")))
-    # All bids are of two hours' windows, the first of which has all.
+    # All bids are in two hopping windows, the first of which has all of them.
     assert rows == same(expected)
 
 
 # --- scripts ------------------------------------------------------------------------------------------
 
 
-def test_a_script_names_functions_of_modules_beside_it(
+def test_a_script_uses_functions_of_neighbouring_modules(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_functions_of_a_test.py").write_text(
@@ -311,7 +311,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
+def test_an_invalid_call_is_refused_at_its_place(text: str) -> None:
     what, underlined = WRONG[text]
     with pytest.raises(rh.RheosError) as caught:
         environment().sql(text)
@@ -347,7 +347,7 @@ UNFIT: dict[str, tuple[str, Any, str]] = {
 
 
 @pytest.mark.parametrize("case", UNFIT)
-def test_a_function_that_does_not_fit_is_refused_where_it_is_registered(case: str) -> None:
+def test_an_unsuitable_function_is_refused_at_registration(case: str) -> None:
     name, fn, what = UNFIT[case]
     env = environment()
     with pytest.raises(rh.RheosError) as caught:
@@ -370,7 +370,7 @@ def test_an_error_of_a_function_names_its_line_and_the_row() -> None:
     assert "'price': 370" in str(caught.value)
 
 
-def test_what_a_function_gives_is_held_to_its_annotation() -> None:
+def test_results_of_a_function_must_match_its_annotation() -> None:
     def wrong(price: int) -> int:
         return f"{price}"  # type: ignore[return-value]
 

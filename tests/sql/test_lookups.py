@@ -1,4 +1,4 @@
-"""Joins with what is looked up outside."""
+"""Joins with external lookup tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SALES = (
 )
 
 
-def test_rows_that_find_nothing_are_left_out_or_have_nulls() -> None:
+def test_rows_without_a_match_are_dropped_or_have_nulls() -> None:
     """The auctions of the sales 7 to 11 are 0, 3, none, 2 and 5."""
     inner = found(f"{SALES} JOIN names n ON s.auction = n.id")
     assert inner == counted([(8, "three", 30)])
@@ -37,7 +37,7 @@ def test_rows_that_find_nothing_are_left_out_or_have_nulls() -> None:
     assert left == counted([(8, "three", 30), *((id, None, None) for id in (7, 9, 10, 11))])
 
 
-def test_a_key_is_computed_and_other_conditions_hold_behind() -> None:
+def test_a_lookup_key_may_be_computed_and_matches_filtered() -> None:
     query = f"{SALES} JOIN names n ON n.id = s.auction % 2 AND n.price < s.id * 2"
     # 3 and 5 are odd.
     assert found(query) == counted([(8, "one", 10), (11, "one", 10)])
@@ -58,7 +58,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("query", WRONG)
-def test_what_cannot_be_looked_up_says_so(query: str) -> None:
+def test_an_unsupported_lookup_join_is_refused(query: str) -> None:
     with pytest.raises(rh.ProgramError) as caught:
         env_with_names().sql(query)
     assert WRONG[query] in str(caught.value)

@@ -1,4 +1,4 @@
-"""MATCH_RECOGNIZE: the cases that Flink's documentation describes, others, and what is wrong."""
+"""MATCH_RECOGNIZE: the cases of Flink's documentation, other cases, and invalid clauses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NARROW = [12, 17, 13, 16, 25, 2, 4, 10, 15, 25, 25, 30]
 
 
 def ticker(prices: Sequence[int], step: str = "1s", taxes: Sequence[int] = ()) -> pa.Table:
-    """Prices of one stock, so far apart."""
+    """Return prices of one stock, this far apart in time."""
     apart = {"1s": timedelta(seconds=1), "20m": timedelta(minutes=20)}[step]
     return pa.table(
         {
@@ -38,7 +38,7 @@ def environment(table: pa.Table) -> rh.Environment:
 
 
 def found(table: pa.Table, clauses: str) -> list[tuple[Any, ...]]:
-    """The measures of all matches; times as the place of their row."""
+    """Return the measures of all matches; times are shown as the number of their row."""
     env = environment(table)
     env.sql(
         f"SELECT * FROM ticker MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rowtime {clauses}) AS m"
@@ -54,7 +54,7 @@ def found(table: pa.Table, clauses: str) -> list[tuple[Any, ...]]:
 # --- as documented ------------------------------------------------------------------------------------
 
 
-def test_falling_prices() -> None:
+def test_a_pattern_of_falling_prices() -> None:
     assert found(
         ticker([12, 17, 19, 21, 25, 18, 15, 14, 24, 25, 19]),
         """
@@ -71,7 +71,7 @@ def test_falling_prices() -> None:
     ) == [(4, 7, 8)]
 
 
-def test_an_average_that_stays_low() -> None:
+def test_a_condition_on_an_average() -> None:
     assert found(
         ticker(NARROW),
         """
@@ -84,7 +84,7 @@ def test_an_average_that_stays_low() -> None:
 
 
 @pytest.mark.parametrize(("times", "last"), [("*", [(16,)]), ("*?", [(13,), (16,)])])
-def test_greedy_and_reluctant(times: str, last: list[tuple[int]]) -> None:
+def test_greedy_and_reluctant_quantifiers(times: str, last: list[tuple[int]]) -> None:
     assert (
         found(
             ticker([10, 11, 12, 13, 14, 16]),
@@ -98,7 +98,7 @@ def test_greedy_and_reluctant(times: str, last: list[tuple[int]]) -> None:
     )
 
 
-def test_within_a_time_that_may_be_used_up() -> None:
+def test_within_limits_the_time_of_a_match() -> None:
     assert found(
         ticker([20, 17, 18, 11, 14, 9, 15, 14, 24, 1, 19], "20m"),
         """
@@ -110,7 +110,7 @@ def test_within_a_time_that_may_be_used_up() -> None:
     ) == [(9, 14)]
 
 
-def test_the_first_and_the_last_of_a_variable() -> None:
+def test_first_and_last_of_a_variable() -> None:
     assert found(
         ticker([10, 12, 13, 11]),
         """
@@ -129,7 +129,9 @@ def test_the_first_and_the_last_of_a_variable() -> None:
         ("TO LAST A", [(17, 4, 6), (25, 2, 5), (26, 0, 3)]),
     ],
 )
-def test_where_the_search_goes_on(skip: str, expected: list[tuple[int, ...]]) -> None:
+def test_after_match_skip_decides_where_the_search_continues(
+    skip: str, expected: list[tuple[int, ...]]
+) -> None:
     assert (
         found(
             ticker([7, 9, 10, 5, 10, 7, 14]),
@@ -155,7 +157,7 @@ def test_sums_of_a_variable_and_of_all_rows() -> None:
     ) == [(4, 66, 31, 15)]
 
 
-def test_offsets_count_from_the_row_that_is_asked() -> None:
+def test_offsets_count_from_the_current_row() -> None:
     assert found(
         ticker([10, 15, 20, 31, 35, 1]),
         """
@@ -169,7 +171,9 @@ def test_offsets_count_from_the_row_that_is_asked() -> None:
 
 
 @pytest.mark.parametrize(("prices", "expected"), [([10, 15, 20], [(15, 20)]), ([10, 20], [(None, 20)])])
-def test_offsets_of_all_rows(prices: list[int], expected: list[tuple[int | None, int]]) -> None:
+def test_offsets_without_a_variable_count_all_rows(
+    prices: list[int], expected: list[tuple[int | None, int]]
+) -> None:
     assert (
         found(
             ticker(prices),
@@ -186,8 +190,8 @@ def test_offsets_of_all_rows(prices: list[int], expected: list[tuple[int | None,
 # --- beyond what is documented ------------------------------------------------------------------------
 
 
-def test_a_greedy_variable_gives_back_what_the_rest_needs() -> None:
-    # B takes 13 and 14; the row behind is none for C, and so C takes 14.
+def test_a_greedy_variable_returns_rows_that_others_need() -> None:
+    # B takes 13 and 14; the next row does not satisfy C, so C takes 14.
     assert found(
         ticker([11, 13, 14, 3]),
         """
@@ -197,7 +201,7 @@ def test_a_greedy_variable_gives_back_what_the_rest_needs() -> None:
     ) == [(1, 14)]
 
 
-def test_groups_and_prev() -> None:
+def test_groups_of_variables_and_prev() -> None:
     assert found(
         ticker([5, 3, 6, 2, 7, 7, 1]),
         """
@@ -208,7 +212,7 @@ def test_groups_and_prev() -> None:
     ) == [(2, 6, 7)]
 
 
-def test_measures_of_a_variable_that_took_nothing() -> None:
+def test_measures_of_a_variable_without_rows() -> None:
     assert found(
         ticker([1, 2]),
         """
@@ -218,7 +222,7 @@ def test_measures_of_a_variable_that_took_nothing() -> None:
     ) == [(None, None, 0, None)]
 
 
-def test_expressions_over_several_rows() -> None:
+def test_measures_may_combine_several_rows() -> None:
     assert found(
         ticker([10, 14, 30], taxes=[1, 2, 3]),
         """
@@ -231,7 +235,7 @@ def test_expressions_over_several_rows() -> None:
     ) == [(18, "ACME!", 14, 10, 1)]
 
 
-def test_without_keys_all_rows_are_of_one_order() -> None:
+def test_without_keys_all_rows_are_one_sequence() -> None:
     env = environment(ticker([1, 2, 3]))
     matches = env.sql(
         "SELECT m.a + m.b AS s FROM ticker MATCH_RECOGNIZE (ORDER BY rowtime "
@@ -242,7 +246,7 @@ def test_without_keys_all_rows_are_of_one_order() -> None:
     assert env.execute("m").collected["found"].to_pylist() == [{"s": 3}]
 
 
-def test_rows_without_a_key_are_a_group() -> None:
+def test_rows_with_a_null_key_are_a_group() -> None:
     table = ticker([1, 2, 1, 2])
     keys = pa.array(["a", None, None, "a"])
     env = environment(table.set_column(0, "symbol", keys))
@@ -313,7 +317,7 @@ READS = (
         ("rowtime, id % 2 DESC, v", [(3, 1), (4, 2)]),
     ],
 )
-def test_rows_of_one_time_are_in_one_order_whatever_the_query_reads(
+def test_rows_of_equal_time_have_a_stable_order(
     reads: str, order: str, ids: list[tuple[int, int]]
 ) -> None:
     env = environment(TIED)
@@ -353,7 +357,7 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("said", "what", "place"), WRONG)
-def test_what_is_wrong_is_shown_at_its_place(said: dict[str, str], what: str, place: str) -> None:
+def test_an_invalid_clause_is_refused_at_its_place(said: dict[str, str], what: str, place: str) -> None:
     error = refused(clauses(**said))
     assert what in error.what
     assert error.detail is not None
@@ -361,7 +365,7 @@ def test_what_is_wrong_is_shown_at_its_place(said: dict[str, str], what: str, pl
     assert line[marks.index("^") : len(marks)].startswith(place)
 
 
-def test_rows_that_change_have_no_patterns() -> None:
+def test_patterns_over_updating_rows_are_refused() -> None:
     error = refused(
         "SELECT * FROM (SELECT symbol, COUNT(*) AS n FROM ticker GROUP BY symbol) MATCH_RECOGNIZE "
         "(ORDER BY n MEASURES A.n AS n PATTERN (A) DEFINE A AS n > 1)"

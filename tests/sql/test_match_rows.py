@@ -1,5 +1,5 @@
-"""MATCH_RECOGNIZE: which rows take which variable, against Python's regular expressions; all rows of a
-match, what they see of it, and its time."""
+"""MATCH_RECOGNIZE: the variable of each row, compared with Python's regular expressions; all rows of
+a match, what they see of it, and its time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LETTERS = "ABCD"
 
 
 def rows_of(letters: str, query: str, key: str = "k") -> list[dict[str, Any]]:
-    """What a query gives of `letters`, one row for each second."""
+    """Return the result of a query over `letters`, with one row per second."""
     table = pa.table(
         {
             "k": [key] * len(letters),
@@ -51,7 +51,7 @@ def all_rows(pattern: str, said: str = "") -> str:
 
 
 def drawn(random: Random, depth: int = 0) -> tuple[str, str]:
-    """A pattern in SQL and as a regular expression. It takes a letter at least."""
+    """Return a random pattern in SQL and as a regular expression. It matches at least one letter."""
     parts: list[tuple[str, str]] = []
     for place in range(random.randint(1, 3 if depth == 0 else 2)):
         kind = random.random()
@@ -68,7 +68,7 @@ def drawn(random: Random, depth: int = 0) -> tuple[str, str]:
         else:
             inside, expr = drawn(random, depth + 1)
             sql, expr = f"({inside})", f"(?:{expr})"
-        # The first part takes a letter.
+        # The first part matches a letter.
         often = random.choice(
             ["", "", "+", "{2}", "{1,2}", "+?"] + ["?", "*", "??", "*?"] * (place > 0)
         )
@@ -77,11 +77,11 @@ def drawn(random: Random, depth: int = 0) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_matches_are_those_of_regular_expressions(seed: int) -> None:
+def test_matches_agree_with_regular_expressions(seed: int) -> None:
     random = Random(f"rows of matches {seed}")
     sql, expr = drawn(random)
     if "?" in sql:
-        # What is reluctant at the end would never be tried, and is refused.
+        # A reluctant quantifier at the end would match nothing, and is refused.
         sql, expr = f"{sql} A", f"{expr}A"
     letters = "".join(random.choices(LETTERS + "x", weights=[3, 3, 2, 2, 1], k=40)) + "x"
     given = rows_of(letters, all_rows(sql))
@@ -98,7 +98,7 @@ def test_matches_are_those_of_regular_expressions(seed: int) -> None:
 # --- all rows -----------------------------------------------------------------------------------------
 
 
-def test_columns_are_the_keys_the_time_the_measures_and_the_others() -> None:
+def test_the_columns_of_all_rows_per_match() -> None:
     given = rows_of("xABx", all_rows("A B"))
     assert [[*row] for row in given] == [["k", "at", "number", "variable", "n", "letter"]] * 2
     assert [(row["at"] - START, row["letter"]) for row in given] == [
@@ -107,7 +107,7 @@ def test_columns_are_the_keys_the_time_the_measures_and_the_others() -> None:
     ]
 
 
-def test_a_row_sees_the_match_so_far_and_final_all_of_it() -> None:
+def test_running_and_final_measures() -> None:
     said = """, COUNT(*) AS so_far, FINAL COUNT(*) AS whole, A.n AS a,
         LAST(B.n) AS b, FINAL LAST(B.n) AS fb, FIRST(n) AS begun,
         RUNNING SUM(B.n) AS sum_b, FINAL SUM(B.n) + COUNT(B.n) AS mixed"""
@@ -120,16 +120,16 @@ def test_a_row_sees_the_match_so_far_and_final_all_of_it() -> None:
     ]
 
 
-def test_what_is_excluded_counts_and_is_not_shown() -> None:
+def test_excluded_rows_count_but_are_not_shown() -> None:
     given = rows_of("ABBCx", all_rows("A {- B+ -} C", ", COUNT(B.n) AS bs"))
     assert [(row["letter"], row["bs"]) for row in given] == [("A", 0), ("C", 2)]
-    # At one place it is shown, at the other it is not.
+    # The row at one position is shown, the row at the other is not.
     given = rows_of("ABAx", all_rows("{- A -} B A"))
     assert [row["n"] for row in given] == [1, 2]
 
 
 @pytest.mark.parametrize("empty", ["SHOW EMPTY MATCHES", "OMIT EMPTY MATCHES"])
-def test_there_are_no_empty_matches_to_show_or_omit(empty: str) -> None:
+def test_options_for_empty_matches_change_nothing(empty: str) -> None:
     query = all_rows("A B").replace("PER MATCH", f"PER MATCH {empty}")
     assert [row["n"] for row in rows_of("ABx", query)] == [0, 1]
 
@@ -137,7 +137,7 @@ def test_there_are_no_empty_matches_to_show_or_omit(empty: str) -> None:
 # --- one row ------------------------------------------------------------------------------------------
 
 
-def test_rows_of_a_subset() -> None:
+def test_subset_combines_variables() -> None:
     assert found(
         ticker([10, 12, 11, 15, 1]),
         """
@@ -150,7 +150,7 @@ def test_rows_of_a_subset() -> None:
     ) == [(37, 15, 3, "D", 11.0)]
 
 
-def test_the_last_row_is_known_where_a_group_repeats() -> None:
+def test_last_works_with_repeated_groups() -> None:
     assert found(
         ticker([1, 5, 2, 6, 9]),
         "MEASURES LAST(price) AS a, FIRST(price) AS b, LAST(price, 2) AS c PATTERN ((A B){2}) "
@@ -158,7 +158,7 @@ def test_the_last_row_is_known_where_a_group_repeats() -> None:
     ) == [(6, 1, 5)]
 
 
-def test_an_alternative_is_tried_before_the_next() -> None:
+def test_alternatives_are_tried_in_order() -> None:
     for pattern, expected in (("(A | B)", ["A", "B"]), ("(B | A)", ["B", "B"])):
         given = found(
             ticker([7, 3, 0]),
@@ -168,7 +168,7 @@ def test_an_alternative_is_tried_before_the_next() -> None:
         assert [variable for variable, _ in sorted(given, key=lambda row: -row[1])] == expected
 
 
-def test_matches_are_numbered_by_key() -> None:
+def test_match_number_counts_per_key() -> None:
     query = (
         "SELECT symbol, number FROM ticker MATCH_RECOGNIZE (PARTITION BY symbol ORDER BY rowtime "
         "MEASURES MATCH_NUMBER() AS number PATTERN (A) DEFINE A AS price > 1)"
@@ -197,11 +197,11 @@ COUNTED = """
     [
         # Certain with its last row, at 1, 3 and 5 seconds.
         ("A B", [(0, 2), (4, 1)]),
-        # Certain with the row behind it, at 2, 4 and 6 seconds.
+        # Certain with the row after it, at 2, 4 and 6 seconds.
         ("A B+", [(0, 1), (4, 2)]),
     ],
 )
-def test_windows_are_by_the_time_of_matches(pattern: str, expected: list[tuple[int, int]]) -> None:
+def test_windows_use_the_time_of_matches(pattern: str, expected: list[tuple[int, int]]) -> None:
     given = rows_of(
         "ABABABxxxxxx",
         f"""
@@ -239,7 +239,7 @@ def test_windows_are_by_the_time_of_matches(pattern: str, expected: list[tuple[i
         ({"MEASURES": "MATCH_NUMBER(1) AS n"}, "MATCH_NUMBER takes no argument", "1"),
     ],
 )
-def test_what_is_wrong_is_shown_at_its_place(said: dict[str, str], what: str, place: str) -> None:
+def test_an_invalid_clause_is_refused_at_its_place(said: dict[str, str], what: str, place: str) -> None:
     error = refused(clauses(**said))
     assert what in error.what
     assert error.detail is not None

@@ -1,8 +1,7 @@
-"""The same queries, word for word, in Spark SQL; and in Rheos' batch runtime.
+"""The same queries, unchanged, in Spark SQL and in Rheos' batch runtime.
 
-Expressions over one table are in one statement. Of the other queries every second one is in the suite,
-as Spark takes a second for each; all of them are held against DuckDB (`test_corpus`).
-"""
+Expressions over one table are in one statement. Spark takes a second for each of the other queries,
+so the suite has every second one. All of them are compared with DuckDB (`test_corpus`)."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ def _each_query() -> list[Any]:
 
 @pytest.fixture(scope="module")
 def statements(request: pytest.FixtureRequest) -> list[str]:
-    """Those whose queries are to be tested."""
+    """Return the statements whose queries are tested."""
     asked = {
         item.callspec.params["name"]
         for item in request.session.items
@@ -41,7 +40,7 @@ def statements(request: pytest.FixtureRequest) -> list[str]:
 
 
 def _by_query(found: Mapping[str, Rows]) -> dict[str, Rows]:
-    """From what each statement finds to what each query does."""
+    """Convert the results of statements to those of queries."""
     of_queries: dict[str, Rows] = {}
     for text in found:
         names = STATEMENTS[text]
@@ -81,7 +80,5 @@ def ours(spark: Any, statements: list[str]) -> dict[str, Rows]:
 
 
 @pytest.mark.parametrize("name", _each_query())
-def test_a_query_finds_what_spark_finds(
-    name: str, ours: dict[str, Rows], theirs: dict[str, Rows]
-) -> None:
+def test_a_query_agrees_with_spark(name: str, ours: dict[str, Rows], theirs: dict[str, Rows]) -> None:
     assert ours[name] == theirs[name], QUERIES[name].sql

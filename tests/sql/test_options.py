@@ -40,7 +40,7 @@ FORMAT_CASES: Mapping[str, tuple[Mapping[str, str], Any]] = {
 
 
 @pytest.mark.parametrize("name", FORMATS.built_in)
-def test_sql_makes_every_registered_format_with_its_options(name: str, tmp_path: Path) -> None:
+def test_every_registered_format_can_be_made_from_sql(name: str, tmp_path: Path) -> None:
     (tmp_path / "shop.desc").write_bytes(SHOP)
     options, made = FORMAT_CASES[name]
     own = "".join(
@@ -96,13 +96,11 @@ def called(options: Mapping[str, str]) -> Any:
 
 
 @pytest.mark.parametrize(("name", "text", "value"), VALUES)
-def test_the_type_of_an_argument_decides_how_its_option_is_read(
-    name: str, text: str, value: object
-) -> None:
+def test_an_option_is_parsed_by_the_type_of_its_argument(name: str, text: str, value: object) -> None:
     assert called({name: text})[name] == value
 
 
-def test_an_option_of_bytes_names_a_file(tmp_path: Path) -> None:
+def test_an_option_of_type_bytes_names_a_file(tmp_path: Path) -> None:
     (tmp_path / "schema").write_bytes(b"\x00\x01")
     assert called({"path": str(tmp_path / "schema")})["path"] == b"\x00\x01"
     with pytest.raises(rh.ProgramError, match="cannot be read"):

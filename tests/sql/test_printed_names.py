@@ -1,4 +1,4 @@
-"""Printed rows of SQL begin with a name that the user wrote, or with the number of the query."""
+"""Printed rows of SQL start with a name that the user wrote, or with the number of the query."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import rheos as rh
 TABLE = "CREATE TABLE out (user STRING, n BIGINT) WITH ('connector' = 'print');"
 
 
-def test_each_result_has_a_name_of_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+def test_each_printed_result_has_its_own_name(capfd: pytest.CaptureFixture[str]) -> None:
     env = rh.Environment(1, runtime="simulated")
     rows = env.from_source(rh.collection([{"user": "a", "n": 1}]), name="clicks")
     env.register("events", rows)

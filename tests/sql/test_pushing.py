@@ -1,5 +1,4 @@
-"""Filters and projections are placed where they save most, and no query has other results because of
-it."""
+"""Filters and projections are placed where they save most, and change no results."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ def session() -> SqlSession:
 
 
 def steps(*queries: str) -> list[str]:
-    """The steps of each query, when they become one job, without their columns."""
+    """Return the steps of each query when they become one job, without their columns."""
     of = session()
     plans = []
     for query in queries:
@@ -50,7 +49,7 @@ JOIN = "SELECT b.price, s.amount FROM bids b {} JOIN sales s ON b.auction = s.au
     [
         ("", "b.price > 9 AND s.amount > 3", False, True, True),
         ("LEFT", "b.price > 9", False, True, False),
-        # Of a row without a partner it is not true.
+        # It is not true for a row without a partner.
         ("LEFT", "s.amount > 3", True, False, False),
         ("RIGHT", "s.amount > 3", False, False, True),
         ("RIGHT", "b.price > 9", True, False, False),
@@ -58,7 +57,7 @@ JOIN = "SELECT b.price, s.amount FROM bids b {} JOIN sales s ON b.auction = s.au
         ("", "b.price > s.amount", True, False, False),
     ],
 )
-def test_a_filter_goes_to_the_side_of_a_join_that_loses_no_rows_by_it(
+def test_a_filter_is_pushed_to_the_safe_join_side(
     how: str, condition: str, above: bool, bids: bool, sales: bool
 ) -> None:
     found = steps(JOIN.format(how, condition))
@@ -70,7 +69,7 @@ def test_a_filter_goes_to_the_side_of_a_join_that_loses_no_rows_by_it(
     assert ("amount > 3" in below) == sales
 
 
-def test_a_version_is_that_of_all_rows() -> None:
+def test_a_filter_is_not_pushed_into_the_versioned_side() -> None:
     found = steps(
         "SELECT b.price, r.rate FROM bids b JOIN rates FOR SYSTEM_TIME AS OF b.ts AS r "
         "ON b.auction = r.auction WHERE r.rate > 3 AND b.price > 9"
@@ -85,7 +84,7 @@ def test_a_version_is_that_of_all_rows() -> None:
 @pytest.mark.parametrize(
     ("query", "last"),
     [
-        # Through names, subqueries, and what is put together, down to the tables.
+        # Through names, subqueries, and unions, down to the tables.
         ("SELECT x FROM (SELECT auction AS x, price AS y FROM bids) WHERE y > 9", "filter price > 9"),
         ("SELECT * FROM (SELECT DISTINCT auction FROM bids) WHERE auction > 1", "filter auction > 1"),
         (
@@ -104,7 +103,7 @@ def test_a_version_is_that_of_all_rows() -> None:
         ),
     ],
 )
-def test_a_filter_stands_at_its_table(query: str, last: str) -> None:
+def test_a_filter_is_pushed_to_its_table(query: str, last: str) -> None:
     found = steps(query)
     assert "table" in found[-1]
     assert found[-2].strip() == last
@@ -132,7 +131,7 @@ def test_a_filter_stands_at_its_table(query: str, last: str) -> None:
         (JOIN.format("", "exact(b.price) > 9"), "inner join"),
     ],
 )
-def test_a_filter_stays_above_what_would_give_other_rows(query: str, below: str) -> None:
+def test_a_filter_stays_above_nodes_whose_rows_would_change(query: str, below: str) -> None:
     found = [step.strip() for step in steps(query)]
     filters = [place for place, step in enumerate(found) if step.startswith("filter")]
     assert filters
@@ -147,7 +146,7 @@ def plan_of(query: str) -> str:
     return explained(pushed([of.planned(sql, parse(sql)[0], "forever")])[0])
 
 
-def test_a_join_carries_the_columns_that_are_looked_at() -> None:
+def test_a_join_has_only_the_columns_that_are_read() -> None:
     text = plan_of(JOIN.format("", "b.channel = 'web'"))
     [join] = re.findall(r"inner join.*\n +gives append: (.*)", text)
     assert join == "auction BIGINT, price BIGINT, auction of s BIGINT, amount BIGINT"
@@ -155,7 +154,7 @@ def test_a_join_carries_the_columns_that_are_looked_at() -> None:
     assert "table sales, of which are read auction, amount\n" in text
 
 
-def test_what_groups_keep_does_not_depend_on_who_reads_them() -> None:
+def test_state_of_groups_does_not_depend_on_readers() -> None:
     counted = (
         "SELECT auction, bidder, COUNT(*) AS n, MAX(price) AS m FROM bids GROUP BY auction, bidder"
     )
@@ -190,7 +189,7 @@ def joins(env: rh.Environment) -> list[str]:
     return [str(each.id) for each in env.plan().operators() if str(each.id).startswith("sql join")]
 
 
-def test_what_several_queries_read_is_one_join_with_the_columns_of_all() -> None:
+def test_several_queries_share_a_join_with_all_columns() -> None:
     alone, both = joins(scripted(DEAR)), joins(scripted(DEAR, SOLD))
     assert len(alone) == 1
     assert both == alone
@@ -202,7 +201,7 @@ def test_what_several_queries_read_is_one_join_with_the_columns_of_all() -> None
         assert found[name].num_rows
 
 
-def test_what_is_explained_is_in_no_id_of_what_runs() -> None:
+def test_explained_queries_do_not_change_operator_ids() -> None:
     explain = "EXPLAIN SELECT price FROM pairs WHERE channel = 'app';"
     env = rh.Environment(runtime="simulated")
     registered(env)
@@ -211,7 +210,7 @@ def test_what_is_explained_is_in_no_id_of_what_runs() -> None:
     assert joins(env) == joins(scripted(DEAR))
 
 
-def test_a_query_that_counts_reads_a_column_all_the_same() -> None:
+def test_count_reads_at_least_one_column() -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     env.sql("SELECT COUNT(*) AS n FROM (SELECT price, channel FROM bids)").collect("n")

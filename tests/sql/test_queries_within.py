@@ -1,4 +1,4 @@
-"""What is wrong in a query within another; what they find is in the corpus (`WITHIN`)."""
+"""Invalid nested queries; the results of valid ones are in the corpus (`WITHIN`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
+def test_an_invalid_nested_query_is_refused_at_its_place(text: str) -> None:
     what, underlined = WRONG[text]
     env = rh.Environment()
     registered(env)
@@ -60,7 +60,7 @@ def test_what_is_wrong_is_shown_at_its_place(text: str) -> None:
     assert place(caught.value) == underlined
 
 
-def test_rows_that_are_there_stay_and_others_change() -> None:
+def test_in_is_append_only_and_not_in_is_updating() -> None:
     env = rh.Environment()
     registered(env)
     there = "SELECT price FROM bids WHERE auction IN (SELECT auction FROM sales)"

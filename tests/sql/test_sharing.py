@@ -20,7 +20,7 @@ COUNTED = "SELECT auction, COUNT(*) AS n FROM bids WHERE price > {least} GROUP B
 
 
 @pytest.mark.parametrize(("least", "tables"), [(100, 1), (200, 2)])
-def test_inserts_share_what_is_alike(least: int, tables: int) -> None:
+def test_inserts_share_equal_parts(least: int, tables: int) -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     env.sql_script(
@@ -34,7 +34,7 @@ def test_inserts_share_what_is_alike(least: int, tables: int) -> None:
     assert len([each for each in ids if each.startswith("sql table")]) == tables
 
 
-def test_a_query_is_like_itself_and_no_other_plan() -> None:
+def test_equal_queries_and_no_others_have_equal_plans() -> None:
     env = rh.Environment(runtime="simulated")
     registered(env)
     numbers = PlanNumbers()
@@ -48,11 +48,11 @@ def test_a_query_is_like_itself_and_no_other_plan() -> None:
         first, again = map(numbers.number, plans)
         if "VALUES" not in query.sql and "FROM" in query.sql:
             assert first == again, query.sql
-        # Some are the same in other words.
+        # Some queries are the same in other words.
         assert found.setdefault(first, explained(plans[0])) == explained(plans[0])
 
 
-def test_tables_of_values_are_themselves() -> None:
+def test_equal_tables_of_values_are_not_shared() -> None:
     env = rh.Environment(runtime="simulated")
     session = env._sql_session()
     sql = SqlText("SELECT a FROM (VALUES (1)) AS t(a)")

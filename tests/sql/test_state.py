@@ -18,7 +18,7 @@ BEFORE = (
 
 
 def ids(*queries: str) -> list[str]:
-    """Of the operators that keep state."""
+    """Return the ids of the operators that keep state."""
     env = rh.Environment()
     registered(env)
     for place, query in enumerate(queries):
@@ -26,7 +26,7 @@ def ids(*queries: str) -> list[str]:
     return re.findall(r"\[(sql [^\]]+)\]", env.explain("plan"))
 
 
-def test_an_aggregate_and_a_filter_more_change_no_id() -> None:
+def test_a_new_aggregate_or_filter_changes_no_id() -> None:
     after = BEFORE.replace("COUNT(*) AS n", "MAX(price) AS most, COUNT(*) AS n")
     after = after.replace(WINDOWS, f"{WINDOWS} WHERE price > 10")
     assert ids(BEFORE) == ids(after)
@@ -34,7 +34,7 @@ def test_an_aggregate_and_a_filter_more_change_no_id() -> None:
 
 
 def kept(query: str) -> Any:
-    """What is stored."""
+    """Return what is stored."""
     env = rh.Environment()
     registered(env)
     env.sql(query).collect("found")
@@ -42,38 +42,38 @@ def kept(query: str) -> Any:
 
 
 def refused(before: str, after: str) -> bool:
-    """Whether a job does not go on with the state of another query."""
+    """Return whether a job refuses to continue with the state of another query."""
     found = compare(kept(before), kept(after), {})
     assert any("sql" in each.operator for each in found)
     return refusals(found, allow_dropped=False) is not None
 
 
-def test_state_is_read_with_another_filter_and_other_columns() -> None:
+def test_state_is_restored_after_other_filters_and_columns() -> None:
     after = BEFORE.replace(WINDOWS, f"{WINDOWS} WHERE price > 10")
     assert not refused(BEFORE, after.replace("COUNT(*) AS n", "COUNT(*) * 2 AS twice"))
 
 
-def test_what_an_aggregate_was_before_nobody_knows() -> None:
+def test_state_without_a_new_aggregate_is_refused() -> None:
     assert refused(BEFORE, BEFORE.replace("COUNT(*) AS n", "COUNT(*) AS n, COUNT(bidder) AS known"))
 
 
-def test_other_keys_windows_and_tables_are_other_state() -> None:
+def test_other_keys_or_windows_have_other_state() -> None:
     keys = BEFORE.replace("auction", "bidder")
     windows = BEFORE.replace("'5'", "'10'")
     found = {*ids(BEFORE), *ids(keys), *ids(windows)}
     assert len(found) == 3
 
 
-def test_queries_before_and_behind_change_no_id() -> None:
+def test_neighbouring_queries_change_no_id() -> None:
     other = "SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder"
     assert {*ids(BEFORE, other)} == {*ids(other, BEFORE)} == {*ids(BEFORE), *ids(other)}
 
 
-def test_a_query_that_is_there_twice_has_one_state() -> None:
+def test_a_repeated_query_has_one_state() -> None:
     assert {*ids(BEFORE, BEFORE)} == {*ids(BEFORE)}
 
 
-def test_queries_over_other_rows_of_one_table_have_ids_of_their_own() -> None:
+def test_queries_over_other_rows_have_different_ids() -> None:
     other = BEFORE.replace("TABLE bids", "TABLE some")
     found = ids(BEFORE, f"WITH some AS (SELECT * FROM bids WHERE bidder > 1) {other}")
     assert len({*found}) == 2

@@ -1,4 +1,4 @@
-"""Scripts: tables, views, what is written where, and files of SQL as jobs."""
+"""Scripts: tables, views, inserts, and files of SQL as jobs."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_file_of_sql_is_a_job(folder: Path) -> None:
     assert captured_program(file, [], settings).job_name == "job"
 
 
-def test_an_error_of_a_file_begins_with_its_own_line(folder: Path) -> None:
+def test_an_error_in_a_file_starts_with_its_line(folder: Path) -> None:
     file = folder / "job.sql"
     file.write_text(JOB.format(folder=folder).replace("ms > 10", "mss > 10"))
     with pytest.raises(rh.SchemaError) as caught:
@@ -104,7 +104,7 @@ def test_a_file_of_sql_takes_no_arguments(folder: Path) -> None:
         planned_program(folder / "job.sql", ["--day"], Overrides())
 
 
-def test_views_are_shared_by_what_reads_them(folder: Path) -> None:
+def test_views_are_shared_by_their_readers(folder: Path) -> None:
     env = rh.Environment(runtime="simulated")
     env.sql_script(JOB.format(folder=folder))
     plan = env.explain("plan")
@@ -112,7 +112,7 @@ def test_views_are_shared_by_what_reads_them(folder: Path) -> None:
     assert plan.count("filter [") == 1
 
 
-def test_a_source_gives_the_columns_that_all_statements_look_at(folder: Path) -> None:
+def test_a_source_reads_the_columns_of_all_statements(folder: Path) -> None:
     env = rh.Environment(runtime="simulated")
     table = f"WITH ('connector' = 'files', 'path' = '{folder}/logs/*.jsonl', 'format' = 'jsonl');"
     env.sql_script(
@@ -128,7 +128,7 @@ def test_a_source_gives_the_columns_that_all_statements_look_at(folder: Path) ->
     assert emitted.strip().startswith("emits: url: string, ms: int64, at: timestamp[ms, tz=UTC]; ")
 
 
-def test_state_ttl_is_said_for_the_statements_behind_it() -> None:
+def test_set_state_ttl_applies_to_later_statements() -> None:
     env = rh.Environment()
     registered(env)
     join = "CREATE VIEW {} AS SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction;"
@@ -194,7 +194,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("text", WRONG)
-def test_what_is_wrong_in_a_script_says_so(text: str) -> None:
+def test_an_invalid_script_is_refused(text: str) -> None:
     env = rh.Environment()
     registered(env)
     with pytest.raises(rh.ProgramError) as caught:
@@ -214,7 +214,7 @@ def test_a_script_shows_plans_and_tables(capsys: pytest.CaptureFixture[str]) -> 
     assert "Plan of 'explain'" in said
 
 
-def test_only_queries_are_explained() -> None:
+def test_explain_and_describe_refuse_other_statements() -> None:
     env = rh.Environment(runtime="simulated")
     with pytest.raises(rh.RheosError, match="EXPLAIN takes a query") as caught:
         env.sql_script("EXPLAIN SET state_ttl = '1d'")
@@ -223,14 +223,16 @@ def test_only_queries_are_explained() -> None:
         env.sql_script("DESCRIBE nothing")
 
 
-def test_a_file_that_only_asks_runs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_with_only_explain_runs_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = tmp_path / "ask.sql"
     file.write_text("EXPLAIN SELECT 1 AS a;")
     run_file(file, ())
     assert "gives append: a INT" in capsys.readouterr().out
 
 
-def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
+def test_updating_rows_for_an_append_only_sink_are_refused() -> None:
     env = rh.Environment()
     registered(env)
     with pytest.raises(rh.ProgramError) as caught:
@@ -255,11 +257,11 @@ def test_rows_that_change_are_shown_where_a_sink_only_appends() -> None:
         ("SELECT channel, price + 1 FROM bids", "price + 1", "write CAST(price + 1 AS INT)"),
         ("VALUES ('x', 'y')", "'y'", "write CAST('y' AS INT)"),
         ("(SELECT 'a', price FROM bids) UNION ALL SELECT 'b', 1", "price", "write CAST(price AS INT)"),
-        # Where the columns are not said one by one it is the table that is shown.
+        # If the columns are not listed one by one, the table is shown.
         ("SELECT * FROM (SELECT channel, price FROM bids)", "t", "write CAST(price AS INT)"),
     ],
 )
-def test_a_column_of_another_type_is_shown_in_the_query(query: str, place: str, hint: str) -> None:
+def test_a_column_of_another_type_is_refused_at_its_place(query: str, place: str, hint: str) -> None:
     env = rh.Environment()
     registered(env)
     with pytest.raises(rh.SchemaError, match="'b' of t is INT, but the query returns") as caught:

@@ -1,4 +1,4 @@
-"""Functions that make long strings of short ones: each is bounded, whatever is in the rows."""
+"""Functions that make long strings from short ones: each is bounded, whatever the rows are."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def test_a_string_that_is_too_long_is_an_error_with_the_row(expression: str) -> 
     assert "LEAST(n, 1000)" in str(error.value)
 
 
-def test_strings_that_are_too_long_together_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_strings_that_are_too_large_together_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(text_bounds, "MOST_BATCH_BYTES", 10_000)
     rows = [{"s": "ab", "n": n} for n in range(100)]
     assert _computed(rows, "SELECT REPEAT(s, n) AS v FROM edges").num_rows == 100
@@ -120,6 +120,6 @@ def test_strings_that_are_too_long_together_are_an_error(monkeypatch: pytest.Mon
         _computed(rows, "SELECT REPEAT(s, 2 * n) AS v FROM edges")
 
 
-def test_a_length_that_is_too_large_is_refused_in_the_query() -> None:
+def test_a_too_large_constant_length_is_refused_in_the_query() -> None:
     with pytest.raises(RheosError, match="REPEAT returns strings of at most 67,108,864 bytes"):
         _computed(ROWS, "SELECT REPEAT(s, 67108865) AS v FROM edges")

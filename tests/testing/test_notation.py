@@ -1,4 +1,5 @@
-"""What is shown of a row is read as that row again, for every type; what is no row says why."""
+"""The printed form of a row is parsed as that row again, for every type; errors explain invalid
+rows."""
 
 from __future__ import annotations
 
@@ -40,14 +41,14 @@ VALUES: list[tuple[pa.DataType, Any, str]] = [
 
 
 @pytest.mark.parametrize(("kind", "value", "text"), VALUES, ids=[text for *_, text in VALUES])
-def test_a_value_is_read_as_it_is_shown(kind: pa.DataType, value: Any, text: str) -> None:
+def test_a_printed_value_is_parsed_again(kind: pa.DataType, value: Any, text: str) -> None:
     schema = pa.schema({"n": pa.int64(), "v": kind})
     row = {"n": 1, "v": value}
     assert shown_row_of(row, schema, START) == f"1,{text}"
     assert row_of(f"1,{text}", schema, START) == row
 
 
-def test_distances() -> None:
+def test_distances_are_parsed_and_printed() -> None:
     texts = ["0", "10", "1.5", "10s", "-5m", "1h30m", "250ms"]
     assert [distance_ms(text) for text in texts] == [0, 10000, 1500, 10000, -300000, 5400000, 250]
     assert [shown_distance(ms) for ms in (0, 10000, -300000, 5400250)] == [
@@ -58,7 +59,7 @@ def test_distances() -> None:
     ]
 
 
-def test_a_line_in_tokens() -> None:
+def test_a_line_is_split_into_tokens() -> None:
     line = '  ada,"a b # c"@5s   w10s > x:[1, 2],{"a b": 1}  # > no more'
     assert tokens(line) == ['ada,"a b # c"@5s', "w10s", ">", 'x:[1, 2],{"a b": 1}']
 
@@ -74,7 +75,7 @@ def test_a_line_in_tokens() -> None:
         ("[ada,5", "'[ada,5' has an unclosed bracket"),
     ],
 )
-def test_what_is_no_row(text: str, what: str) -> None:
+def test_an_invalid_row_is_refused(text: str, what: str) -> None:
     with pytest.raises(ProgramError) as found:
         row_of(text, SCHEMA, START)
     assert found.value.what == what

@@ -17,7 +17,7 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
 class Beeping(rh.KeyedProcessFunction):
-    """Says when its timers fire, by the clock and by event time."""
+    """Function that emits a row for each timer, in processing time and event time."""
 
     def process_element(self, row: Any, ctx: rh.KeyedContext) -> None:
         ctx.timers.register_processing(ctx.processing_time + row.wait * 1000)
@@ -26,7 +26,7 @@ class Beeping(rh.KeyedProcessFunction):
         yield {"who": ctx.key, "at": ctx.processing_time - int(NOON.timestamp() * 1000)}
 
 
-def test_timers_fire_each_at_its_own_time_and_survive_a_restart() -> None:
+def test_timers_fire_in_time_and_survive_a_restart() -> None:
     def beeps(rows: rh.DataStream) -> rh.DataStream:
         return rows.key_by("who").process(Beeping(), returns={"who": str, "at": int})
 
@@ -40,7 +40,7 @@ def test_timers_fire_each_at_its_own_time_and_survive_a_restart() -> None:
         assert harness.take() == [{"who": "c", "at": 60_000}]
 
 
-def test_all_operators_behind_each_other_are_in_it() -> None:
+def test_the_harness_runs_a_chain_of_operators() -> None:
     def per_town(rows: rh.DataStream) -> rh.DataStream:
         users = MemoryLookup(
             ["user"], [{"user": "ada", "town": "Oslo"}, {"user": "bob", "town": "Bonn"}]
@@ -79,7 +79,7 @@ def inverse(row: Any) -> dict[str, float]:
     return {"x": 1 / row.n}
 
 
-def test_errors_are_those_of_a_job() -> None:
+def test_errors_equal_those_of_a_job() -> None:
     with Harness(lambda rows: rows.map(inverse, returns={"x": float}), {"n": int}) as harness:
         with pytest.raises(UserFunctionError) as found:
             harness.give({"n": 0})
@@ -91,7 +91,7 @@ def test_errors_are_those_of_a_job() -> None:
         by_user.give({"user": None})
 
 
-def test_what_it_cannot_do_it_says() -> None:
+def test_unsupported_uses_of_the_harness_are_refused() -> None:
     def plain(rows: rh.DataStream) -> rh.DataStream:
         return rows
 

@@ -1,4 +1,4 @@
-"""The plugin of pytest: its option, and that it costs nothing where it is not used."""
+"""The pytest plugin: its option, its fixtures, and no cost if it is not used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rheos.ops.control.registry import Registry
 from rheos.testing.pytest_plugin import _seeds
 
 
-def test_the_seeds_of_the_command_line() -> None:
+def test_seeds_are_parsed_from_the_command_line() -> None:
     assert _seeds("17") == [17]
     assert _seeds("3,5") == [3, 5]
     assert _seeds("0-2,9") == [0, 1, 2, 9]
@@ -24,17 +24,17 @@ def test_the_seeds_of_the_command_line() -> None:
         assert found.value.args == (text,)
 
 
-def test_five_seeds_where_nothing_is_said(rheos_seeds: list[int]) -> None:
+def test_five_seeds_are_the_default(rheos_seeds: list[int]) -> None:
     assert rheos_seeds == [0, 1, 2, 3, 4]
 
 
-def test_a_harness(rheos_harness: Callable[..., Any]) -> None:
+def test_the_harness_fixture_runs_a_program(rheos_harness: Callable[..., Any]) -> None:
     harness = rheos_harness(lambda rows: rows, {"n": int})
     harness.give({"n": 1})
     assert harness.take() == [{"n": 1}]
 
 
-def test_a_home_of_its_own(rheos_home: Path) -> None:
+def test_the_home_fixture_has_no_jobs(rheos_home: Path) -> None:
     assert list(Registry().records()) == []
     assert rheos_home.is_dir()
 

@@ -1,4 +1,4 @@
-"""One program under many seeds: right ones pass, and wrong ones fail with what is needed to see why."""
+"""One program under many seeds: correct ones pass, and wrong ones fail with a helpful report."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def job(fn: rh.KeyedProcessFunction) -> Callable[[rh.Environment], rh.DataStream
 WANTED = [{"k": k, "n": n} for k in range(3) for n in range(1, 9)]
 
 
-def test_a_right_program_commits_the_same_under_every_seed() -> None:
+def test_a_correct_program_commits_the_same_under_every_seed() -> None:
     done = simulate(job(Counting()), seeds=2, expected=WANTED)
     assert done.out.num_rows == 24
     assert done.crashes == 0, "what is returned is the run in which nothing goes wrong"
 
 
-def test_what_is_no_state_is_found_with_its_seed_and_the_least_that_shows_it() -> None:
+def test_lost_state_is_reported_with_seed_and_minimal_faults() -> None:
     with pytest.raises(AssertionError) as found:
         simulate(job(Forgetful()), seeds=range(8, 28))
     lines = str(found.value).splitlines()
@@ -65,7 +65,7 @@ def test_what_is_no_state_is_found_with_its_seed_and_the_least_that_shows_it() -
     assert lines[-1] == again
 
 
-def test_what_is_expected_is_held_to_a_run_without_faults_first() -> None:
+def test_expected_rows_are_first_checked_without_faults() -> None:
     with pytest.raises(AssertionError) as found:
         simulate(job(Counting()), seeds=4, expected=[*WANTED[1:], {"k": 7, "n": 1}])
     assert str(found.value).splitlines() == [
@@ -76,12 +76,12 @@ def test_what_is_expected_is_held_to_a_run_without_faults_first() -> None:
     ]
 
 
-def test_results_that_replace_each_other_are_compared_by_the_last() -> None:
+def test_only_the_last_result_per_key_is_compared() -> None:
     last = [{"k": k, "n": 8} for k in range(3)]
     simulate(job(Counting()), seeds=[1], expected=last, last_by=["k"])
 
 
-def test_what_cannot_be_asked_together() -> None:
+def test_conflicting_arguments_are_refused() -> None:
     with pytest.raises(ProgramError, match="faults= is set, but seeds= draws it at random"):
         simulate(job(Counting()), seeds=1, faults=Faults())
     with pytest.raises(ProgramError, match="a row is expected with the columns k, but the output"):
@@ -94,7 +94,7 @@ def failing(row: Any) -> dict[str, int]:
     return {"x": 1 // (row.i - 20)}
 
 
-def test_a_program_that_fails_says_so_at_its_line() -> None:
+def test_a_failing_program_raises_at_its_line() -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         return env.from_source(rh.collection(ROWS)).map(failing, returns={"x": int})
 

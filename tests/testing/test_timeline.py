@@ -1,4 +1,4 @@
-"""Timelines: what they say is held to the program, and what cannot be read says where."""
+"""Timelines: programs are checked against them, and errors name the invalid place."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ STORY = """
 """
 
 
-def test_what_happens_as_it_says() -> None:
+def test_a_correct_program_follows_its_timeline() -> None:
     check_timeline(counted, STORY, COLUMNS, event_time="at")
 
 
-def test_what_is_missing_and_what_is_too_much_is_shown_in_the_timeline_as_it_ran() -> None:
+def test_differences_are_shown_in_the_actual_timeline() -> None:
     wrong = STORY.replace("bob,0s,10s,1", "eve,0s,10s,1").replace("> late:ada,3s", "")
     with pytest.raises(AssertionError) as found:
         check_timeline(counted, wrong, COLUMNS, event_time="at")
@@ -62,7 +62,7 @@ class Forgetful(rh.KeyedProcessFunction):
         yield {"n": self.n}
 
 
-def test_what_is_no_state_does_not_survive_the_second_run() -> None:
+def test_a_restart_reveals_attributes_used_as_state() -> None:
     def forgetful(rows: rh.DataStream) -> rh.DataStream:
         return rows.key_by("user").process(Forgetful(), returns={"n": int})
 
@@ -105,7 +105,7 @@ def test_the_watermark_of_a_join_is_the_lesser_one() -> None:
         ("end ada@1s", "the input has ended"),
     ],
 )
-def test_what_cannot_be_read(timeline: str, what: str) -> None:
+def test_an_invalid_timeline_is_refused(timeline: str, what: str) -> None:
     with pytest.raises(ProgramError) as found:
         check_timeline(counted, timeline, COLUMNS, event_time="at")
     assert found.value.what == what
@@ -113,7 +113,7 @@ def test_what_cannot_be_read(timeline: str, what: str) -> None:
     assert found.value.site.file == __file__
 
 
-def test_a_row_says_which_of_several_streams_it_is_of() -> None:
+def test_rows_of_several_streams_name_their_stream() -> None:
     def both(a: rh.DataStream, b: rh.DataStream) -> rh.DataStream:
         return a.union(b)
 

@@ -1,4 +1,4 @@
-"""Each rule of sinks that a small faulty one breaks is noticed, by its name."""
+"""The kit notices each rule that a small faulty sink breaks, and names it."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _names = itertools.count()
 
 
 @dataclass
-class Shelf:
-    """A target in memory: pieces by name, staged and then seen."""
+class MemoryTarget:
+    """Target in memory: pieces by name, first staged and then visible."""
 
     staged: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
     seen: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
 class Writing(SinkWriter):
-    def __init__(self, shelf: Shelf, ctx: SinkContext) -> None:
+    def __init__(self, shelf: MemoryTarget, ctx: SinkContext) -> None:
         self.shelf = shelf
         self.ctx = ctx
         self.rows: list[dict[str, Any]] = []
@@ -51,7 +51,7 @@ class Writing(SinkWriter):
 
 @dataclass
 class Committing(Committer):
-    shelf: Shelf
+    shelf: MemoryTarget
 
     def commit(self, committables: Sequence[bytes]) -> None:
         for name in map(bytes.decode, committables):
@@ -66,12 +66,12 @@ class Committing(Committer):
 
 
 @dataclass(frozen=True)
-class Shelving(Sink):
-    """Breaks nothing with these; the defects below are of one or the other."""
+class KeepingRules(Sink):
+    """Sink that keeps all rules with these parts; each defect below replaces one part."""
 
-    shelf: Shelf
-    writing: Callable[[Shelf, SinkContext], SinkWriter] = Writing
-    committing: Callable[[Shelf], Committer] = Committing
+    shelf: MemoryTarget
+    writing: Callable[[MemoryTarget, SinkContext], SinkWriter] = Writing
+    committing: Callable[[MemoryTarget], Committer] = Committing
     in_process = True
 
     def open(self, ctx: SinkContext) -> SinkWriter:
@@ -81,16 +81,16 @@ class Shelving(Sink):
         return self.committing(self.shelf)
 
 
-def made(sink: Callable[[Shelf], Sink]) -> Any:
+def made(sink: Callable[[MemoryTarget], Sink]) -> Any:
     def make(name: str, schema: pa.Schema) -> Any:
-        shelf = Shelf()
+        shelf = MemoryTarget()
         return sink(shelf), lambda: itertools.chain(*shelf.seen.values())
 
     return make
 
 
-def test_a_sink_that_breaks_nothing_takes_all_types() -> None:
-    assert len(check_sink(made(Shelving))) == 17
+def test_a_correct_sink_supports_all_types() -> None:
+    assert len(check_sink(made(KeepingRules))) == 17
 
 
 # --- writers with a defect --------------------------------------------------------------------------
@@ -107,14 +107,14 @@ class LosesTheSecondBatch(Writing):
 
 
 class NamesByCheckpointAlone(Writing):
-    """Subtasks write over each other."""
+    """Writer whose subtasks overwrite each other's files."""
 
     def name(self, checkpoint: CheckpointId) -> str:
         return f"{self.ctx.job}/{self.ctx.attempt}/{checkpoint}"
 
 
 class StagesForTheNewest(Writing):
-    """A zombie writes over what a newer attempt has staged."""
+    """Writer with which a zombie overwrites what a newer attempt has staged."""
 
     def name(self, checkpoint: CheckpointId) -> str:
         others = [name.split("/") for name in self.shelf.staged]
@@ -128,7 +128,7 @@ class CommitsAtClose(Writing):
             self.shelf.seen[f"{next(_names)}"] = self.rows
 
 
-class TakesPreparedWithIt(Writing):
+class DeletesPreparedAtClose(Writing):
     def close(self) -> None:
         self.shelf.staged.clear()
 
@@ -162,7 +162,7 @@ class AbortsNothingAndCommitsAll(Committing):
         self.commit([name.encode() for name in self.shelf.staged])
 
 
-class AbortsWhatIsToBeKept(Committing):
+class AbortsKeptCommittables(Committing):
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         super().abort_stale(job, before, [])
 
@@ -173,17 +173,17 @@ class AbortsOfAllJobs(Committing):
             super().abort_stale(JobId(other), before, keep)
 
 
-class AbortsTheAttemptThatBegins(Committing):
+class AbortsTheNewAttempt(Committing):
     def abort_stale(self, job: JobId, before: Attempt, keep: Sequence[bytes]) -> None:
         super().abort_stale(job, Attempt(before + 1), keep)
 
 
-class LeavesARowWhenItBegins(Committing):
+class WritesARowAtTheStart(Committing):
     def begin(self) -> None:
         self.shelf.seen[f"{next(_names)}"] = [{"n": 0, "text": "header"}]
 
 
-class DoesNotSayWhetherItHasRoom(Writing):
+class HasInvalidRoom(Writing):
     def has_room(self) -> Any:
         return None
 
@@ -194,18 +194,18 @@ class ForgetsToReturnItself(Committing):
 
 
 @dataclass(frozen=True)
-class HasNoWriters(Shelving):
+class HasNoWriters(KeepingRules):
     max_parallelism = 0
 
 
 @dataclass(frozen=True)
-class ChangesItsTarget(Shelving):
+class ChangesItsTarget(KeepingRules):
     def of_changes(self, key: Sequence[str], delete: str) -> Any:
         return "a sink"
 
 
 @pytest.mark.parametrize("sink", [HasNoWriters, ChangesItsTarget])
-def test_a_capability_of_a_sink_with_a_defect_is_noticed(sink: Any) -> None:
+def test_a_faulty_capability_of_a_sink_is_noticed(sink: Any) -> None:
     with pytest.raises(BrokenRuleError, match=DECLARES):
         check_sink(made(sink))
 
@@ -213,34 +213,34 @@ def test_a_capability_of_a_sink_with_a_defect_is_noticed(sink: Any) -> None:
 @pytest.mark.parametrize(
     ("defect", "rule"),
     [
-        (DoesNotSayWhetherItHasRoom, DECLARES),
+        (HasInvalidRoom, DECLARES),
         (ForgetsToReturnItself, DECLARES),
         (ShowsAtOnce, sink_rules.HIDDEN),
         (LosesTheSecondBatch, sink_rules.ARRIVES),
         (NamesByCheckpointAlone, sink_rules.SIDE_BY_SIDE),
         (StagesForTheNewest, sink_rules.FENCED),
         (CommitsAtClose, sink_rules.DROPPED),
-        (TakesPreparedWithIt, sink_rules.OUTLIVES),
+        (DeletesPreparedAtClose, sink_rules.OUTLIVES),
         (StagesEmptyRows, sink_rules.EMPTY),
         (RoundsNumbers, sink_rules.TYPES),
         (CommitsTwice, sink_rules.AGAIN),
         (AbortsNothingAndCommitsAll, sink_rules.KEPT),
-        (AbortsWhatIsToBeKept, sink_rules.KEPT),
+        (AbortsKeptCommittables, sink_rules.KEPT),
         (AbortsOfAllJobs, sink_rules.OTHERS),
-        (AbortsTheAttemptThatBegins, sink_rules.OTHERS),
-        (LeavesARowWhenItBegins, sink_rules.BEGUN),
+        (AbortsTheNewAttempt, sink_rules.OTHERS),
+        (WritesARowAtTheStart, sink_rules.BEGUN),
     ],
 )
 def test_a_defect_is_noticed(defect: Any, rule: str) -> None:
     part = "writing" if issubclass(defect, Writing) else "committing"
     with pytest.raises(BrokenRuleError) as failure:
-        check_sink(made(lambda shelf: Shelving(shelf, **{part: defect})))
+        check_sink(made(lambda shelf: KeepingRules(shelf, **{part: defect})))
     assert str(failure.value).startswith(f"{rule}: ")
 
 
-def test_a_failure_says_what_the_target_has() -> None:
+def test_a_failure_states_what_the_target_lacks() -> None:
     with pytest.raises(BrokenRuleError) as failure:
-        check_sink(made(lambda shelf: Shelving(shelf, writing=LosesTheSecondBatch)))
+        check_sink(made(lambda shelf: KeepingRules(shelf, writing=LosesTheSecondBatch)))
     assert str(failure.value) == (
         "rows become visible when their checkpoint is committed, each once: "
         "after the first checkpoint the target lacks {'n': 2, 'text': ''}, {'n': "
@@ -248,7 +248,7 @@ def test_a_failure_says_what_the_target_has() -> None:
     )
 
 
-def test_a_sink_that_cannot_be_sent_is_noticed() -> None:
+def test_an_unpicklable_sink_is_noticed() -> None:
     class Connected(MemorySink):
         in_process = False
 
@@ -256,11 +256,11 @@ def test_a_sink_that_cannot_be_sent_is_noticed() -> None:
         check_sink(lambda name, schema: (Connected(), lambda: []))
 
 
-# --- the sinks that are there -----------------------------------------------------------------------
+# --- existing sinks -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("end", "types"), [("parquet", 17), ("jsonl", 14), ("csv", 12)])
-def test_files_keep_the_rules(tmp_path: Path, end: Any, types: int) -> None:
+def test_file_sinks_keep_the_rules(tmp_path: Path, end: Any, types: int) -> None:
     def make(name: str, schema: pa.Schema) -> Any:
         return rh.files.sink(tmp_path / name, format=end), lambda: rows_in(tmp_path / name, end, schema)
 

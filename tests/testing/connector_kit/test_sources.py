@@ -1,4 +1,4 @@
-"""Each rule of sources that a small faulty one breaks is noticed, by its name."""
+"""The kit notices each rule that a small faulty source breaks, and names it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ROWS = {split_id: [{"n": n} for n in range(20)] for split_id in IDS}
 
 
 class Numbers(SplitReader):
-    """Twenty numbers; the defects below change a method of it."""
+    """Reader of twenty numbers; each defect below changes one of its methods."""
 
     def __init__(self, at: int, ctx: ReaderContext) -> None:
         self.at = at
@@ -67,7 +67,7 @@ class Counting(Source):
         return self.reader(int(position or b"0"), ctx)
 
 
-def test_a_source_that_breaks_nothing_gives_its_rows() -> None:
+def test_a_correct_source_returns_its_rows() -> None:
     assert check_source(Counting()) == ROWS
 
 
@@ -89,8 +89,8 @@ class GivesNone(Numbers):
         return None if self.at == 10 else super().poll(max_rows)
 
 
-class LosesWhatIsLeftOfABlock(Numbers):
-    """It reads ten at a time, and gives the first of them."""
+class LosesTheRestOfABlock(Numbers):
+    """Reader that reads ten rows at a time, and returns only the first of them."""
 
     def poll(self, max_rows: int) -> Polled:
         polled = super().poll(min(max_rows, 10))
@@ -99,7 +99,7 @@ class LosesWhatIsLeftOfABlock(Numbers):
 
 
 class IsAheadOfItsRows(Numbers):
-    """Its position is that of what it has read, in blocks of five."""
+    """Reader whose position is that of the rows read so far, in blocks of five."""
 
     def position(self) -> bytes:
         return b"%d" % (-(-self.at // 5) * 5)
@@ -110,7 +110,7 @@ class IsBehindItsRows(Numbers):
         return b"%d" % max(self.at - 1, 0)
 
 
-class GoesOnWhenAsked(Numbers):
+class AdvancesWhenAsked(Numbers):
     def position(self) -> bytes:
         said = super().position()
         self.at = min(self.at + 1, 20)
@@ -123,7 +123,7 @@ class BeginsAgainAtTheEnd(Numbers):
 
 
 class RejectsAgain(Numbers):
-    """The row before the position is looked at again."""
+    """Reader that examines the row before the position again."""
 
     def __init__(self, at: int, ctx: ReaderContext) -> None:
         super().__init__(at, ctx)
@@ -131,8 +131,8 @@ class RejectsAgain(Numbers):
             ctx.reject(pa.RecordBatch.from_pydict({"record": ["bad"]}))
 
 
-class CountsAnew(Numbers):
-    """Where its rows lie goes by where it has begun."""
+class CountsFromItsStart(Numbers):
+    """Reader whose places depend on where it has started."""
 
     def __init__(self, at: int, ctx: ReaderContext) -> None:
         super().__init__(at, ctx)
@@ -146,13 +146,13 @@ class CountsAnew(Numbers):
         return RowPlaces("row", list(range(self.at - self.given - self.begun, self.at - self.begun)))
 
 
-class SaysTooFewPlaces(Numbers):
+class ReturnsTooFewPlaces(Numbers):
     def places(self) -> RowPlaces:
         return RowPlaces("row", [self.at])
 
 
 class Sleeps(Numbers):
-    """Nobody wakes it."""
+    """Reader that waits although no one wakes it."""
 
     def poll(self, max_rows: int) -> Polled:
         return Pending() if self.at == 10 else super().poll(max_rows)
@@ -188,14 +188,14 @@ class CannotBeClosedAfterAnError(Numbers):
         (GivesTooMany, reading.BOUNDED),
         (GivesOtherColumns, reading.OF_SCHEMA),
         (GivesNone, reading.GIVES),
-        (LosesWhatIsLeftOfABlock, source_rules.SAME),
+        (LosesTheRestOfABlock, source_rules.SAME),
         (IsAheadOfItsRows, source_rules.GOES_ON),
         (IsBehindItsRows, source_rules.GOES_ON),
-        (GoesOnWhenAsked, source_rules.SAME),
+        (AdvancesWhenAsked, source_rules.SAME),
         (BeginsAgainAtTheEnd, source_rules.FINAL),
         (RejectsAgain, source_rules.GOES_ON),
-        (CountsAnew, source_rules.PLACES),
-        (SaysTooFewPlaces, source_rules.PLACES),
+        (CountsFromItsStart, source_rules.PLACES),
+        (ReturnsTooFewPlaces, source_rules.PLACES),
         (Sleeps, reading.WOKEN),
         (CannotBeClosedUnread, source_rules.CLOSES),
         (CannotBeClosedAfterAnError, source_rules.CLOSES),
@@ -207,7 +207,7 @@ def test_a_reader_with_a_defect_is_noticed(reader: Any, rule: str) -> None:
     assert str(failure.value).startswith(f"{rule}: ")
 
 
-def test_a_failure_says_where() -> None:
+def test_a_failure_states_its_position() -> None:
     with pytest.raises(BrokenRuleError) as failure:
         check_source(Counting(IsAheadOfItsRows))
     assert str(failure.value) == (
@@ -221,7 +221,7 @@ def test_a_failure_says_where() -> None:
 # --- sources with a defect --------------------------------------------------------------------------
 
 
-class NamesTwoAlike(Counting):
+class HasDuplicateNames(Counting):
     def splits(self) -> Sequence[Split]:
         return [Split("a"), Split("a")]
 
@@ -263,7 +263,7 @@ class FindsALaterPhase(Counting):
 @pytest.mark.parametrize(
     ("source", "rule"),
     [
-        (NamesTwoAlike(), capability_rules.UNIQUE),
+        (HasDuplicateNames(), capability_rules.UNIQUE),
         (ListsInAnyOrder(), source_rules.LISTED),
         (KeepsAFile(), source_rules.SENT),
         (NeverEnds(), capability_rules.ENDS),
@@ -277,7 +277,7 @@ def test_a_source_with_a_defect_is_noticed(source: Source, rule: str) -> None:
     assert str(failure.value).startswith(f"{rule}: ")
 
 
-def test_what_a_source_raises_itself_says_what_was_looked_at() -> None:
+def test_an_error_raised_by_a_source_names_the_rule() -> None:
     class Raises(Numbers):
         def poll(self, max_rows: int) -> Polled:
             raise rh.InputError("the line is no number")
@@ -287,7 +287,7 @@ def test_what_a_source_raises_itself_says_what_was_looked_at() -> None:
     assert failure.value.__notes__ == [f"raised while the connector kit checked: {source_rules.SAME}"]
 
 
-# --- the sources that are there ---------------------------------------------------------------------
+# --- existing sources ---------------------------------------------------------------------------------
 
 
 def test_collections_and_generators_keep_the_rules() -> None:
@@ -300,13 +300,13 @@ def test_collections_and_generators_keep_the_rules() -> None:
 
 
 @pytest.mark.parametrize("end", ["jsonl", "csv", "parquet"])
-def test_files_keep_the_rules(tmp_path: Path, end: str) -> None:
+def test_file_sources_keep_the_rules(tmp_path: Path, end: str) -> None:
     rows = pa.table({"n": range(30), "text": [f"line {n}" for n in range(30)]})
     (tmp_path / "of-lines").mkdir()
     match end:
         case "jsonl":
             lines = [json.dumps(row) for row in rows.to_pylist()]
-            lines.insert(11, "no JSON")  # The rejected record comes once, too.
+            lines.insert(11, "no JSON")  # The rejected record appears once, too.
             (tmp_path / "a.jsonl").write_text("\n".join(lines))
         case "csv":
             (tmp_path / "a.csv").write_text("n,text\n" + "".join(f"{n},line {n}\n" for n in range(30)))
@@ -321,7 +321,7 @@ def test_files_keep_the_rules(tmp_path: Path, end: str) -> None:
 
 
 class ReadsToItsEnd(Numbers):
-    """It has no end, and catches up with what exists."""
+    """Reader without an end, which catches up with the existing rows."""
 
     def poll(self, max_rows: int) -> Polled:
         polled = super().poll(max_rows)
@@ -343,7 +343,7 @@ class LagsBehindNothing(Numbers):
 
 @dataclass(frozen=True)
 class Able(Counting):
-    """It has every capability of a bounded source, and keeps the rules."""
+    """Source with every capability of a bounded source; it keeps the rules."""
 
     event_time_behind = True
     forget_ms = None
@@ -531,7 +531,7 @@ OF_SOURCES = (*capabilities.SOURCE_CAPABILITIES, *capabilities.READER_CAPABILITI
     ],
     ids=["sources", "sinks"],
 )
-def test_every_capability_has_a_rule_a_public_name_and_a_section_of_the_page(
+def test_every_capability_has_rule_public_name_and_docs(
     module: Any, every: Sequence[type], rules: Mapping[type, Any]
 ) -> None:
     declared = {each for each in vars(module).values() if getattr(each, "_is_protocol", False)}
@@ -543,7 +543,7 @@ def test_every_capability_has_a_rule_a_public_name_and_a_section_of_the_page(
         assert f"`{each.__name__}`" in page
 
 
-def test_a_source_may_have_a_part_of_a_capability() -> None:
+def test_a_source_may_implement_part_of_a_capability() -> None:
     class Looks(Counting):
         bounded = False
         discovery_ms = 100
@@ -556,7 +556,7 @@ def test_a_source_may_have_a_part_of_a_capability() -> None:
     assert capabilities.forget_ms(looks) is None
 
 
-def test_a_subclass_removes_a_capability_of_its_base_by_none() -> None:
+def test_a_subclass_removes_a_capability_with_none() -> None:
     class Unable(Able):
         staged = client = as_of_now = None  # type: ignore[assignment]
 
@@ -565,7 +565,7 @@ def test_a_subclass_removes_a_capability_of_its_base_by_none() -> None:
     assert check_source(Unable()) == ROWS
 
 
-def test_a_wrapper_has_what_the_source_that_it_wraps_can_do() -> None:
+def test_a_wrapper_has_the_capabilities_of_its_source() -> None:
     members = {
         name
         for each in capabilities.SOURCE_CAPABILITIES
