@@ -17,7 +17,7 @@ Counted = Counter[tuple[Any, ...]]
 
 
 def difference(found: pa.Table, golden: Golden, view: View | None = None) -> str | None:
-    """Return the difference of the rows; None if they are equal."""
+    """Return the difference of the rows, or None if they are equal."""
     wanted = _records(golden)
     if view is not None:
         kept = view(_frame(found))

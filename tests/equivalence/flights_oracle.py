@@ -1,13 +1,13 @@
-"""What examples/flights.py must find, worked out from the Parquet file by Polars and plain Python.
+"""The correct result of examples/flights.py, computed from the Parquet file by Polars and plain Python.
 
-It shares nothing with Rheos. Three rules decide everything:
+It shares no code with Rheos. Three rules decide everything:
 
-- Before a departure, the watermark is one ms and the bound behind the latest schedule of the
-  departures before it in the file: nothing is known before the first.
-- A departure is late for a window that ends (its last ms) at or before that watermark. It counts in
-  the windows it is not late for; it is a *late flight* where it is late for all of them.
-- The alerts see departures in the order of their schedule, without those that were scheduled at or
-  before the watermark they met.
+- Before a departure, the watermark is the latest schedule of the earlier departures in the file, minus
+the bound and one ms. Before the first departure there is no watermark.
+- A departure is late for a window whose last ms is at or before that watermark. It counts in the
+windows that it is not late for. If it is late for all of them, it is a *late flight*.
+- The alerts see departures in the order of their schedule, without those scheduled at or before the
+watermark that they met.
 
     python -m tests.equivalence.flights_oracle      prints the three tables
 """

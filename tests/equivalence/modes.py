@@ -1,4 +1,5 @@
-"""How a program of the corpus is run, which programs are not run in a mode, and why."""
+"""The modes in which a program of the corpus runs, and the programs that a mode leaves out, with the
+reason."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ COMPILED = {"sessions, compiled"}
 
 
 def is_slow(program: Program, mode: Mode) -> bool:
-    """Return whether the suite leaves this out. A program with state is killed with its state on disk,
-    which shows what a whole run does, and is restored into memory on Spark."""
+    """Return whether the suite leaves this case out. A program with state is killed with its state
+    on disk, which covers an uninterrupted run, and is restored into memory on Spark."""
     if program.name in COMPILED and mode in (Mode.CONTINUOUS_RESCALED, Mode.BATCH_WIDE):
         return True
     return mode in SLOW or (mode is Mode.SIMULATED and program.stateful)

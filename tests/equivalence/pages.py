@@ -1,8 +1,7 @@
-"""The programs of the documentation, and the expected results of their jobs. A page's blocks are run in
-order, as one program.
+"""The programs of the documentation, and the expected results of their jobs.
 
-A page's blocks are run in order, as one program. What its jobs collect, and the files that they leave,
-is compared with goldens: worked out here from what the page says, without Rheos.
+The blocks of a page run in order, as one program. The rows that its jobs collect, and the files that
+they leave, are compared with goldens, which this module computes from the page's text without Rheos.
 """
 
 from __future__ import annotations
@@ -75,22 +74,22 @@ def blocks(page: str) -> list[Block]:
 
 
 def pages() -> list[str]:
-    """All pages that have programs."""
+    """Return all pages that have programs."""
     found = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     return [str(page.relative_to(ROOT)) for page in found if "```python" in page.read_text()]
 
 
 @dataclass(frozen=True)
 class Ran:
-    """A job of a page that has come to its end."""
+    """A job of a page that has ended."""
 
     job: str
     collected: Mapping[str, pa.Table]
 
 
 def run(page: str, runtime: str, printed: list[str] | None = None) -> list[Ran]:
-    """Runs the page in the working directory. Blocks that are about one runtime run where the others
-    are simulated, on the runtime that they name. `printed` receives the output of each block."""
+    """Run the page in the working directory. Blocks about one runtime run on it while the others are
+    simulated. `printed` receives the output of each block."""
     ran: list[Ran] = []
     execute = rh.Environment.execute
 
@@ -105,7 +104,7 @@ def run(page: str, runtime: str, printed: list[str] | None = None) -> list[Ran]:
         for block in blocks(page):
             if block.as_written and runtime != "simulated":
                 continue
-            # Empty lines above it: so errors name the line of the page.
+            # Empty lines above it make errors name the line of the page.
             code = compile("\n" * block.line + block.code, str(ROOT / page), "exec", dont_inherit=True)
             chosen = from_command({"runtime": None if block.as_written else runtime})
             with applied(Overrides((chosen,))), captured([] if printed is None else printed):
@@ -115,7 +114,8 @@ def run(page: str, runtime: str, printed: list[str] | None = None) -> list[Ran]:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a job must find: in its collect sinks, and in the folders that it writes (all of `out`)."""
+    """Expected rows of a job: in its collect sinks, and in the folders that it writes (all of
+    `out`)."""
 
     collected: Mapping[str, Golden] = field(default_factory=dict)
     files: Mapping[str, Golden] = field(default_factory=dict)
@@ -125,8 +125,8 @@ class Wanted:
 
 
 def files_in(folder: Path) -> pa.Table:
-    """The rows that a job has published. Times in JSON are texts, and so are the values that the
-    folders of a partitioned table are named by."""
+    """Return the rows that a job has published. Times in JSON are strings, and so are the values in
+    folder names of a partitioned table."""
     parts = [file for file in folder.glob("*=*/*.parquet") if not file.name.startswith(".")]
     if parts:
         named = [(file, *file.parent.name.split("=")) for file in parts]
@@ -149,7 +149,8 @@ def files_in(folder: Path) -> pa.Table:
 
 
 def readme() -> dict[str, Wanted]:
-    """The click at second 50 comes after one at 130, 30 s of which have passed the first minute."""
+    """Return the golden; the click at second 50 arrives after one at 130, which is past the first
+    minute and its delay of 30 s."""
     minutes = [("home", 0, 2), ("cart", 0, 1), ("help", 1, 1), ("cart", 2, 1)]
     found = [result(["page"], (page, minute * 60_000), 60_000, clicks=n) for page, minute, n in minutes]
     return {"clicks": Wanted({"per minute": found, "late": [{"page": "home", "at": 50_000}]})}
@@ -181,7 +182,7 @@ def guide() -> dict[str, Wanted]:
         ),
         "per key": Wanted(
             {"running": list(_totals()), "slowest so far": list(_slowest_rows())},
-            # Which rows of a key come first is not the same in a batch; what is found at last is.
+            # The first rows of a key may differ in a batch; the final result does not.
             views={
                 "running": lambda found: (
                     found.sort("n").unique("user", keep="last").select("user", "n", "total")
@@ -237,7 +238,7 @@ def _totals() -> Iterable[Row]:
 
 
 def _slowest_rows() -> Iterable[Row]:
-    """Of each page the first of its slowest rows; they are minutes apart."""
+    """Return the first of each page's slowest rows; they are minutes apart."""
     for page in sorted({row["page"] for row in LOG}):
         yield max((row for row in LOG if row["page"] == page), key=lambda row: row["millis"])
 
@@ -258,7 +259,7 @@ def _per_page() -> list[Row]:
 
 
 def _history_first() -> list[Row]:
-    """The log up to the switch, and what the live stream brings from there on; nothing is late."""
+    """Return the log up to the switch, then the rows of the live stream; nothing is late."""
     live = [{"page": f"/p{s % 5}", "ts": ARRIVED[0]["ts"] + (500 + s) * 1000} for s in range(400)]
     switch = ARRIVED[0]["ts"] + 600_000
     rows = [row for row in ARRIVED if row["ts"] < switch] + [row for row in live if row["ts"] >= switch]
@@ -281,7 +282,7 @@ def _slowest() -> Iterable[Row]:
 
 
 def _trouble(rows: Iterable[Row]) -> Iterable[Row]:
-    """Failures of a user with no more than two minutes between one and the next belong together."""
+    """Group failures of a user that are at most two minutes apart."""
     failed: dict[int, list[int]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: row["ts"]):
         if row["status"] >= 500:
@@ -298,7 +299,8 @@ def _trouble(rows: Iterable[Row]) -> Iterable[Row]:
                 count = 0
 
 
-# --- pages beside the guide ---------------------------------------------------------------------------
+# --- pages besides the guide
+# ----------------------------------------------------------------------------
 
 
 def files() -> dict[str, Wanted]:
@@ -359,7 +361,7 @@ def aggregates() -> dict[str, Wanted]:
         "route": "/",
         **window,
         "calls": 3,
-        # Of 12, 15 and 300, around 109.
+        # The quantile of 12, 15 and 300 is about 109.
         "spread": math.sqrt((97**2 + 94**2 + 191**2) / 3),
         "slowest": [{"user": "bo", "ms": 300}, {"user": "eve", "ms": 15}],
         "users": ["ada", "eve", "bo"],
@@ -380,7 +382,7 @@ def aggregates() -> dict[str, Wanted]:
         "visitors": 2,
         "slow_share": 1.0,
     }
-    # It is within 1 % of the quantile: to the nearest number it is the same.
+    # It is within 1 % of the quantile: rounded to an integer, both are equal.
     about = pl.col("about").list.eval(pl.element().round().cast(pl.Int64))
     views = {"routes": lambda found: found.with_columns(about)}
     return {"routes": Wanted({"routes": [home, buy]}, views=views)}
@@ -487,7 +489,7 @@ def patterns() -> dict[str, Wanted]:
 
 
 def _in_one_window(orders: Sequence[Row], payments: Mapping[int, int]) -> Iterable[Row]:
-    """Payments by their second, of 120 in a window."""
+    """Return payments by their second, 120 of them in a window."""
     noon = orders[0]["at"]
     for order in orders:
         i = order["id"]
@@ -523,7 +525,8 @@ def _paid(order: Row) -> Row:
 
 
 def _priced(order: Row) -> Row:
-    """A price holds for one of five sums, and there is another every 17 s."""
+    """Return the order with its price, which applies to one of five sums; there is a new one every
+    17 s."""
     there = [j for j in range(30) if j % 5 == order["id"] % 5 and j * 17 <= order["id"]]
     if not there:
         return {**order, "price": None, "since": None}
@@ -551,7 +554,7 @@ def partitioning() -> dict[str, Wanted]:
 
 
 def watermarks() -> dict[str, Wanted]:
-    """Ten rows of two pages, two hours later."""
+    """Return the golden: ten rows of two pages, two hours later."""
     noon = (NOON - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
     hours = [result(["page"], (page, noon + 2 * HOUR), HOUR, visits=5) for page in ("/p0", "/p1")]
     return {"moved": Wanted({"moved": hours})}
@@ -567,7 +570,7 @@ def keyed_state() -> dict[str, Wanted]:
 
 
 def vectorised() -> dict[str, Wanted]:
-    """Whose payment was left out signs out while shopping."""
+    """Return the golden; the user whose payment was left out signs out while shopping."""
     alerts = [{"user": n % 9, "state": "shopping", "kind": "sign_out"} for n in range(0, 900, 100)]
     wanted = Wanted({"alerts": alerts})
     return {"validate": wanted, "validate in Arrow": wanted, "validate each": wanted}
@@ -690,7 +693,7 @@ def sql() -> dict[str, Wanted]:
         "dear bids": Wanted({"dear": most}),
         "popular auctions": Wanted({"popular": list(_popular())}),
         "bidders": Wanted(
-            # Each of the five has as many bids.
+            # Each of the five has the same number of bids.
             {"often": [{"bids": 60, "bidders": 5}], "first": list(_highest())},
             views={"often": _last_of_bids, "first": in_the_end},
         ),
@@ -716,7 +719,7 @@ def sql_patterns() -> dict[str, Wanted]:
                         "bottom_price": 14,
                     }
                 ],
-                # Found at 5 and at 8 seconds.
+                # Detected at 5 and at 8 seconds.
                 "runs": [
                     {"window_start": _in_march(0), "way": "UP", "n": 4},
                     {"window_start": _in_march(0), "way": "DOWN", "n": 2},
@@ -730,9 +733,9 @@ def sql_patterns() -> dict[str, Wanted]:
 
 
 def ml() -> dict[str, Wanted]:
-    """Each city has 50 rides of 10 minutes, and then 50 of 30."""
+    """Return the golden; each city has 50 rides of 10 minutes, and then 50 of 30."""
     rides = [{"city": "ab"[i % 2], "km": float(i)} for i in range(200)]
-    # The mean so far stays below 30; of the first row it is null.
+    # The mean so far stays below 30; for the first row it is null.
     wrong = rides[100:]
     return {
         "minutes": Wanted({"wrong": wrong}),
@@ -745,7 +748,8 @@ def ml() -> dict[str, Wanted]:
 
 
 def _drifts(rides: Sequence[Row]) -> Iterable[Row]:
-    """Where the errors lie above their mean so far, less 0.005, by more than 100 in total."""
+    """Return the rows at which the errors exceed their mean so far, less 0.005, by more than 100 in
+    total."""
     for city in "ab":
         minutes = [10.0] * 50 + [30.0] * 50
         errors = [abs(minutes[n] - sum(minutes[:n]) / n) for n in range(1, 100)]
@@ -788,7 +792,7 @@ def _paid_for() -> Iterable[Row]:
 
 
 def _left(found: pl.DataFrame) -> pl.DataFrame:
-    """The rows that are there in the end, of a table without a key."""
+    """Return the final rows of a table without a key."""
     here = pl.col("op").is_in(["insert", "update_after"])
     counted = found.group_by("auction", "price").agg(
         pl.when(here).then(1).otherwise(-1).sum().alias("n")

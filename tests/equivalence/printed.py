@@ -1,5 +1,5 @@
 """Output of the programs of a page, and the blocks that show it: "```text title="Output"", each after
-the program that it belongs to.
+its program.
 
 To write them anew: python -m tests.equivalence.printed [PAGE ...]
 """

@@ -1,8 +1,8 @@
 """Runs programs of the corpus in each mode, and returns the rows of their sinks.
 
-On Spark several programs are written into one environment and run as one job, as starting a job costs
-more than the few rows that each program has. Where that job fails, the
-program that is asked for is run by itself: its own failure is shown, where it has one.
+On Spark several programs share one environment and run as one job, as starting a job costs more than
+the few rows of each program. If that job fails, the requested program runs alone, so that its own
+failure is shown, if it has one.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ SEEDS = 20
 
 
 def simulated(program: Program, mode: Mode, folder: Path) -> Found:
-    """Without Spark. In modes that are about it, the job has been killed, or stopped in the middle:
-    seeds are tried until it was."""
+    """Run without Spark. In modes that need it, the job must be killed, or stopped half-way: seeds
+    are tried until it is."""
     stateful: dict[str, Any] = {"state": StateConfig(Backend.ROCKSDB, memory_bytes=1 << 20)}
     for seed in range(SEEDS):
         if mode is Mode.SIMULATED:
@@ -99,7 +99,7 @@ def _simulate(
 
 
 class Batches:
-    """Runs the programs of one mode on Spark, several at a time, and keeps what they have given."""
+    """Programs of one mode that run on Spark, several at a time, with their results."""
 
     def __init__(self, mode: Mode, programs: Sequence[Program], folder: Path) -> None:
         self._mode = mode
@@ -137,7 +137,7 @@ class Batches:
 
 
 def run_on_spark(group: Sequence[Program], mode: Mode, folder: Path) -> dict[tuple[str, str], pa.Table]:
-    """The rows by program and sink."""
+    """Return the rows by program and sink."""
     if mode is Mode.BATCH:
         env = rh.Environment(1, runtime="batch")
         return _executed(env, group, Handing.PARQUET, folder)
@@ -165,7 +165,7 @@ def _executed(
 
 
 def _write(group: Sequence[Program], given: Given) -> dict[str, tuple[str, str]]:
-    """Writes the programs into the environment; gives program and sink of each collect sink."""
+    """Write the programs into the environment. Return program and sink of each collect sink."""
     sinks = {}
     for program in group:
         for name, stream in program.build(given).items():
@@ -178,7 +178,7 @@ def _write(group: Sequence[Program], given: Given) -> dict[str, tuple[str, str]]
 def _rescaled(
     group: Sequence[Program], folder: Path, settings: Mapping[str, Any]
 ) -> dict[tuple[str, str], pa.Table]:
-    """Stops the job with a savepoint in the middle of its input, and goes on from it, wider."""
+    """Stop the job with a savepoint half-way, and resume it with a higher parallelism."""
     first = rh.Environment(2, **settings, checkpoint_dir=folder / "before")
     given = Given(first, Handing.PACED, folder, last_s=30.0)
     sinks = _write(group, given)
@@ -199,7 +199,7 @@ def _rescaled(
 
 
 def _read(job: rh.JobHandle) -> int:
-    """How many rows the sources have given."""
+    """Return the number of rows that the sources have emitted."""
     return sum(o.records_out for o in job.status().operators if o.id.startswith("source"))
 
 

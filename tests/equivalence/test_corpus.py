@@ -34,8 +34,8 @@ def test_every_program_runs_in_every_mode_or_states_why_not() -> None:
 
 @pytest.mark.spark
 @pytest.mark.usefixtures("spark")
-def test_only_programs_without_state_are_not_kept_on_disk(tmp_path: Path) -> None:
-    """Whether a program keeps state is known from its plan, not by what it says of itself."""
+def test_programs_with_keyed_state_are_declared_stateful(tmp_path: Path) -> None:
+    """The plan shows whether a program keeps state."""
     for program in PROGRAMS:
         env = rh.Environment(2)
         for name, stream in program.build(Given(env, Handing.FAST, tmp_path)).items():
@@ -57,7 +57,7 @@ def test_the_input_has_all_irregularities() -> None:
     sales = frame(SALES)
     rows = arrived(SALES)
     windows, late = by_window(rows, ["shop"], 10_000)
-    # Out of order, tied, late, skewed, with nulls and empty texts; and rows that are late for some of
+    # Out of order, tied, late, skewed, with nulls and empty strings; and rows that are late for some of
     # their windows only.
     assert not sales["at"].is_sorted()
     assert sales["at"].n_unique() < sales.height
@@ -73,7 +73,7 @@ def test_the_input_has_all_irregularities() -> None:
 
 
 def test_a_wrong_row_is_found() -> None:
-    """The comparison distinguishes values, types, nulls, doubles and missing rows."""
+    """The comparison distinguishes values, types, nulls, duplicates and missing rows."""
     right = pl.DataFrame({"a": [1, 1, 2], "b": [0.5, None, float("nan")]})
     assert difference(right.to_arrow(), right[::-1]) is None
     wrong = [

@@ -38,7 +38,8 @@ def test_the_example_agrees_with_the_oracle(
 
 
 def test_the_oracle_has_rows_of_every_kind() -> None:
-    """Late and partly late departures, alerts, and windows of every airport: nothing is empty luck."""
+    """Late and partly late departures, alerts, and windows of every airport exist, so no comparison
+    is of empty results."""
     rows = flights_oracle.per_window()
     per_departure = rows.group_by("row").agg(all=pl.col("late").all(), some=pl.col("late").any())
     assert rows["row"].n_unique() == 26_483
@@ -50,13 +51,13 @@ def test_the_oracle_has_rows_of_every_kind() -> None:
 
 
 def run_example(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> None:
-    """As `python examples/flights.py ...` does, in this process."""
+    """Run `python examples/flights.py ...` in this process."""
     monkeypatch.setattr(sys, "argv", [str(EXAMPLE), *arguments])
     runpy.run_path(str(EXAMPLE), run_name="__main__")
 
 
 def assert_same_rows(found: pl.DataFrame, expected: pl.DataFrame) -> None:
-    """The same multiset of rows, values and all; the units of timestamps may differ."""
+    """Compare rows as multisets; the units of timestamps may differ."""
     columns = expected.columns
     assert_frame_equal(
         found.sort(columns), expected.sort(columns), check_dtypes=False, check_exact=True

@@ -47,7 +47,7 @@ def test_no_setting_changes_a_row(
 @pytest.mark.spark
 @pytest.mark.slow
 def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
-    """As a stranger runs it: the command, in a process of its own, with a month in about 10 s."""
+    """Runs the command as a user does, in its own process, with a month of flights in about 10 s."""
     out, said = tmp_path / "out", tmp_path / "said"
     with said.open("w") as saying:
         job = subprocess.Popen(
@@ -66,7 +66,7 @@ def test_workers_killed_several_times_change_no_row(tmp_path: Path) -> None:
         processes.look()
         workers = processes.slots()
         committed = len(list(out.glob("windows/*.parquet")))
-        # All slots are filled again since the last kill, and have got somewhere.
+        # All slots are filled again since the last kill, and have made progress.
         if len(workers) >= 2 and committed > seen and kills < 3:
             workers[kills % 2].kill()
             kills, seen = kills + 1, committed

@@ -41,7 +41,7 @@ def test_components_and_degrees_of_a_random_graph(seed: int) -> None:
         both = graph.both_ways(env, edges)
         return {"labels": graph.components(both), "degrees": graph.degrees(both)}
 
-    # Which labels a node has meanwhile is decided by the order in which rows come.
+    # The order of arrival decides which labels a node has meanwhile.
     done = simulate(build, seed=seed, slow=True)
     labels: dict[int, int] = {}
     for row in done.rows["labels"].to_pylist():

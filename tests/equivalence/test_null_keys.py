@@ -1,6 +1,6 @@
-"""A null key ends the job with one and the same text, whoever meets it first: the sender that cuts rows
-by key, the operator itself where one subtask takes all, a batch task that hashes rows or combines
-them. The text begins with the line of the `key_by`."""
+"""A null key ends the job with the same error wherever it is found: in the sender that splits rows
+by key, in the operator itself if one subtask takes all rows, or in a batch task that hashes or
+combines rows. The error starts with the line of the `key_by`."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ USES: dict[str, Callable[[rh.KeyedStream], rh.DataStream]] = {
 
 
 def refusal(use: str, runtime: Any, parallelism: int) -> tuple[str, str]:
-    """What the job ends with, and what it should."""
+    """Return the error with which the job ends, and the expected one."""
     env = rh.Environment(parallelism, runtime=runtime)
     watermark = rh.Watermark.bounded_out_of_orderness("1s", on="at")
     visits = env.from_source(rh.collection(VISITS), watermark=watermark, name="visits")
@@ -63,7 +63,7 @@ def refusal(use: str, runtime: Any, parallelism: int) -> tuple[str, str]:
     USES[use](keyed).collect("found")
     with pytest.raises(rh.InputError) as caught:
         env.execute()
-    at = "" if use == "window" else ", 'at': 2"  # These windows read no column but the keys.
+    at = "" if use == "window" else ", 'at': 2"  # These windows read no column except the keys.
     return str(caught.value), (
         f"{__file__}:{line}: operator 'key_by': the key column 'user' is null\n  "
         f"record: {{'page': 'cart', 'user': None{at}}}\n  what to do: a row "
@@ -75,7 +75,7 @@ def refusal(use: str, runtime: Any, parallelism: int) -> tuple[str, str]:
 
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.parametrize("use", USES)
-def test_simulated(use: str, parallelism: int) -> None:
+def test_null_keys_are_refused_in_simulation(use: str, parallelism: int) -> None:
     given, expected = refusal(use, "simulated", parallelism)
     assert given == expected
 
@@ -92,6 +92,6 @@ def test_simulated(use: str, parallelism: int) -> None:
         ("window", "continuous", 2),
     ],
 )
-def test_on_spark(use: str, runtime: str, parallelism: int) -> None:
+def test_null_keys_are_refused_on_spark(use: str, runtime: str, parallelism: int) -> None:
     given, expected = refusal(use, runtime, parallelism)
     assert given == expected

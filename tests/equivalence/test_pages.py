@@ -40,7 +40,7 @@ def test_the_jobs_of_a_page_agree_with_their_goldens(
         for job, of in pages.GOLDENS[page]().items()
         if runtime == "simulated" or not of.as_written
     }
-    # A job that is new on the page needs a golden, and one that is gone has one too many.
+    # A new job on the page needs a golden, and a removed one leaves one too many.
     assert {job.job for job in ran} == set(wanted)
     wrong = []
     for job in ran:

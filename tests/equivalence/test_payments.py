@@ -1,4 +1,4 @@
-"""The example of payments finds small payments that a large one of the same card follows."""
+"""The payments example finds small payments that are followed by a large one of the same card."""
 
 from __future__ import annotations
 

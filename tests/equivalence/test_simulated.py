@@ -1,7 +1,7 @@
 """Every program of the corpus agrees with its golden in simulation: in one run, resumed, rescaled, and
 with state on disk.
 
-Those that need a session even there are pytest.mark.spark (`checks.py`).
+Programs that need a Spark session even there are pytest.mark.spark (`checks.py`).
 """
 
 from __future__ import annotations

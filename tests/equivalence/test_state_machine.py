@@ -1,5 +1,6 @@
-"""The second example finds the events that break a shop's rules, on every runtime: just those that a
-loop over the same events finds. The loop knows nothing of laps, of Rheos, nor of what was planted."""
+"""The second example finds the events that break a shop's rules, on every runtime: exactly those
+that a loop over the same events finds. The loop knows nothing of iterations, of Rheos, or of the
+planted events."""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A pattern is expanded into *words*: all sequences of steps that it allows for a stream of this
 length. A word matches if rows can be assigned to its steps in order, so that the conditions on the
 rows between them hold. After every row, all words are examined again: which partial matches are
-alive, complete, or ruled out."""
+alive, complete, or ruled out.
+"""
 
 from __future__ import annotations
 

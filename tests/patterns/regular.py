@@ -1,7 +1,8 @@
 """The meaning of a pattern with preferences: a regular expression over rows, found by backtracking.
 
 Each row is tried in turn. The first match that starts there counts, and decides at which row the
-search continues."""
+search continues.
+"""
 
 from __future__ import annotations
 

@@ -21,4 +21,4 @@ def test_a_pattern_survives_random_worlds(climate: Climate, seed: int) -> None:
     world = draw_world(seed, climate).of(PATTERN)
     task = replace(world.task, unaligned_after_us=[None, 0, 5_000][seed % 3])
     state = StateConfig.of("rocksdb" if seed == 2 else "memory")
-    replace(world, task=task, state=state).hold()
+    replace(world, task=task, state=state).run_and_check()

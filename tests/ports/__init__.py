@@ -12,7 +12,7 @@ from rheos.core.site import call_site
 def connected(
     spec: Spec, of: DataStream, *inputs: Input, schema: pa.Schema, event_time: bool
 ) -> DataStream:
-    """What a method of the API will do: a node of the program with several inputs."""
+    """Add a node with several inputs to the program, as a method of the API would."""
     node = of._program.add(
         spec,
         name=spec.kind,

@@ -1,4 +1,4 @@
-"""Two ports by the same key, with state of it: how many rows of each side a key has had.
+"""An operator with two ports by the same key: it counts the rows of each side per key.
 
 Its sides have different columns, and name their keys differently.
 """
@@ -122,7 +122,7 @@ def _check_pairs(rows: list[Arrived], outputs: Outputs) -> None:
     for out in outputs["pairs"]:
         of_key[out["k"]].append(out)
     for key, outs in of_key.items():
-        # In some order of the two sides, in which each row counts just once.
+        # The two sides may be in any order, in which each row counts exactly once.
         counts = dict.fromkeys(SIDES, 0)
         for out in sorted(outs, key=lambda out: int(out["left"] + out["right"])):
             counts[out["side"]] += 1

@@ -1,4 +1,4 @@
-"""Passes on what comes, by whatever port."""
+"""An operator that forwards its input from any port."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """A keyed port and a broadcast one: rows are counted by key, and every subtask knows all rules.
 
-What each subtask has come to know is told when its input has ended: each rule, and how often it came.
+When its input has ended, each subtask emits the rules that it knows: each rule, and how often it
+arrived.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def is_rule(i: int) -> bool:
 def _build(rows: rh.DataStream) -> Mapping[str, rh.DataStream]:
     rules = rows.filter(pl.col("i") % 5 == 0).select("i")
     ruled = rule(rows.filter(pl.col("i") % 5 > 0).key_by("k"), rules)
-    # Behind another exchange its own rows wait, too.
+    # After another exchange its own rows wait, too.
     return {"out": ruled.key_by("k").running(row=rh.agg.count())}
 
 

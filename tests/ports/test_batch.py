@@ -1,4 +1,5 @@
-"""Several ports in batch: each key's rows of both by event time, broadcast rows before all others."""
+"""Several ports in batch: each key's rows of both ports by event time, and broadcast rows before all
+others."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def rows(count: int, keys: int) -> list[dict[str, Any]]:
-    """Few keys have most rows; times are out of order, and some are equal."""
+    """Return rows most of which have few keys; times are out of order, and some are equal."""
     return [
         {
             "k": (i * i) % keys if i % 4 else 0,
@@ -51,7 +52,8 @@ def collected(env: rh.Environment, stream: rh.DataStream) -> list[dict[str, Any]
 
 
 def in_order(of: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
-    """Key, row, and how many rows of each side its key has had: by time, and then the left side."""
+    """Return key, row, and the number of rows of each side so far: by time, then the left side
+    first."""
     counts: dict[int, list[int]] = defaultdict(lambda: [0, 0])
     wanted = []
     for row in sorted(of, key=lambda row: (row["at"], not is_left(row["i"]), row["i"])):
@@ -64,8 +66,8 @@ def shown(found: list[dict[str, Any]]) -> list[tuple[int, int, int, int]]:
     return [(row["k"], row["i"], row["left"], row["right"]) for row in found]
 
 
-def test_rows_of_both_ports_come_by_key_and_event_time() -> None:
-    """In generations of 16 rows, where key 0 alone has many more."""
+def test_rows_of_both_ports_are_ordered_by_key_and_time() -> None:
+    """Generations have 16 rows, and key 0 alone has many more."""
     of = rows(600, 60)
     env = rh.Environment(3, runtime="batch", batch_rows=4)
     found = collected(env, paired(source(env, of)))
@@ -73,7 +75,7 @@ def test_rows_of_both_ports_come_by_key_and_event_time() -> None:
     assert {row["side"] for row in found} == set(SIDES)
 
 
-def test_ports_may_be_fed_by_several_streams_and_one_stream_may_feed_both() -> None:
+def test_ports_may_share_a_stream_or_have_several() -> None:
     of = rows(90, 7)
     env = rh.Environment(2, runtime="batch")
     all_rows = source(env, of)
@@ -85,7 +87,7 @@ def test_ports_may_be_fed_by_several_streams_and_one_stream_may_feed_both() -> N
     assert most == {key: (count, count) for key, count in counts.items()}
 
 
-def test_without_event_time_every_row_comes_once() -> None:
+def test_without_event_time_every_row_arrives_once() -> None:
     of = rows(200, 9)
     env = rh.Environment(2, runtime="batch", batch_rows=4)
     stream = source(env, of, timed=False)
@@ -103,7 +105,7 @@ def test_without_event_time_every_row_comes_once() -> None:
 
 
 @pytest.mark.parametrize("parallelism", [1, 3])
-def test_broadcast_rows_come_to_every_task_before_all_others(parallelism: int) -> None:
+def test_broadcast_rows_reach_every_task_before_all_others(parallelism: int) -> None:
     of = rows(600, 60)
     env = rh.Environment(parallelism, runtime="batch", batch_rows=4)
     stream = source(env, of)
@@ -122,7 +124,7 @@ def test_broadcast_rows_come_to_every_task_before_all_others(parallelism: int) -
     same(told, [(number, 1) for number in numbers] * parallelism, "rules, by each task")
 
 
-def test_a_broadcast_source_of_its_own_and_a_narrow_operator() -> None:
+def test_a_separate_broadcast_source_with_fewer_subtasks() -> None:
     env = rh.Environment(4, runtime="batch")
     rules = env.from_source(rh.collection([{"i": number} for number in range(50)]))
     stream = source(env, rows(100, 9))
@@ -136,7 +138,7 @@ def test_a_broadcast_source_of_its_own_and_a_narrow_operator() -> None:
     )
 
 
-def test_a_broadcast_stream_by_itself_and_beside_rows_without_a_key() -> None:
+def test_a_broadcast_stream_alone_and_next_to_unkeyed_rows() -> None:
     env = rh.Environment(3, runtime="batch")
     few = env.from_source(rh.collection([{"i": number} for number in range(5)]))
     many = env.from_source(rh.collection([{"i": number} for number in range(100, 140)]))

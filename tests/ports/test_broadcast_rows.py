@@ -1,4 +1,4 @@
-"""EX17: rows of a broadcast port reach every subtask, and change no keyed state."""
+"""Invariant EX17: rows of a broadcast port reach every subtask, and change no keyed state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = pa.record_batch({"k": [1, 2], "i": [5, 10]}, schema=ROWS)
 
 
 class Counting(Ruled):
-    """Counts rules with the keyed state of whatever key was there last."""
+    """Operator that counts rules in the keyed state of whatever key was current last."""
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         if port == RULES:
@@ -28,7 +28,7 @@ class Counting(Ruled):
 
 
 class CountingByKey(Counting):
-    """Looks for a key by itself."""
+    """Operator that sets a key itself for each broadcast row."""
 
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         if port == RULES:
@@ -44,20 +44,20 @@ def opened(kind: type[Ruled]) -> Ruled:
     return operator
 
 
-def test_a_broadcast_row_finds_no_key() -> None:
+def test_a_broadcast_row_has_no_current_key() -> None:
     operator = opened(Counting)
     list(operator.on_batch(0, BATCH))
     with pytest.raises(StateAccessError, match="outside a keyed context"):
         list(operator.on_batch(RULES, BATCH))
 
 
-def test_a_key_that_is_set_for_a_broadcast_row_is_a_defect_of_the_operator() -> None:
+def test_setting_a_key_for_a_broadcast_row_is_a_defect() -> None:
     operator = opened(CountingByKey)
     with pytest.raises(AssertionError, match="EX17"):
         list(operator.on_batch(RULES, BATCH))
 
 
-def test_rows_of_both_ports_take_turns() -> None:
+def test_rows_of_both_ports_may_alternate() -> None:
     operator = opened(Ruled)
     for port in (0, RULES, 0):
         list(operator.on_batch(port, BATCH))

@@ -1,4 +1,4 @@
-"""Several ports over sockets, between workers of Spark."""
+"""Several ports over sockets, between Spark workers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.worlds.programs import same
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 
-def test_a_keyed_port_beside_another_and_beside_a_broadcast_one() -> None:
+def test_two_keyed_ports_and_a_broadcast_port_on_spark() -> None:
     of = rows(400, 20)
     env = rh.Environment(2, runtime="continuous", batch_rows=16)
     stream = source(env, of)

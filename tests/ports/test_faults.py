@@ -1,4 +1,4 @@
-"""Several ports under faults, rescales and savepoints, and under barriers that overtake."""
+"""Several ports under faults, rescales and savepoints, and with unaligned barriers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _PROGRAMS = [PAIRED, RULED]
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
 @pytest.mark.parametrize("parallelism", [1, 5])
-def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, parallelism: int) -> None:
+def test_rows_in_flight_are_neither_lost_nor_duplicated(
+    program: CheckedProgram, parallelism: int
+) -> None:
     of = made()
     for seed in range(2):
         job = Job(planned(build(program, of)), AT_ONCE, parallelism=2 + seed % 2, seed=seed)
@@ -32,8 +34,8 @@ def test_rows_in_flight_are_neither_lost_nor_doubled(program: CheckedProgram, pa
         program.check(of.arrived(), job.finish())
 
 
-def test_copies_lie_at_their_receivers_and_with_their_senders() -> None:
-    """Else the test above holds nothing of them."""
+def test_checkpoints_contain_rows_in_flight_of_all_kinds() -> None:
+    """Otherwise the test above would check none of them."""
     wanted = {
         (f"{IN_FLIGHT_INPUT}0", StateKind.KEYED),
         (f"{IN_FLIGHT_OUTPUT}0", StateKind.KEYED),
@@ -41,7 +43,7 @@ def test_copies_lie_at_their_receivers_and_with_their_senders() -> None:
         (f"{IN_FLIGHT_OUTPUT}1", StateKind.BROADCAST),
     }
     found: set[tuple[str, StateKind]] = set()
-    # A receiver takes all that waits at once: in few schedules rows lie at its input.
+    # A receiver usually takes all waiting rows at once, so in few schedules rows wait at its input.
     for seed in range(40):
         job = Job(planned(build(RULED, made())), AT_ONCE, parallelism=2 + seed % 2, seed=seed)
         job.under_back_pressure()
@@ -54,7 +56,7 @@ def test_copies_lie_at_their_receivers_and_with_their_senders() -> None:
 
 
 @pytest.mark.parametrize("program", _PROGRAMS, ids=lambda p: p.name)
-def test_restored_copies_that_wait_are_stored_again(program: CheckedProgram) -> None:
+def test_restored_rows_that_still_wait_are_stored_again(program: CheckedProgram) -> None:
     of = made()
     for seed in range(3):
         job = Job(planned(build(program, of)), AT_ONCE, parallelism=3, seed=seed)
@@ -84,7 +86,7 @@ _SEEDS = {Climate.SWARM: 2, Climate.STALLS: 1, Climate.MOVES: 1}
     ],
     ids=lambda given: given.name,
 )
-def test_worlds(program: CheckedProgram, climate: Climate) -> None:
+def test_several_ports_survive_random_worlds(program: CheckedProgram, climate: Climate) -> None:
     for seed in [_SEEDS[climate]]:
         world = draw_world(seed, climate)
         unaligned_after_us = [None, 0, 5_000][seed % 3]
@@ -98,4 +100,4 @@ def test_worlds(program: CheckedProgram, climate: Climate) -> None:
             ),
             state=StateConfig.of("rocksdb" if seed == 2 and climate is Climate.SWARM else "memory"),
         )
-        world.hold()
+        world.run_and_check()

@@ -1,4 +1,4 @@
-"""What the plan makes of the inputs of an operator, and what is refused where it is written."""
+"""The plan of an operator with several inputs, and programs that are refused at their line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def test_each_port_has_the_edges_of_its_own_exchange() -> None:
     assert '|"broadcast"|' in env.explain(format="mermaid")
 
 
-def test_both_ports_carry_what_is_looked_at_behind_them() -> None:
+def test_both_ports_have_the_columns_used_downstream() -> None:
     env = rh.Environment(2, runtime="simulated")
     windows = paired(rows(env)).key_by("k").window(rh.Tumbling("10s")).aggregate(n=rh.agg.count())
     windows.collect("out")
@@ -55,7 +55,7 @@ def test_both_ports_carry_what_is_looked_at_behind_them() -> None:
     assert all({TS, WM} <= set(port.schema.names) for port in head.ports)
 
 
-def test_siblings_are_not_joined_where_the_port_counts() -> None:
+def test_chains_that_feed_different_ports_are_not_merged() -> None:
     env = rh.Environment(2, runtime="batch")
     one = rows(env)
     paired(one).collect("a")
@@ -65,7 +65,7 @@ def test_siblings_are_not_joined_where_the_port_counts() -> None:
 
 
 @pytest.mark.parametrize("kind", [pl.Int8, pl.UInt32])
-def test_keys_of_one_value_are_one_key_however_wide_they_are(kind: type[pl.DataType]) -> None:
+def test_integer_keys_may_have_different_widths(kind: type[pl.DataType]) -> None:
     env = rh.Environment(2, runtime="simulated")
     one = rows(env)
     other = one.with_columns(key=pl.col("k").cast(kind))
@@ -73,13 +73,13 @@ def test_keys_of_one_value_are_one_key_however_wide_they_are(kind: type[pl.DataT
     assert env.plan().chains
 
 
-def test_keys_of_different_types_are_refused_at_the_line_of_the_operator() -> None:
+def test_keys_of_different_types_are_refused_at_their_line() -> None:
     env = rh.Environment(2, runtime="simulated")
     one = rows(env)
     other = one.with_columns(name=pl.col("k").cast(pl.String))
     with pytest.raises(SchemaError, match=r"\(k: int64\), but \(name: string\)") as raised:
         pair(one.key_by("k"), other.key_by("name"), one)
-    # The line that adds the node, and stands for a method of the API.
+    # The line that adds the node, in place of a method of the API.
     assert raised.value.site is not None
     assert Path(raised.value.site.file) == Path(tests.ports.__file__)
     assert raised.value.operator == "paired"

@@ -1,11 +1,11 @@
-"""Breaks the engine in one way after the other, and says how many drawn worlds notice.
+"""Breaks the engine in one way after the other, and reports how many random worlds notice.
 
     python -m tests.simulation.mutations [--seeds 40] [--enough 2] [NAME ...]
 
-A mutation that few worlds catch says that the simulation is blind there. Each is written against what
-the engine promises, in the fewest words that break it, and tried in worlds of the climate in which it
-would show, where there is one, else in any. After `--enough` worlds have noticed, the next mutation
-follows. Fails where none of `--seeds` worlds notices one.
+A mutation that few worlds notice shows that the simulation is blind there. Each mutation breaks one
+promise of the engine with the smallest possible change. It is tried in worlds of the climate in
+which it would show, if there is one, otherwise in any. After `--enough` worlds have noticed, the
+next mutation follows. The command fails if none of `--seeds` worlds notices a mutation.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ Patch = tuple[object, str, Callable[[Function], Function]]
 
 def _alignment_off(right: Function) -> Function:
     def broken(self: Any, channels: Any, *args: Any, **kwargs: Any) -> None:
+        """Run the body with this defect in the engine."""
         right(self, channels, *args, **{**kwargs, "blocking": False})
 
     return broken
@@ -353,7 +354,7 @@ def _answered_unpublished(right: Function) -> Function:
 
 
 class _Closed(list[Any]):
-    """Takes nothing more."""
+    """List that ignores appended items."""
 
     def append(self, item: Any) -> None:
         pass
@@ -485,7 +486,7 @@ def broken(name: str) -> Iterator[None]:
 
 
 def catches(name: str, seed: int) -> str | None:
-    """What the world of the seed finds wrong; None where it finds nothing."""
+    """Return the error found in the world of the seed; None if there is none."""
     drawn = draw_world(seed, CLIMATES.get(name))
     if name in PROGRAMS:
         drawn = drawn.of(PROGRAMS[name])

@@ -1,5 +1,5 @@
-"""A job whose width follows its load, in a simulated world: the master, its checkpoints and its log are
-the real ones; what slots say of their time is what the test says."""
+"""A job whose parallelism follows its load, in a simulated world. The master, its checkpoints and
+its log are the real ones; the test specifies how busy the slots report to be."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ STEP_S = (SETTLE_MS + WIDEN_AFTER_MS) / 1000
 
 @dataclass
 class Loaded:
-    """A world in which there is `work` for so many slots, by the second: the job does as much of it as
-    it has slots."""
+    """World with `work` for this many slots at each second; the job does as much of it as it has
+    slots."""
 
     work: Callable[[float], float]
     table: MemoryTable = field(default_factory=MemoryTable)
@@ -61,7 +61,7 @@ class Loaded:
         return World(env.plan("auto"), config, 1, faults, max_turns=None, slots=slots)
 
     def reported(self, message: control.ToMaster, width: int) -> control.ToMaster:
-        """What a slot says of its time, as the test has it."""
+        """Return the message with the slot's load that the test specifies."""
         if not isinstance(message, control.Progress):
             return message
         who = int(message.attempt), message.subtask
@@ -78,7 +78,7 @@ class Loaded:
         )
 
     def run(self, world: World, then: dict[float, Callable[[], Any]] | None = None) -> None:
-        """To the end; at each of these seconds something happens."""
+        """Run to the end; call `then` at each of its seconds."""
         for at_s, happens in sorted((then or {}).items()):
             self._until(world, lambda at_s=at_s: world.clock.monotonic_us() >= at_s * 1e6)
             happens()
@@ -124,7 +124,7 @@ def loaded(monkeypatch: pytest.MonkeyPatch) -> Make:
     return make
 
 
-def test_load_rises_and_falls_and_the_width_follows(loaded: Make) -> None:
+def test_parallelism_follows_the_load(loaded: Make) -> None:
     job = loaded(lambda s: 2.1 if 60 <= s < 150 else 0.5)
     world = job.world(ScalingBounds(1, 4), slots=8)
     job.run(world)
@@ -133,12 +133,12 @@ def test_load_rises_and_falls_and_the_width_follows(loaded: Make) -> None:
     assert 60 < up < 60 + STEP_S + 5
     assert up + STEP_S <= wide < up + STEP_S + 5
     assert 150 + NARROW_AFTER_MS / 1000 <= down < 150 + NARROW_AFTER_MS / 1000 + 25
-    # No failure is counted, and no row lost or doubled.
+    # No failure is counted, and no row lost or duplicated.
     assert world.status().restarts == 0
     assert job.counts() == COUNTS
 
 
-def test_why_it_acted_is_in_the_status_and_the_decisions(loaded: Make) -> None:
+def test_status_and_decisions_show_the_reason_of_a_rescale(loaded: Make) -> None:
     job = loaded(lambda s: 3.0)
     world = job.world(ScalingBounds(1, 2), slots=8)
     job.run(world)
@@ -152,7 +152,7 @@ def test_why_it_acted_is_in_the_status_and_the_decisions(loaded: Make) -> None:
     assert "why=its slots were idle 0% of the time" in asked[0]
 
 
-def test_slots_that_are_lost_and_come_back(loaded: Make) -> None:
+def test_parallelism_follows_lost_and_returning_slots(loaded: Make) -> None:
     job = loaded(lambda s: 2.6)
     world = job.world(ScalingBounds(1, None), slots=4)
     job.run(world, {120: lambda: world.lose_slots(2), 200: lambda: world.lose_slots(0)})
@@ -160,8 +160,8 @@ def test_slots_that_are_lost_and_come_back(loaded: Make) -> None:
     assert world.status().restarts == 1
 
 
-def test_the_next_driver_goes_on_with_the_width_that_was_found(loaded: Make) -> None:
-    """CP40."""
+def test_the_next_driver_keeps_the_parallelism(loaded: Make) -> None:
+    """Invariant CP40."""
     job = loaded(lambda s: 1.2)
     world = job.world(ScalingBounds(1, 4), slots=4)
     job.run(world, {100: world._give_up_driver})
@@ -175,7 +175,7 @@ def test_the_next_driver_goes_on_with_the_width_that_was_found(loaded: Make) -> 
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_beside_faults_of_all_kinds_no_row_is_lost_or_doubled(loaded: Make, seed: int) -> None:
+def test_autoscaling_under_faults_loses_no_row(loaded: Make, seed: int) -> None:
     job = loaded(lambda s: 3.5 if s % 100 < 50 else 0.4)
     faults = Faults(until_us=200_000_000, crash_slot=0.03, crash_driver=0.01, lose_slot=0.01)
     world = job.world(ScalingBounds(1, 4), 4, faults)

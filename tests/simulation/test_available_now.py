@@ -1,5 +1,5 @@
-"""Runs as of now, one after the other: each stops with what was there, and the next goes on from it;
-over all of them each row counts once, whoever dies between."""
+"""Successive runs that read until now: each stops with the rows that existed at its start, and the
+next resumes after them. Over all runs each row counts once, even if processes die."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ DRIVERS = 4
 
 @dataclass(frozen=True)
 class Growing(Source):
-    """Splits that never end, of numbers. While one is read, more are added to it. `begins` is called
-    where a driver begins."""
+    """Endless splits of numbers that grow while they are read. `begins` is called when a driver
+    starts."""
 
     there: dict[str, int]
     """How many rows each split has."""
@@ -46,7 +46,7 @@ class Growing(Source):
         return replace(self, now=dict(self.there))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Growing, ({}, None)  # Nothing is sent here.
+        return Growing, ({}, None)  # The simulated runtime does not send the source anywhere.
 
     def splits(self) -> Sequence[Split]:
         return [Split(name) for name in self.there]
@@ -77,7 +77,7 @@ class _Reader(SplitReader):
 
 
 class Runs:
-    """A runtime that starts the job anew each time it has stopped, as cron does."""
+    """Runtime that restarts the job each time it has stopped, as cron does."""
 
     def __init__(self, seed: int, faults: Faults, parallelisms: Sequence[int]) -> None:
         self.seed, self.faults, self.parallelisms = seed, faults, parallelisms
@@ -95,7 +95,7 @@ class Runs:
             self.world.requests = Requests(leave=1.0)
 
     def committed(self) -> dict[str, list[int]]:
-        """The numbers of each split, as they were counted."""
+        """Return the numbers of each split, as they were counted."""
         found: dict[str, list[int]] = {name: [] for name in self.source.there}
         rows = self.counts.table().to_pylist()
         for row in sorted(rows, key=lambda row: int(row["count"])):
@@ -123,7 +123,7 @@ class Runs:
         windows = keyed.window(rh.Tumbling(f"{WINDOW}ms")).aggregate(n=rh.agg.count())
         windows.sink_to(MemorySink(self.windows))
         assert env.execute("cron").status.state is JobState.STOPPED
-        # The last run has read what was there when it began; windows stay open from one to the next.
+        # The last run has read the rows that existed at its start; windows stay open between runs.
         assert self.committed() == {name: list(range(n)) for name, n in self.begun[-1].items()}
         fired = [(row["split"], row["window_start"]) for row in self.windows.table().to_pylist()]
         assert {row["n"] for row in self.windows.table().to_pylist()} == {WINDOW}
@@ -131,7 +131,7 @@ class Runs:
         assert not [*self.counts.violations, *self.windows.violations]
 
 
-def test_a_run_reads_what_was_there_and_the_next_what_came_since() -> None:
+def test_each_run_reads_the_rows_added_since_the_last() -> None:
     runs = Runs(1, Faults(until_us=0), [2])
     runs.run()
     assert len(runs.begun) == DRIVERS
@@ -141,7 +141,7 @@ def test_a_run_reads_what_was_there_and_the_next_what_came_since() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_each_row_counts_once_over_all_runs_whoever_dies(seed: int) -> None:
+def test_each_row_counts_once_over_all_runs_despite_faults(seed: int) -> None:
     rng = Random(seed)
     faults = Faults(
         crash_slot=6.0,
@@ -154,7 +154,7 @@ def test_each_row_counts_once_over_all_runs_whoever_dies(seed: int) -> None:
     Runs(seed, faults, [rng.randrange(1, 4) for _ in range(3)]).run()
 
 
-def test_a_source_without_a_now_is_refused_at_its_line() -> None:
+def test_a_source_that_cannot_stop_now_is_refused() -> None:
     runs = Runs(1, Faults(until_us=0), [1])
     env = rh.Environment(1, runtime=runs)  # type: ignore[arg-type]
     endless = rh.generator(lambda block: {"n": block.index()}, rate_per_s=10, splits=1)

@@ -1,5 +1,5 @@
-"""Tables that change in drawn worlds: what is there in the end is what the rows say, where
-rows in flight are state. Other worlds draw the program, too."""
+"""Updating tables in random worlds: the final rows follow from the input even if rows in flight are
+state. Other worlds may draw this program, too."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from tests.worlds.changelog_programs import TABLES
 from tests.worlds.worlds import Climate, draw_world
 
 
-def test_a_world_whose_barriers_overtake() -> None:
+def test_updating_tables_with_unaligned_barriers() -> None:
     world = draw_world(1, Climate.STALLS)
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=0)
     world = replace(world, program=TABLES, task=task)
-    world.hold()
+    world.run_and_check()

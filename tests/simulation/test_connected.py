@@ -1,5 +1,5 @@
-"""Connected and broadcast streams in drawn worlds: under barriers that overtake while nothing moves,
-and moved by savepoints. Other worlds draw these programs, too."""
+"""Connected and broadcast streams in random worlds: with unaligned barriers during back-pressure,
+and moved by savepoints. Other worlds may draw these programs, too."""
 
 from __future__ import annotations
 
@@ -17,9 +17,11 @@ from tests.worlds.worlds import Climate, draw_world
 @pytest.mark.parametrize(
     ("climate", "seed"), [(Climate.STALLS, 1), (Climate.MOVES, 3)], ids=lambda value: str(value)
 )
-def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
+def test_connected_streams_survive_random_worlds(
+    program: CheckedProgram, climate: Climate, seed: int
+) -> None:
     world = draw_world(seed, climate)
     unaligned_after_us = 0 if climate is Climate.STALLS else None
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
     world = replace(world, program=program, task=task)
-    world.hold()
+    world.run_and_check()

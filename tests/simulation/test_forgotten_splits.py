@@ -1,5 +1,5 @@
-"""A folder that somebody tidies: splits are found, read, taken away once a checkpoint has them, and
-forgotten. None is lost or read twice, whoever dies between."""
+"""A folder that is tidied while a job reads it: splits are discovered, read, deleted once a
+checkpoint covers them, and forgotten. None is lost or read twice, even if processes die."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ SCHEMA = pa.schema([("row", pa.int64())])
 
 @dataclass(frozen=True)
 class Tidied(Source):
-    """Two more splits with each listing, each made 10 ms after the one before it. What a completed
-    checkpoint has read to its end is taken away."""
+    """Source with two more splits in each listing, each made 10 ms after the one before it. Splits
+    that a completed checkpoint has read to their end are deleted."""
 
     taken_away: set[str] = field(default_factory=set, compare=False)
     listings: list[None] = field(default_factory=list, compare=False)
@@ -88,7 +88,7 @@ class _Reader(SplitReader):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_each_row_once_and_few_splits_known_at_the_end(seed: int) -> None:
+def test_deleted_splits_are_forgotten_and_read_once(seed: int) -> None:
     source = Tidied()
 
     def build(env: rh.Environment) -> rh.DataStream:

@@ -1,5 +1,5 @@
-"""Splits that are found while a job runs: none is lost, none is read twice, whoever dies between; and
-what a late discovery means for event time."""
+"""Splits discovered while a job runs: none is lost or read twice, even if processes die; and the
+effect of a late discovery on event time."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ SEEDS = range(4)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_seeds(seed: int) -> None:
-    draw_world(seed, Climate.APPEARS).hold()
+def test_discovered_splits_survive_random_worlds(seed: int) -> None:
+    draw_world(seed, Climate.APPEARS).run_and_check()
 
 
 SCHEMA = pa.schema([("split", pa.string()), pa.field("at", pa.int64(), nullable=False)])
@@ -39,8 +39,8 @@ QUIET = Faults(until_us=0)
 
 @dataclass(frozen=True)
 class Parts(Source):
-    """Splits of event times. Those of `late` are there from the listing of that number on; `holds` is
-    one that gives its rows and does not end."""
+    """Source of splits of event times. Those of `late` appear in the listing of that number; `holds`
+    names a split that emits its rows and does not end."""
 
     times: Mapping[str, Sequence[int]]
     late: Mapping[str, int] = field(default_factory=dict)
@@ -83,7 +83,7 @@ class _Reader(SplitReader):
 
 
 def run(source: Parts, finished: int) -> tuple[list[dict[str, Any]], list[int], int]:
-    """The counts of windows of 100 ms, the late rows, and how many of them were purged."""
+    """Return the counts of windows of 100 ms, the late rows, and how many of them were purged."""
 
     def build(env: rh.Environment) -> Mapping[str, rh.DataStream]:
         rows = env.from_source(source, watermark=rh.Watermark.bounded_out_of_orderness("0ms", on="at"))
@@ -99,8 +99,9 @@ def run(source: Parts, finished: int) -> tuple[list[dict[str, Any]], list[int], 
 TIMES = {"slow": [5], "a": [10, 120, 30, 250], "b": [20, 130, 260, 140], "c": [15, 350, 110]}
 
 
-def test_while_a_split_holds_the_watermark_one_found_late_is_as_if_it_had_been_there() -> None:
-    """Which rows are late is decided by each split alone, and nothing fires before all are found."""
+def test_a_late_discovery_before_any_window_fires_changes_nothing() -> None:
+    """Each split alone decides which of its rows are late, and no window fires before all splits are
+    discovered."""
     at_once = run(Parts(TIMES, holds="slow"), 3)
     for late in ({"a": 1}, {"b": 3, "c": 1}, {"a": 5, "b": 2, "c": 4}):
         assert run(Parts(TIMES, late, holds="slow"), 3) == at_once
@@ -108,16 +109,16 @@ def test_while_a_split_holds_the_watermark_one_found_late_is_as_if_it_had_been_t
     assert at_once[1] == [30, 110, 140]
 
 
-def test_a_window_that_has_fired_is_gone_for_a_split_found_later() -> None:
-    """Its rows are given to the late output and counted as purged: none is lost in silence, and none is
-    added to a result that is out."""
+def test_rows_of_later_splits_for_fired_windows_are_late() -> None:
+    """The rows go to the late output and count as purged: none is lost silently, and none is added
+    to an emitted result."""
     counts, late, purged = run(Parts(TIMES, {"c": 5}), 4)
     assert [row["n"] for row in counts if row["split"] == "slow"] == [1]
     assert late == [15, 30, 110, 140]
     assert purged == 1
 
 
-def test_an_enumerator_that_raises_is_retried_and_seen_and_then_an_error_at_its_line() -> None:
+def test_a_failing_discovery_is_retried_then_an_error() -> None:
     env = rh.Environment(2, runtime=SimulatedRuntime(faults=QUIET))
     env.from_source(Parts({"a": [1], "b": [2]}, fails_from=3), name="parts").collect("rows")
     job = env.execute_async("job")
@@ -132,7 +133,7 @@ def test_an_enumerator_that_raises_is_retried_and_seen_and_then_an_error_at_its_
     assert caught.value.site.file.endswith("test_found_splits.py")
 
 
-def test_an_enumerator_that_recovers_is_forgiven() -> None:
+def test_a_discovery_that_recovers_does_not_fail_the_job() -> None:
     class Away(Parts):
         def discover(self) -> Sequence[Split]:
             found = super().discover()
@@ -146,9 +147,9 @@ def test_an_enumerator_that_recovers_is_forgiven() -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_what_is_found_of_the_live_part_waits_until_history_is_read(seed: int) -> None:
-    """The live part has no split yet when the job begins. That nothing of it is opened early is held by
-    the world (CP25)."""
+def test_live_splits_wait_until_history_is_read(seed: int) -> None:
+    """The live part has no split yet when the job starts. The world itself checks that none of its
+    splits is opened early (CP25)."""
     history = rh.generator(
         lambda block: {"split": ["h"] * block.rows, "at": block.number()},
         count=60,

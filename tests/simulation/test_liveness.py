@@ -41,7 +41,7 @@ def test_a_job_ends_after_a_storm(seed: int) -> None:
     done = drawn.run()
     drawn.check(done)
     longest = max(of.rows / of.rate_per_s + of.pause_ms / 1000 for of in drawn.inputs)
-    # All input may have to be read again, after a lease has ended and a checkpoint has timed out.
+    # All input may have to be read again, after a lease has expired and a checkpoint has timed out.
     assert done.virtual_ms < STORM.until_us / 1000 + 1000 * longest + 4000
 
 

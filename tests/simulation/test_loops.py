@@ -1,5 +1,5 @@
-"""Loops in drawn worlds: rows that go round are state, each goes round just once, and a loop is over
-when nothing is left in it."""
+"""Loops in random worlds: rows in a loop are state, each iterates exactly once, and a loop ends when
+no rows are left in it."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from tests.worlds.worlds import Climate, draw_world
     ],
     ids=lambda value: value.name if isinstance(value, CheckedProgram) else str(value),
 )
-def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
+def test_loops_survive_random_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
     world = draw_world(seed, climate)
     unaligned_after_us = 0 if climate is Climate.STALLS else None
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
     inputs = tuple(replace(of, rows=80 // len(world.inputs)) for of in world.inputs)
     world = replace(world, inputs=inputs, task=task).of(program)
-    world.hold()
+    world.run_and_check()
 
 
 @dataclass
@@ -64,7 +64,7 @@ def halved(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
     return half, half
 
 
-def test_rounds_are_counted_and_rows_beyond_them_dropped() -> None:
+def test_rows_beyond_the_last_iteration_are_dropped() -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         return numbers(env, 100).iterate(halved, rounds=2)
 
@@ -76,8 +76,8 @@ def test_rounds_are_counted_and_rows_beyond_them_dropped() -> None:
     assert head.counters == {"beyond_rounds": sum(n // 4 > 0 for n in range(100))}
 
 
-def test_a_loop_whose_rows_are_more_than_every_buffer_holds_does_not_wait_for_itself() -> None:
-    """Each row goes round twenty times, through channels that hold one small batch."""
+def test_a_loop_with_more_rows_than_its_buffers_makes_progress() -> None:
+    """Each row iterates twenty times, through channels that hold one small batch."""
 
     def down(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
         less = loop.rebalance().with_columns(n=pl.col("n") - 1)
@@ -105,8 +105,9 @@ class Meet(rh.CoProcessFunction):
 
 
 @pytest.mark.parametrize("joins", ["in the body", "at the head"])
-def test_new_rows_wait_while_many_go_round_also_where_a_barrier_is_always_awaited(joins: str) -> None:
-    """Of 1,500 rows that each go round eight times, a subtask never has more than 500."""
+def test_new_rows_wait_while_many_rows_iterate(joins: str) -> None:
+    """Of 1,500 rows that each iterate eight times, a subtask never holds more than 500, although a
+    checkpoint is always in progress."""
 
     def again(rows: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
         return rows.filter(pl.col("left") > 0), rows.filter(pl.col("left") == 0)
@@ -129,8 +130,8 @@ def test_new_rows_wait_while_many_go_round_also_where_a_barrier_is_always_awaite
     assert done.rows["out"].num_rows == 1_500 + (joins == "in the body")
 
 
-def test_a_loop_that_never_ends_is_seen_and_can_be_stopped_with_all_that_goes_round() -> None:
-    """It is stopped with a savepoint, and started from it as a program whose loop ends."""
+def test_an_endless_loop_can_be_stopped_with_its_rows() -> None:
+    """It is stopped with a savepoint, and resumed from it as a program whose loop ends."""
 
     def build(env: rh.Environment, ends: bool) -> rh.DataStream:
         def body(loop: rh.DataStream) -> tuple[rh.DataStream, rh.DataStream]:
@@ -167,7 +168,7 @@ def test_a_loop_with_too_many_rows_fails_at_the_users_line() -> None:
     assert "rows of feedback are waiting in one subtask; the limit is 5,000" in str(raised.value)
 
 
-def test_mistakes_are_named_at_the_line_of_iterate() -> None:
+def test_invalid_loops_are_refused_at_the_line_of_iterate() -> None:
     env = rh.Environment(1)
     stream = numbers(env)
 
@@ -190,4 +191,4 @@ def test_mistakes_are_named_at_the_line_of_iterate() -> None:
         assert "test_loops.py" in str(raised.value)
     with pytest.raises(SchemaError, match="iterate\\(\\) counts iterations in the column 'round'"):
         stream.select(round="n").iterate(halved, rounds=3)
-    stream.iterate(halved, rounds=3)  # What went wrong before is no loop around this one.
+    stream.iterate(halved, rounds=3)  # The failed calls before have left no loop around this one.

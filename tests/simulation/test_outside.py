@@ -1,5 +1,5 @@
-"""Rows that are called for and looked up, and state without a key, in drawn worlds: under barriers that
-overtake while nothing moves, and moved by savepoints. Other worlds draw this program, too."""
+"""Asynchronous calls, lookups, and state without a key in random worlds: with unaligned barriers
+during back-pressure, and moved by savepoints. Other worlds may draw this program, too."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tests.worlds.worlds import Climate, draw_world
     [(Climate.STALLS, 1), (Climate.MOVES, 3)],
     ids=lambda value: str(value),
 )
-def test_worlds(climate: Climate, seed: int) -> None:
+def test_asynchronous_calls_survive_random_worlds(climate: Climate, seed: int) -> None:
     world = draw_world(seed, climate)
     unaligned_after_us = 0 if climate is Climate.STALLS else None
     task = replace(world.task, guarantee=Guarantee.EXACTLY_ONCE, unaligned_after_us=unaligned_after_us)
-    replace(world, program=OUTSIDE, task=task).hold()
+    replace(world, program=OUTSIDE, task=task).run_and_check()

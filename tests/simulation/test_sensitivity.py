@@ -1,5 +1,5 @@
-"""What the drawn worlds can see: some of the defects that `mutations.py` knows, each noticed by one of
-a few worlds. Those that fewer worlds notice are left to the command:
+"""Defects that random worlds notice: some of those in `mutations.py`, each noticed by one of a few
+worlds. The command tries the others, which fewer worlds notice:
 
     python -m tests.simulation.mutations
 """
@@ -39,6 +39,6 @@ SEEDS = range(30)
         pytest.param("times of updates lost", marks=pytest.mark.slow),
     ],
 )
-def test_a_defect_is_noticed(name: str) -> None:
+def test_a_defect_of_the_engine_is_noticed(name: str) -> None:
     with broken(name):
         assert any(catches(name, seed) for seed in SEEDS)

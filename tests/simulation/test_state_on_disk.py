@@ -1,4 +1,4 @@
-"""Drawn worlds whose state is on disk, with hardly any memory for it: they commit what others do."""
+"""Random worlds with state on disk and very little memory for it: they commit the same rows."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from tests.worlds.worlds import draw_world
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_seeds(seed: int) -> None:
+def test_random_worlds_with_state_on_disk(seed: int) -> None:
     state = StateConfig(Backend.ROCKSDB, memory_bytes=32 * 1024)
     drawn = replace(draw_world(seed), state=state)
-    drawn.hold()
+    drawn.run_and_check()
 
 
 @pytest.mark.parametrize("said", ["rocksdb", rh.StateConfig("rocksdb")])  # type: ignore[arg-type]
-def test_the_word_of_a_backend_stands_for_it_as_in_an_environment(
-    said: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backend_can_be_given_by_name(said: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[RocksDbBackend] = []
     init = RocksDbBackend.__init__
 

@@ -988,8 +988,9 @@ def in_few_statements() -> dict[str, tuple[str, ...]]:
     """Return statements that compute all queries that Spark can read, each with the names of its
     queries.
 
-        On Spark a statement costs more than its work, so each table has one statement with all
-    expressions. Its columns are the key and those of its queries."""
+    On Spark a statement costs more than its work, so each table has one statement with all
+    expressions. Its columns are the key and those of its queries.
+    """
     statements = {}
     for topic, queries in TOPICS.items():
         named = {f"{topic} {place}": query for place, query in enumerate(queries) if query.spark}

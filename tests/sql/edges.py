@@ -2,7 +2,8 @@
 function and cast of SQL.
 
 `EXPRESSIONS` has an entry for each node of the table of expressions. A template names columns of the
-table, and placeholders in braces: `{pattern}` is one of `CONSTANTS["pattern"]`, written as SQL."""
+table, and placeholders in braces: `{pattern}` is one of `CONSTANTS["pattern"]`, written as SQL.
+"""
 
 # ruff: noqa: E501 - The templates of an entry, and the values of a pool, are a line.
 from __future__ import annotations

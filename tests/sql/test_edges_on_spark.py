@@ -2,7 +2,8 @@
 
 A new function or cast has no entry in `EXPRESSIONS`, so the first test fails. Spark computes a
 hundred expressions in one statement. The suite has a few random expressions for each entry; the
-others take minutes: `-m slow`."""
+others take minutes: `-m slow`.
+"""
 
 from __future__ import annotations
 

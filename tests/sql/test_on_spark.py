@@ -1,7 +1,8 @@
 """The same queries, unchanged, in Spark SQL and in Rheos' batch runtime.
 
 Expressions over one table are in one statement. Spark takes a second for each of the other queries,
-so the suite has every second one. All of them are compared with DuckDB (`test_corpus`)."""
+so the suite has every second one. All of them are compared with DuckDB (`test_corpus`).
+"""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Worlds drawn from a seed: programs with their oracles, inputs and settings."""
+"""Random worlds, each drawn from a seed: programs with their oracles, inputs and settings."""

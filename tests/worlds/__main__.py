@@ -1,4 +1,4 @@
-"""Run drawn worlds and print the results: `python -m tests.worlds SEED [SEED ...]`."""
+"""Run random worlds and print the results: `python -m tests.worlds SEED [SEED ...]`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of tables that change, each with its straight-line oracle (`programs`)."""
+"""Programs of updating tables, each with its straight-line oracle (`programs`)."""
 
 from __future__ import annotations
 

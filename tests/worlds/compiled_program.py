@@ -1,5 +1,5 @@
-"""The program of worlds that has a compiled function, over state and timers; its oracle is that of the
-same function interpreted (`programs`)."""
+"""The program of worlds that has a compiled function, with state and timers. Its oracle is that of
+the same function, interpreted (`programs`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.worlds.programs import ORDERED, TIMER_MS, CheckedProgram, InputRow, S
 
 @compiled
 class CompiledSessions(KeyedProcessFunction):
-    """As `Sessions`."""
+    """Compiled form of `Sessions`."""
 
     n = ValueState(int, default=0)
 

@@ -28,7 +28,7 @@ _RULE_EVERY = 5
 
 @dataclass
 class SidesSoFar:
-    """A row, or -1 where all of a key have come; and what its key has had."""
+    """A row, or -1 after the last row of a key, and the rows of its key so far."""
 
     k: int
     i: int
@@ -38,7 +38,7 @@ class SidesSoFar:
 
 
 class Sides(KeyedCoProcessFunction):
-    """Counts the rows of a key by their stream."""
+    """Function that counts the rows of a key by their stream."""
 
     first = ValueState(int, default=0)
     second = ValueState(int, default=0)
@@ -82,7 +82,7 @@ def _check_connected(rows: list[Arrived], outputs: Outputs) -> None:
     for key, of_key in keyed.items():
         outs = [out for out in found[key] if out["i"] >= 0]
         same((out["i"] for out in outs), (row.i for row in of_key), f"rows of key {key}")
-        # In some order of the two streams, in which each row counts just once.
+        # The two streams may be in any order, in which each row counts exactly once.
         counts, most = [0, 0], -1
         for out in sorted(outs, key=lambda out: int(out["first"] + out["second"])):
             counts[_is_second(out["i"])] += 1
@@ -97,7 +97,7 @@ CONNECTED = CheckedProgram("connected", _connected, _check_connected, _check_con
 
 @dataclass
 class Followed:
-    """A row of the first stream, or -1 at a timer; and the row of the second that was before it."""
+    """A row of the first stream, or -1 at a timer, and the row of the second stream before it."""
 
     k: int
     i: int
@@ -132,14 +132,14 @@ def _check_followed(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 def _check_followed_idle(rows: list[Arrived], outputs: Outputs) -> None:
-    # A row that others had passed while its split was idle is late, too.
+    # A row that others overtook while its split was idle is late, too.
     late = {out["i"] for tag in LATE_OF_TWO for out in outputs[tag]}
     assert _late(rows) <= late, f"not late: {_late(rows) - late}"
     _check_followed_but(rows, outputs, late)
 
 
 def _late(rows: list[Arrived]) -> set[int]:
-    """Those that are so by themselves."""
+    """Return the rows that are late within their own split."""
     return {row.i for row in rows if row.at <= row.wm}
 
 
@@ -172,8 +172,8 @@ FOLLOWED = CheckedProgram("connected in event time", _followed, _check_followed,
 
 @dataclass
 class Judged:
-    """A row, or -1 where all of a key have come; how many its key has had, and how many rules its
-    subtask knows, each of which it was given so often at the most."""
+    """A row, or -1 after the last row of a key; the number of its key's rows so far; the number of
+    rules that its subtask knows; and how often a rule arrived at most."""
 
     k: int
     i: int

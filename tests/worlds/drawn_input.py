@@ -1,5 +1,5 @@
-"""The input of a drawn world: generated rows out of order, of many keys or few, some splits of which
-fall quiet; and the same rows as the oracle sees them."""
+"""The input of a random world: generated rows out of order, with many keys or few, some splits of
+which pause; and the same rows for the oracle."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _row(position: bytes | None) -> int:
 
 @dataclass(frozen=True)
 class PausingSource(Source):
-    """A generator some of whose splits give nothing for a while, and then all that was due."""
+    """Generator some of whose splits pause for a while, and then emit all due rows."""
 
     source: GeneratorSource
     pause_ms: int
@@ -54,7 +54,7 @@ class PausingSource(Source):
 
 
 class _PausingReader(WrappedReader):
-    """Falls quiet after its first rows, once in an attempt."""
+    """Reader that pauses after its first rows, once per attempt."""
 
     def __init__(self, reader: SplitReader, pause_us: int, clock: Clock) -> None:
         super().__init__(reader)
@@ -77,7 +77,7 @@ class _PausingReader(WrappedReader):
 
 @dataclass(frozen=True)
 class PhasedSource(Source):
-    """A source whose later splits are opened when the earlier ones are read."""
+    """Source whose later splits are opened when the earlier ones are read."""
 
     source: Source
     phases: int
@@ -103,8 +103,8 @@ class PhasedSource(Source):
 
 @dataclass(frozen=True)
 class AppearingSource(Source):
-    """A source whose splits appear one after the other: each listing has some more, in any order, less
-    some that it had before; and some listings fail."""
+    """Source whose splits appear over time: each listing has some more, in any order, and lacks some
+    earlier ones. Some listings fail."""
 
     source: Source
     seed: int
@@ -146,8 +146,8 @@ class AppearingSource(Source):
 
 @dataclass(frozen=True)
 class DrawnInput:
-    """One source. `jitter_ms` is how far its rows are out of order, `bound_ms` how far the watermark
-    lets them be: rows are late where the first is more."""
+    """One source. `jitter_ms` is how far its rows are out of order. `bound_ms` is the bound of the
+    watermark: rows are late if the first is larger."""
 
     splits: int
     rows: int
@@ -171,8 +171,8 @@ class DrawnInput:
     max_drift_ms: int | None = None
 
     @property
-    def given_behind(self) -> bool:
-        """Whether its event time is given behind the source, and not by it."""
+    def assigned_after_source(self) -> bool:
+        """Whether event time is assigned after the source, and not by it."""
         return self.seed % 4 == 0
 
     def watermark(self) -> Watermark:
@@ -213,16 +213,16 @@ class DrawnInput:
         }
 
     def _keys(self, rng: np.random.Generator, order: NDArray[np.int64]) -> NDArray[np.int64]:
-        """At first each key once, then few of them: so the first checkpoint is long, those after it are
-        short, and what is restored is a chain of them."""
+        """Return each key once at first, then few of them. So the first checkpoint is large, later
+        ones are small, and a restore reads a chain of them."""
         hot = rng.integers(0, self.hot_keys, len(order))
         any_key = rng.integers(0, self.keys, len(order))
         later = np.where(rng.random(len(order)) < 0.7, hot, any_key)
         return np.where(order < self.keys, order, later)
 
     def arrived(self, positions: Mapping[str, bytes | None] | None = None) -> list[Arrived]:
-        """The rows, each with the watermark of its split before it; only those before the positions,
-        where these are given."""
+        """Return the rows, each with the watermark of its split before it; with `positions`, only
+        the rows before them."""
         source, rows = self._generator(), []
         for split in range(self.splits):
             start, watermark = 0, MIN_TIMESTAMP_MS

@@ -28,7 +28,8 @@ class Heard:
 
 
 class Hearing(KeyedProcessFunction):
-    """Whether a key was not heard of lately, and how many of its rows came without a pause."""
+    """Function that emits whether a key had no recent rows, and how many of its rows arrived without
+    a pause."""
 
     seen = ValueState(bool, ttl=f"{SEEN_MS}ms")
     run = ValueState(int, default=0, ttl=TimeToLive(f"{RUN_MS}ms", renewed_on="read_and_write"))
@@ -42,7 +43,7 @@ class Hearing(KeyedProcessFunction):
 
 
 class HearingBatches(KeyedBatchFunction):
-    """What `Hearing` does, a batch at a time."""
+    """Batch form of `Hearing`."""
 
     seen = ValueState(bool, default=False, ttl=f"{SEEN_MS}ms")
     run = ValueState(int, default=0, ttl=TimeToLive(f"{RUN_MS}ms", renewed_on="read_and_write"))

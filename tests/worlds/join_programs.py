@@ -1,8 +1,8 @@
-"""The programs of worlds that join two streams, and their oracles, which compare every row of one side
-with every one of the other.
+"""Programs of worlds that join two streams, and their oracles, which compare every row of one side with
+every row of the other.
 
-Of the drawn rows a part is the left side; the rest, with other columns and another name of the key, is
-the right one.
+Part of the random rows are the left side. The rest, with other columns and another name of the key,
+are the right side.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def sides(rows: DataStream) -> tuple[KeyedStream, KeyedStream]:
 
 
 def _outputs(joined: DataStream) -> Mapping[str, DataStream]:
-    # What comes of the pairs goes by their event time.
+    # Results of the pairs use their event time.
     counts = joined.with_columns(k=pl.coalesce("k", "user")).key_by("k").window(Tumbling("100ms"))
     return {
         "out": joined,
@@ -161,7 +161,7 @@ _OfBoth = tuple[list[int], list[int]]
 
 
 def _in_windows(rows: list[Arrived]) -> tuple[dict[tuple[int, int], _OfBoth], _OfBoth]:
-    """The rows of both sides by key and end of the window; and those that are late."""
+    """Return the rows of both sides by key and end of the window, and the late rows."""
     late: _OfBoth = [], []
     windows: dict[tuple[int, int], _OfBoth] = {}
     for row in rows:

@@ -23,7 +23,7 @@ _ROUNDS = 2
 
 @dataclass
 class Visited:
-    """A row that has come to a key, how many rounds it has still to go, and how many had come."""
+    """A row that has arrived at a key, its remaining iterations, and how many rows had arrived."""
 
     k: int
     i: int
@@ -32,7 +32,7 @@ class Visited:
 
 
 class KeyVisits(KeyedProcessFunction):
-    """Counts the rows that come to a key, in whatever round."""
+    """Function that counts the rows that arrive at a key, in any iteration."""
 
     visits = ValueState(int, default=0)
 
@@ -66,7 +66,7 @@ def _walking(rows: DataStream) -> Mapping[str, DataStream]:
 
 
 class Meetings(KeyedCoProcessFunction):
-    """The same, for rows of the loop and rows from outside."""
+    """Form of `KeyVisits` for rows of the loop and rows from outside."""
 
     visits = ValueState(int, default=0)
 
@@ -86,7 +86,8 @@ def _once(loop: DataStream) -> tuple[DataStream, DataStream]:
 
 
 def _meeting(rows: DataStream) -> Mapping[str, DataStream]:
-    """Rows from outside have been through a loop of their own: so they have no event time either."""
+    """Send rows from outside through a loop of their own first, so that they have no event time
+    either."""
     begun = _begun(rows)
     outside = begun.filter(pl.col("i") % 3 > 0).iterate(_once).key_by("k")
 
@@ -107,7 +108,7 @@ def _check_walking(rows: list[Arrived], outputs: Outputs) -> None:
             key = (key * 7 + 1) % _KEYS
     out = outputs["out"]
     same(((row["k"], row["i"], row["left"]) for row in out), wanted, "visits")
-    # However rows meet on their rounds, each visit of a key is counted just once.
+    # However rows meet in their iterations, each visit of a key is counted exactly once.
     counted = [(key, visit) for key, count in visits.items() for visit in range(1, count + 1)]
     same(((row["k"], row["visit"]) for row in out), counted, "counts of visits")
 
@@ -122,7 +123,8 @@ MEETING = CheckedProgram(
 
 
 def _split_up(loop: DataStream) -> tuple[DataStream, DataStream]:
-    """Two rows of each row go round: within the subtask, and by way of its key's."""
+    """Send two copies of each row around the loop: one within the subtask, one through the subtask
+    of its key."""
     here = loop.with_columns(path=pl.col("path") * 2)
     there = loop.key_by("k").process(Passes()).with_columns(path=pl.col("path") * 2 + 1)
     both = here.union(there)

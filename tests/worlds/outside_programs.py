@@ -1,5 +1,5 @@
-"""The program of worlds whose functions wait for others, with its oracle: rows that are called for, or
-looked up, are under way at every barrier; and what is counted without a key."""
+"""The program of worlds whose functions wait for others, with its oracle: asynchronous calls and
+lookups are in progress at every barrier, and rows are counted without a key."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ async def _ask(row: InputRow) -> AskedRow:
 
 
 class NumberRows(ProcessFunction):
-    """Numbers rows as they come. The first kind of state is dealt out as it is restored, of the second
-    every subtask gets that of all."""
+    """Function that numbers rows in order of arrival. When state is restored, the first kind is
+    distributed over the subtasks; every subtask gets all of the second kind."""
 
     counts = OperatorListState(int)
     places = OperatorUnionState(int)

@@ -1,4 +1,4 @@
-"""The program of worlds that looks for a pattern, and its oracle, which tries all pairs of rows."""
+"""The program of worlds that detects a pattern, and its oracle, which tries all pairs of rows."""
 
 from __future__ import annotations
 

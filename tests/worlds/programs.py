@@ -1,8 +1,8 @@
 """The small programs that worlds are drawn from, each with its straight-line oracle.
 
-A program reads rows (k, i, v, at): a key, the row's own number, a whole number, event time. Its oracle
-is plain Python over the same rows, record by record; it knows nothing of batches, channels or
-checkpoints. It is given every row with the watermark that its own split had reached before it.
+A program reads rows (k, i, v, at): a key, the row's own number, an integer, and event time. Its
+oracle is plain Python over the same rows, record by record; it knows nothing of batches, channels or
+checkpoints. It receives every row with the watermark that its own split had reached before it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Arrived(NamedTuple):
 
 @dataclass(frozen=True)
 class CheckedProgram:
-    """`build` makes the outputs of a stream; `check` raises AssertionError where they are wrong."""
+    """Program: `build` makes the outputs of a stream; `check` raises AssertionError if they are
+    wrong."""
 
     name: str
     build: Callable[[DataStream], Mapping[str, DataStream]]
@@ -55,8 +56,7 @@ class CheckedProgram:
     def check_at_least(
         self, rows: list[Arrived], possible: Iterable[Arrived], outputs: Outputs
     ) -> None:
-        """Every row has come out, and nothing that is not among the `possible` ones; how often is not
-        said."""
+        """Check that every row was emitted at least once, and only rows of `possible`."""
         assert self.has_least
         got, wanted = {out["i"] for out in outputs["out"]}, {row.i for row in rows}
         assert wanted <= got, f"missing: {sorted(wanted - got)}"
@@ -65,7 +65,7 @@ class CheckedProgram:
 
 
 def same(got: Iterable[Any], wanted: Iterable[Any], what: str) -> None:
-    """The two hold the same, each as often."""
+    """Check that both are equal as multisets."""
     counted, expected = Counter(got), Counter(wanted)
     if counted != expected:
         missing, surplus = expected - counted, counted - expected
@@ -101,7 +101,7 @@ class Doubled:
 
 
 def twice(row: InputRow) -> Iterator[Doubled]:
-    """No, one or two records of each."""
+    """Yield no, one or two records for each row."""
     for copy in range(row.i % 3):
         yield Doubled(row.k, row.i, row.v + copy)
 
@@ -139,7 +139,7 @@ def _check_running(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 def add(a: InputRow, b: InputRow) -> InputRow:
-    """Sums; commutative, so that the last result does not depend on arrival."""
+    """Return the sum, which is commutative, so that the last result does not depend on arrival."""
     return InputRow(a.k, max(a.i, b.i), a.v + b.v, max(a.at, b.at))
 
 
@@ -154,7 +154,7 @@ def _check_reduced(rows: list[Arrived], outputs: Outputs) -> None:
     assert sums.keys() == _by_key(rows).keys()
     for key, wanted in _by_key(rows).items():
         assert len(sums[key]) == len(wanted), f"key {key}: {len(sums[key])} results, not {len(wanted)}"
-        # Every value is above 0: so the sums of a key rise, by its values in some order.
+        # Every value is above 0, so the sums of a key increase, with its values in some order.
         steps = sorted(sums[key])
         same(
             (b - a for a, b in zip([0.0, *steps], steps, strict=False)),
@@ -172,7 +172,7 @@ class Counts:
 
 
 class Counting(KeyedProcessFunction):
-    """Counts rows, and their values in a map."""
+    """Function that counts rows, and their values in a map."""
 
     n = ValueState(int, default=0)
     values = MapState(int, int)
@@ -201,7 +201,7 @@ def _check_counted(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 def _narrow(rows: DataStream) -> Mapping[str, DataStream]:
-    """Operators of other parallelisms than the job, with state and without."""
+    """Build operators whose parallelism differs from the job's, with state and without."""
     one = rows.filter(pl.col("i") >= 0).set_parallelism(1)
     two = one.key_by("k").process(Counting()).set_parallelism(2)
     return {"out": two.filter(pl.col("n") > 0)}
@@ -219,7 +219,7 @@ class Again:
 
 
 class Totalling(KeyedProcessFunction):
-    """Counts what the stage before it gave, and adds its counts up."""
+    """Function that counts the rows of the previous stage, and adds its counts up."""
 
     m = ValueState(int, default=0)
     counts = ListState(int)
@@ -262,7 +262,8 @@ class SessionEvent:
 
 
 class Sessions(KeyedProcessFunction):
-    """Numbers the rows of a key; a timer some time after a row gives the count and starts it over."""
+    """Function that numbers the rows of a key; a timer some time after a row emits the count and
+    resets it."""
 
     n = ValueState(int, default=0)
 
@@ -302,8 +303,8 @@ def _check_ordered(rows: list[Arrived], outputs: Outputs) -> None:
 
 
 def windows(size_ms: int, every_ms: int, lateness_ms: int, *, whole: bool = False) -> CheckedProgram:
-    """Counts and sums over tumbling or sliding windows, with late rows beside; or of the `whole`
-    stream without them, as they would put it in one phase."""
+    """Return a program that counts and sums over tumbling or sliding windows, with a late output; or
+    over the `whole` stream without one, as a two-phase plan needs."""
 
     def build(rows: DataStream) -> Mapping[str, DataStream]:
         window = (
@@ -319,7 +320,7 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int, *, whole: bool = Fals
 
     def check_idle(rows: list[Arrived], outputs: Outputs) -> None:
         # A row whose windows were purged because its split was idle counts as late; each tumbling
-        # window holds just the others.
+        # window holds only the others.
         late = {out["i"] for out in outputs["late"]}
         check(rows, outputs, late)
 
@@ -348,7 +349,7 @@ def windows(size_ms: int, every_ms: int, lateness_ms: int, *, whole: bool = Fals
         if lateness_ms == 0:
             same(got, wanted, "windows")
             return
-        # A window gives its result again when rows come late, so each result counts more than before.
+        # A window emits its result again when late rows arrive, so each result counts more than before.
         same((result[:3] for result in got), {result[:3] for result in got}, "results of windows")
         last = {result[:2]: result for result in sorted(got)}
         same(last.values(), wanted, "last results of windows")
@@ -372,7 +373,7 @@ class BatchTotals:
 
 
 class CountingBatches(KeyedBatchFunction):
-    """Numbers the rows of a key, and adds their numbers up, a batch at a time."""
+    """Function that numbers the rows of a key, and adds their numbers up, a batch at a time."""
 
     n = ValueState(int, default=0)
     total = ValueState(int, default=0)

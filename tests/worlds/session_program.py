@@ -1,7 +1,7 @@
 """The program of worlds that has session windows, and its oracle.
 
-The oracle takes rows one by one, in the order of their watermarks, into a set of windows that merge, as
-Flink does with rows that come in that order. The operator knows no such order.
+The oracle adds rows one by one, in the order of their watermarks, to a set of windows that merge, as
+Flink does for rows in that order. The operator does not rely on that order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.worlds.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 @dataclass
 class OracleSession:
-    """A session of a key."""
+    """Session of a key."""
 
     start: int
     end: int
@@ -30,14 +30,14 @@ class OracleSession:
 def sessions_of(
     rows: Iterable[Arrived], gap_ms: int, lateness_ms: int
 ) -> tuple[list[OracleSession], list[Arrived]]:
-    """The sessions of all keys, and the rows that are late."""
+    """Return the sessions of all keys, and the late rows."""
 
     def passed(row: Arrived) -> bool:
         return row.at + gap_ms - 1 + lateness_ms <= row.wm
 
     sessions: dict[int, list[OracleSession]] = defaultdict(list)
     late = []
-    # Of rows with one watermark, those with a window of their own come first.
+    # Among rows with one watermark, those with their own window are first.
     for row in sorted(rows, key=lambda row: (row.wm, passed(row))):
         of_key = sessions[row.k]
         met = [
@@ -70,7 +70,7 @@ def sessions_of(
 
 
 def sessions(gap_ms: int, lateness_ms: int) -> CheckedProgram:
-    """Counts and sums over sessions, with late rows beside."""
+    """Return a program that counts and sums over sessions, with a late output."""
 
     def build(rows: DataStream) -> Mapping[str, DataStream]:
         counts = (
@@ -102,7 +102,7 @@ def sessions(gap_ms: int, lateness_ms: int) -> CheckedProgram:
         if lateness_ms == 0:
             same(got, wanted, "sessions")
             return
-        # A session that has fired gives its result again as it gets more rows, and may grow by them.
+        # A session that has fired emits its result again when it gets more rows, and may grow by them.
         last = {result[:3]: result for result in sorted(got)}
         final = {result[:3] for result in wanted}
         same((last[window] for window in final if window in last), wanted, "last results of sessions")

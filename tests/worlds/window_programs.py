@@ -30,7 +30,7 @@ _LEAST = 2.0
 
 
 class AtTheEndOfMany(Trigger):
-    """Fires at the end of the window, if it had more than one row."""
+    """Trigger that fires at the end of a window that has more than one row."""
 
     rows = ValueState(int, default=0)
 
@@ -44,7 +44,7 @@ class AtTheEndOfMany(Trigger):
 
 
 class Heavier(Evictor):
-    """What weighs little does not count."""
+    """Evictor that drops rows of little weight."""
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> list[Element]:
         return [element for element in elements if element.record.v > _LEAST]
@@ -93,7 +93,7 @@ class RowOfCount:
 
 
 class EachOfCount(WindowFunction):
-    """All rows of a window, each with the least number of them."""
+    """Function that emits all rows of a window, each with the least of their numbers."""
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterator[RowOfCount]:
         least = min(record.i for record in records)
@@ -137,7 +137,8 @@ def _check_triggered(rows: list[Arrived], outputs: Outputs) -> None:
         ((*of, min(row.i for row in held), len(held)) for of, held in windows.items()),
         "least numbers",
     )
-    # Which rows are together depends on their order; how many are, and that none is twice, does not.
+    # Which rows share a window depends on their order; the number of rows does not, and no row appears
+    # twice.
     counted: dict[tuple[int, int], list[int]] = defaultdict(list)
     for out in outputs["counted"]:
         assert out["rows"] == _COUNT, f"{out}: a window has {_COUNT} rows"

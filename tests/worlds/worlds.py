@@ -1,4 +1,4 @@
-"""Worlds drawn from a seed: a program, its input, its settings, its faults; and their check."""
+"""Random worlds, each drawn from a seed: a program, its input, settings and faults; and their check."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from tests.worlds.window_programs import TRIGGERED
 
 
 class Climate(Enum):
-    """What a world is like, and so what can be seen in it."""
+    """Conditions of a world, which determine the defects that it can show."""
 
     SWARM = "any faults at any rates"
     STALLS = "nothing moves for a while, again and again: checkpoints are given up half-way"
@@ -50,8 +50,8 @@ class Climate(Enum):
 
 
 @dataclass(frozen=True)
-class Drawn:
-    """All that a seed decides."""
+class RandomWorld:
+    """Everything that a seed decides."""
 
     seed: int
     program: CheckedProgram
@@ -71,11 +71,12 @@ class Drawn:
 
     @property
     def appears(self) -> bool:
-        """Whether splits are found while it runs; then the input is ended when all must have been."""
+        """Whether splits are discovered while the job runs. Then the input ends when all must have
+        been discovered."""
         return any(of.appears for of in self.inputs)
 
-    def of(self, program: CheckedProgram) -> Drawn:
-        """The world with another program, as far as that can be held to it."""
+    def of(self, program: CheckedProgram) -> RandomWorld:
+        """Return the world with another program, as far as its oracle supports the world."""
         idle = program.check_idle is not None
         exact = replace(self.task, guarantee=Guarantee.EXACTLY_ONCE)
         return replace(
@@ -90,7 +91,7 @@ class Drawn:
         from_savepoint: Taken | None = None,
         tables: Mapping[str, MemoryTable] | None = None,
     ) -> Simulated:
-        """Runs it, with its faults; where `tables` are given, its sinks write into these."""
+        """Run the job with its faults. With `tables`, its sinks write into them."""
         return simulate(
             self._build,
             seed=self.seed,
@@ -109,11 +110,11 @@ class Drawn:
         )
 
     def _is_read(self, splits: int, now_ms: int) -> bool:
-        """What is not read after so long never is, and its rows will be missing."""
+        """Return whether the input counts as read: rows not read after this long are missing."""
         return splits == sum(of.splits for of in self.inputs) or now_ms > _NEVER_READ_MS
 
-    def hold(self) -> None:
-        """Runs it, and checks what has come of it. What either raises names the world."""
+    def run_and_check(self) -> None:
+        """Run the job, and check its results. An error of either names the world."""
         try:
             self.check(self.run())
         except Exception as error:
@@ -121,14 +122,14 @@ class Drawn:
             raise
 
     def check(self, done: Simulated) -> None:
-        """Raises AssertionError where the outputs are not the oracle's; nor those of a fork, together
-        with what had been published before its savepoint. A job that was stopped for good is moved: it
-        goes on from its savepoint in another directory, with the same sinks."""
+        """Raise AssertionError if the outputs are not those of the oracle. Check a fork in the same
+        way, together with the rows published before its savepoint. A job that was stopped for good
+        is moved: it resumes from its savepoint in another directory, with the same sinks."""
         if done.status.state is JobState.STOPPED:
             self._check_job_from(done.savepoints[-1], {}, done.tables)
             return
         self._check(done, {})
-        # After a drain nothing of the input is left to read, though not all of it was read.
+        # After a drain no input is left to read, although not all of it was read.
         savepoints = [taken for taken in done.savepoints if not (taken.final and done.drained)]
         if self.forks and savepoints:
             taken = savepoints[self.seed % len(savepoints)]
@@ -159,7 +160,8 @@ class Drawn:
             for name, table in done.rows.items()
         }
         if self.task.guarantee is Guarantee.AT_LEAST_ONCE:
-            # Where an attempt is drained, rows that the one before had read further may be out.
+            # If an attempt is drained, rows that the previous attempt had read further may be
+            # published.
             possible = [row for of in self.inputs for row in of.arrived(None)]
             self.program.check_at_least(rows, possible, outputs)
         elif self.appears or any(of.idle_after_ms is not None for of in self.inputs):
@@ -168,8 +170,8 @@ class Drawn:
         else:
             self.program.check(rows, outputs)
 
-    def _job_from_savepoint(self) -> Drawn:
-        """The world of the job that is started from a savepoint: other settings, other faults."""
+    def _job_from_savepoint(self) -> RandomWorld:
+        """Return the world of the job that starts from a savepoint: other settings, other faults."""
         other = draw_world(self.seed + 1_000_000)
         return replace(
             other,
@@ -193,11 +195,11 @@ class Drawn:
         return "\n".join([*lines, f"  faults: {self.faults or 'none'}"])
 
 
-def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
-    """What the seed stands for, in the climate that it has or that is given. Small, so that a seed
-    takes a fraction of a second.
+def draw_world(seed: int, climate: Climate | None = None) -> RandomWorld:
+    """Return the world of the seed, in its own climate or the given one. Worlds are small, so that a
+    seed takes a fraction of a second.
 
-    Each part is drawn by itself, so that a change of one leaves the others of a seed as they were.
+    Each part is drawn separately, so that a change of one leaves the others of a seed unchanged.
     """
 
     def drawing(what: str) -> Random:
@@ -212,7 +214,7 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
     rows = rng.randrange(100, 300)
     count = rng.choice([1, 1, 2])
     rescaling = drawing("rescaling")
-    swarm = Drawn(
+    swarm = RandomWorld(
         seed=seed,
         program=program,
         inputs=tuple(
@@ -234,8 +236,8 @@ def draw_world(seed: int, climate: Climate | None = None) -> Drawn:
     return _CLIMATES[drawn](swarm, drawing(drawn.name))
 
 
-def _steady(world: Drawn, rng: Random) -> Drawn:
-    """The world with keyed state, of which little changes from one checkpoint to the next."""
+def _steady(world: RandomWorld, rng: Random) -> RandomWorld:
+    """Return the world with keyed state that changes little from one checkpoint to the next."""
     program = rng.choice([*_KEYED, programs.TWICE_KEYED])
     return replace(
         world,
@@ -258,7 +260,7 @@ def _steady(world: Drawn, rng: Random) -> Drawn:
     )
 
 
-def _stalls(world: Drawn, rng: Random) -> Drawn:
+def _stalls(world: RandomWorld, rng: Random) -> RandomWorld:
     world = _steady(world, rng)
     return replace(
         world,
@@ -277,7 +279,7 @@ def _stalls(world: Drawn, rng: Random) -> Drawn:
     )
 
 
-def _moves(world: Drawn, rng: Random) -> Drawn:
+def _moves(world: RandomWorld, rng: Random) -> RandomWorld:
     world = _steady(world, rng)
     return replace(
         world,
@@ -298,7 +300,7 @@ def _moves(world: Drawn, rng: Random) -> Drawn:
     )
 
 
-def _rivals(world: Drawn, rng: Random) -> Drawn:
+def _rivals(world: RandomWorld, rng: Random) -> RandomWorld:
     return replace(
         world,
         checkpoint=replace(world.checkpoint, interval_ms=rng.choice([10, 20])),
@@ -315,7 +317,7 @@ def _rivals(world: Drawn, rng: Random) -> Drawn:
     )
 
 
-def _phases(world: Drawn, rng: Random) -> Drawn:
+def _phases(world: RandomWorld, rng: Random) -> RandomWorld:
     return replace(
         world,
         inputs=tuple(
@@ -326,7 +328,7 @@ def _phases(world: Drawn, rng: Random) -> Drawn:
     )
 
 
-def _appears(world: Drawn, rng: Random) -> Drawn:
+def _appears(world: RandomWorld, rng: Random) -> RandomWorld:
     program = world.program
     if program.check_idle is None:
         program = rng.choice([programs.STATELESS, programs.RUNNING, programs.COUNTED])
@@ -341,7 +343,7 @@ def _appears(world: Drawn, rng: Random) -> Drawn:
 
 
 def _appearing(of: DrawnInput, rng: Random) -> DrawnInput:
-    drifts = not of.given_behind and rng.random() < 0.5
+    drifts = not of.assigned_after_source and rng.random() < 0.5
     return replace(
         of,
         splits=rng.randrange(2, 7),
@@ -352,7 +354,7 @@ def _appearing(of: DrawnInput, rng: Random) -> DrawnInput:
     )
 
 
-_CLIMATES: dict[Climate, Callable[[Drawn, Random], Drawn]] = {
+_CLIMATES: dict[Climate, Callable[[RandomWorld, Random], RandomWorld]] = {
     Climate.SWARM: lambda world, _: world,
     Climate.STALLS: _stalls,
     Climate.MOVES: _moves,
@@ -420,7 +422,7 @@ def _draw_program(rng: Random) -> CheckedProgram:
 
 
 def _stream(env: Environment, of: DrawnInput, name: str) -> DataStream:
-    if of.given_behind:
+    if of.assigned_after_source:
         return env.from_source(of.source(), name=name).with_event_time(of.watermark())
     return env.from_source(of.source(), watermark=of.watermark(), name=name)
 

@@ -170,7 +170,7 @@ def sliding_golden() -> Mapping[str, Golden]:
 TOMORROW = timedelta(days=1)
 
 
-def given_behind(given: Given) -> Mapping[str, rh.DataStream]:
+def assigned_after_source(given: Given) -> Mapping[str, rh.DataStream]:
     """Return a program whose rows are a day later, downstream of a filter, next to windows of the
     original time."""
     bound = rh.Watermark.bounded_out_of_orderness("5s", on="at")
@@ -596,5 +596,5 @@ PROGRAMS = (
     Program("one key, and a key per row", one_key_or_many, one_key_or_many_golden),
     Program("windows of windows", of_results, of_results_golden),
     Program("a day by SQL", daily, daily_golden),
-    Program("event time given behind the source", given_behind, given_behind_golden),
+    Program("event time given behind the source", assigned_after_source, given_behind_golden),
 )

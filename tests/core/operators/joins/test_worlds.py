@@ -28,8 +28,8 @@ def test_rows_in_flight_are_neither_lost_nor_duplicated(program: CheckedProgram)
     ],
     ids=lambda given: getattr(given, "name", None),
 )
-def test_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
+def test_joins_survive_random_worlds(program: CheckedProgram, climate: Climate, seed: int) -> None:
     world = draw_world(seed, climate).of(program)
     task = replace(world.task, unaligned_after_us=[None, 0, 5_000][seed % 3])
     state = StateConfig.of("rocksdb" if seed == 2 else "memory")
-    replace(world, task=task, state=state).hold()
+    replace(world, task=task, state=state).run_and_check()
