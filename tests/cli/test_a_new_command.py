@@ -19,7 +19,7 @@ from rheos.cli.options import (
     Arguments,
     File,
     GivenSettings,
-    PassingOn,
+    ProgramArguments,
     takes_settings,
 )
 from tests.docs.test_cli import made
@@ -33,7 +33,7 @@ SHARED = {"failures", "main", "options", "terminal", "waiting"}
 def registered() -> Iterator[None]:
     before = [*app.registered_commands]
 
-    @app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+    @app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
     @takes_settings("parallelism", "state.backend")
     def weigh(
         file: File,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rheos.cli.why_not import Due, WhyNot, _lines
+from rheos.cli.why_not import AwaitedFiring, WhyNot, _lines
 from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey
 from rheos.runtimes.health.moment import SplitStanding
@@ -19,7 +19,7 @@ __all__ = ["start"]
 MAP = outline().chains[1].operators[0]
 
 
-def answered(key: str | None = None, due: Due | None = None, **changes: Any) -> list[str]:
+def answered(key: str | None = None, due: AwaitedFiring | None = None, **changes: Any) -> list[str]:
     held = {
         "operator": MAP,
         "watermark_ms": 59_999,
@@ -48,7 +48,7 @@ def answered(key: str | None = None, due: Due | None = None, **changes: Any) -> 
 
 
 def test_the_answer_as_text() -> None:
-    due = Due("window", 60_000, 120_000, asked=False)
+    due = AwaitedFiring("window", 60_000, 120_000, asked=False)
     assert answered("ada", due) == [
         "operator 'map' (map-1), job.py:4",
         "its watermark is 1970-01-01T00:00:59.999Z in subtask 1, which has the lowest; it has not "
@@ -71,12 +71,16 @@ def test_the_answer_as_text() -> None:
     ("due", "changes", "says"),
     [
         (
-            Due("window", 0, 60_000, True),
+            AwaitedFiring("window", 0, 60_000, True),
             {},
             "is in the past: it has fired, unless all of its rows were late",
         ),
-        (Due("window", 60_000, 120_000, True), {}, "the window has rows of key 'ada' there"),
-        (Due("window", 120_000, 180_000, True), {}, "the window has no row of key 'ada' there"),
+        (AwaitedFiring("window", 60_000, 120_000, True), {}, "the window has rows of key 'ada' there"),
+        (
+            AwaitedFiring("window", 120_000, 180_000, True),
+            {},
+            "the window has no row of key 'ada' there",
+        ),
         (
             None,
             {"windows": (), "rows": 0},
@@ -86,7 +90,7 @@ def test_the_answer_as_text() -> None:
         (None, {"watermark_ms": None}, "it has received no watermark yet"),
         (None, {"watermark_ms": 2**63 - 1}, "its input has ended"),
         (
-            Due("timer", None, 80_000, False),
+            AwaitedFiring("timer", None, 80_000, False),
             {"timers_ms": (80_000,)},
             "the timer of 1970-01-01T00:01:20",
         ),
@@ -96,7 +100,9 @@ def test_the_answer_as_text() -> None:
         (None, {"unread": ("totals (files of a database)",)}, "not examined: totals"),
     ],
 )
-def test_explanations_of_single_windows(due: Due | None, changes: dict[str, Any], says: str) -> None:
+def test_explanations_of_single_windows(
+    due: AwaitedFiring | None, changes: dict[str, Any], says: str
+) -> None:
     assert says in "\n".join(answered("ada", due, **changes))
 
 

@@ -14,7 +14,7 @@ import pytest
 from rheos.connectors import client_logs
 from rheos.connectors.calls.bounded_calls import BoundedCalls
 from rheos.connectors.calls.outside_calls import operator_here, thread, works_for
-from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
+from rheos.connectors.client_logs import LOGGERS_OF_LIBRARIES, RepeatedMessageFilter, is_of_client
 from rheos.connectors.registration import CONNECTORS as REGISTERED
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.ops.control.job_logs import LogFile, log_path, newest_lines
@@ -47,12 +47,12 @@ def imported() -> dict[str, set[str]]:
 
 
 def test_the_loggers_of_every_client_library_are_known() -> None:
-    """Check that `CLIENT_LOGGERS` names the loggers of every library, also of connectors added
+    """Check that `LOGGERS_OF_LIBRARIES` names the loggers of every library, also of connectors added
     later."""
     libraries = imported()
-    known = {"rheos", *sys.stdlib_module_names, *OF_DATA, *CLIENT_LOGGERS}
+    known = {"rheos", *sys.stdlib_module_names, *OF_DATA, *LOGGERS_OF_LIBRARIES}
     assert {name: places for name, places in libraries.items() if name not in known} == {}
-    assert set(CLIENT_LOGGERS) <= set(libraries), "a library that no connector imports any more"
+    assert set(LOGGERS_OF_LIBRARIES) <= set(libraries), "a library that no connector imports any more"
 
 
 def test_threads_of_connectors_work_for_the_operator_that_started_them() -> None:
@@ -95,7 +95,7 @@ def test_loggers_of_clients_are_recognised(logger: str, expected: bool) -> None:
 
 
 def test_repeated_messages_of_clients_are_logged_once_in_half_a_minute() -> None:
-    once = OncePerWhile()
+    once = RepeatedMessageFilter()
 
     def shown(at_s: float, text: str) -> str | None:
         record = logging.makeLogRecord({"name": "rheos.kafka", "msg": text, "created": at_s})
@@ -121,7 +121,7 @@ def capture() -> Iterator[LogCapture]:
     made.close()
 
 
-@pytest.mark.parametrize("library", sorted(CLIENT_LOGGERS))
+@pytest.mark.parametrize("library", sorted(LOGGERS_OF_LIBRARIES))
 def test_in_a_worker_lines_of_clients_are_kept_and_not_printed(
     capture: LogCapture,
     library: str,
@@ -129,7 +129,7 @@ def test_in_a_worker_lines_of_clients_are_kept_and_not_printed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     forget_handlers(monkeypatch)
-    for name in CLIENT_LOGGERS[library]:
+    for name in LOGGERS_OF_LIBRARIES[library]:
         for _ in range(100):
             logging.getLogger(f"{name}.part").warning("the server is away")
     logging.getLogger("rheos.sinks").warning("%s; the sink retries until it can publish")
@@ -137,14 +137,14 @@ def test_in_a_worker_lines_of_clients_are_kept_and_not_printed(
     lines, dropped = capture.take()
     assert dropped == 0
     assert [line.logger for line in lines] == [
-        *(f"{name}.part" for name in CLIENT_LOGGERS[library]),
+        *(f"{name}.part" for name in LOGGERS_OF_LIBRARIES[library]),
         "rheos.sinks",
         "orders",
     ]
     assert capsys.readouterr().err == "a negative amount\n"
 
 
-@pytest.mark.parametrize("library", sorted(CLIENT_LOGGERS))
+@pytest.mark.parametrize("library", sorted(LOGGERS_OF_LIBRARIES))
 def test_in_a_driver_lines_of_clients_are_kept_and_not_printed(
     library: str,
     tmp_path: Path,
@@ -154,7 +154,7 @@ def test_in_a_driver_lines_of_clients_are_kept_and_not_printed(
     forget_handlers(monkeypatch)
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path))
     log = LogFile(JobKey("job-1"), JobId("job"))
-    names = [f"{name}.{tmp_path.name}" for name in CLIENT_LOGGERS[library]]
+    names = [f"{name}.{tmp_path.name}" for name in LOGGERS_OF_LIBRARIES[library]]
     for name in names:
         for _ in range(100):
             logging.getLogger(name).warning("the server is away")

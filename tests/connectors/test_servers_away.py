@@ -8,7 +8,7 @@ import pytest
 
 from rheos.connectors import patience, servers_away
 from rheos.connectors.patience import Patience
-from rheos.connectors.servers_away import ServersAway
+from rheos.connectors.servers_away import UnreachableServers
 from rheos.core.errors import InputError, UnavailableError
 
 
@@ -31,7 +31,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def test_a_server_is_unreachable_from_the_first_failure_until_it_answers(clock: Clock) -> None:
-    away, client = ServersAway(), Client()
+    away, client = UnreachableServers(), Client()
     assert list(away.waits()) == []
     away.failed(client, "no broker answers")
     clock.now_s += 7
@@ -47,7 +47,7 @@ def test_a_server_is_unreachable_from_the_first_failure_until_it_answers(clock: 
 
 
 def test_the_longest_outages_are_reported_and_deleted_clients_are_not(clock: Clock) -> None:
-    away = ServersAway()
+    away = UnreachableServers()
     clients = [Client() for _ in range(servers_away.MOST_SERVERS + 5)]
     for number, client in enumerate(clients):
         clock.now_s += 1
@@ -61,7 +61,7 @@ def test_the_longest_outages_are_reported_and_deleted_clients_are_not(clock: Clo
 
 
 def test_a_client_that_retries_is_recorded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = ServersAway()
+    away = UnreachableServers()
     monkeypatch.setattr(patience, "SERVERS_AWAY", away)
     monkeypatch.setattr(patience, "sleep", lambda _: None)
     tries = Patience(60_000, lambda: None, logging.getLogger("rheos.test"))
@@ -76,7 +76,7 @@ def test_a_client_that_retries_is_recorded(clock: Clock, monkeypatch: pytest.Mon
 
 
 def test_a_client_that_gives_up_is_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    away = ServersAway()
+    away = UnreachableServers()
     monkeypatch.setattr(patience, "SERVERS_AWAY", away)
     tries = Patience(0, lambda: None, logging.getLogger("rheos.test"))
     with pytest.raises(UnavailableError):

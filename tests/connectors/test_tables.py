@@ -170,7 +170,9 @@ def test_a_job_without_a_slot_to_publish_in_is_refused(spark: Any, tmp_path: Pat
     env.from_source(source).sink_to(rh.tables.sink(tmp_path / "out"))
     with pytest.raises(rh.ConfigurationError) as refused:
         env.execute("no slot is left")
-    assert f"the job needs {have + 1} slots ({have} to run, and 1 in which" in refused.value.what
+    assert (
+        f"the job needs {have + 1} slots ({have} for tasks, and 1 for Spark jobs" in refused.value.what
+    )
     assert f"local[{have + 1}]" in (refused.value.hint or "")
 
 

@@ -247,8 +247,8 @@ def _true_messages() -> dict[str, list[bytes]]:
         "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
         "hello": [streamed.encode_hello(b"t" * 16, streamed.Hello(at, 3))],
         "frames": [
-            streamed.head(bytes(wire.HEADER_BYTES), 5, streamed.Lies.BEHIND) + b"bytes",
-            streamed.head(bytes(wire.HEADER_BYTES), 0, streamed.Lies.NOWHERE),
+            streamed.head(bytes(wire.HEADER_BYTES), 5, streamed.PayloadPlace.BEHIND) + b"bytes",
+            streamed.head(bytes(wire.HEADER_BYTES), 0, streamed.PayloadPlace.NOWHERE),
         ],
         "batch": [batch.serialize().to_pybytes()],
         "log entry": [

@@ -64,7 +64,10 @@ def test_a_valid_report_is_accepted() -> None:
         (changed(counters={"spy/late": 3}), "no operator for 'spy/late'"),
         (changed(gauges={"map/": 3.0}), "no operator for 'map/'"),
         (changed(counters={"map/" + "x" * (MAX_NAME + 1): 3}), "no operator for 'map/xx"),
-        (changed(accumulated={"map/x": Accumulated(buckets=dict.fromkeys(range(5000), 1))}), "buckets"),
+        (
+            changed(accumulated={"map/x": Accumulated(buckets=dict.fromkeys(range(5000), 1))}),
+            "buckets",
+        ),
         (with_reading("spy_ms", (), 3), "do not report a metric 'spy_ms'"),
         (with_reading("uptime_s", (), 3), "do not report a metric 'uptime_s'"),
         (with_reading("rows_in", (), 3), "1 labels"),

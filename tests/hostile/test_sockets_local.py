@@ -14,7 +14,7 @@ from rheos.core.errors import TransportError
 from rheos.core.protocol import streamed, wire
 from rheos.core.protocol.elements import End
 from rheos.core.protocol.ids import Attempt
-from rheos.core.protocol.streamed import CreditCutter, FrameCutter, Hello, Lies
+from rheos.core.protocol.streamed import CreditCutter, FrameCutter, Hello, PayloadPlace
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.host import memory_files
 from tests.runtimes.continuous.test_transport import (
@@ -126,17 +126,23 @@ def header(kind: int = 6, token: bytes = TOKEN, sequence: int = 1) -> bytes:
 
 
 PEERS = {
-    "of no known kind": (streamed.head(header(255), 0, Lies.NOWHERE), "a peer's frame has the"),
-    "a batch without rows": (streamed.head(header(1), 0, Lies.NOWHERE), "a BATCH of 1 parts"),
-    "a batch that is none": (streamed.head(header(1), 5, Lies.BEHIND) + b"noise", "cannot be read"),
-    "a mark with more": (streamed.head(header(), 4, Lies.BEHIND) + b"more", "an? END of 2 parts"),
-    "no descriptor": (streamed.head(header(1), 5, Lies.IN_MEMORY), "without its descriptor"),
+    "of no known kind": (streamed.head(header(255), 0, PayloadPlace.NOWHERE), "a peer's frame has the"),
+    "a batch without rows": (streamed.head(header(1), 0, PayloadPlace.NOWHERE), "a BATCH of 1 parts"),
+    "a batch that is none": (
+        streamed.head(header(1), 5, PayloadPlace.BEHIND) + b"noise",
+        "cannot be read",
+    ),
+    "a mark with more": (
+        streamed.head(header(), 4, PayloadPlace.BEHIND) + b"more",
+        "an? END of 2 parts",
+    ),
+    "no descriptor": (streamed.head(header(1), 5, PayloadPlace.IN_MEMORY), "without its descriptor"),
     "too large": (
-        streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, Lies.BEHIND),
+        streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, PayloadPlace.BEHIND),
         "impossible payload",
     ),
-    "nowhere, with a size": (streamed.head(header(1), 5, Lies.NOWHERE), "impossible payload"),
-    "behind, with none": (streamed.head(header(1), 0, Lies.BEHIND), "impossible payload"),
+    "nowhere, with a size": (streamed.head(header(1), 5, PayloadPlace.NOWHERE), "impossible payload"),
+    "behind, with none": (streamed.head(header(1), 0, PayloadPlace.BEHIND), "impossible payload"),
     "elsewhere": (bytes(4) + b"\x09" + header(1), "impossible payload"),
 }
 
@@ -156,7 +162,7 @@ def test_an_invalid_frame_of_a_peer_fails_the_attempt_but_not_the_job(
 def test_a_payload_that_is_shorter_than_declared_is_refused(pair: Pair) -> None:
     assert isinstance(pair.sender, LocalTransport)
     descriptor = memory_files.write_memory_file(pa.py_buffer(b"noise"))
-    pair.sender._outgoing[1].send((streamed.head(header(1), 6, Lies.IN_MEMORY),), descriptor)
+    pair.sender._outgoing[1].send((streamed.head(header(1), 6, PayloadPlace.IN_MEMORY),), descriptor)
     with pytest.raises(TransportError, match="has 5 bytes, not 6"):
         pair.take(1)
 
@@ -200,10 +206,10 @@ def test_credits_of_unauthenticated_peers_are_dropped_and_too_many_fail_the_atte
 
 def test_frames_do_not_depend_on_how_bytes_arrive() -> None:
     frames = [
-        streamed.head(header(), 0, Lies.NOWHERE),
-        streamed.head(header(1), 5, Lies.BEHIND) + b"first",
-        streamed.head(header(1), 70_000, Lies.IN_MEMORY),
-        streamed.head(header(1), 3, Lies.BEHIND) + b"and",
+        streamed.head(header(), 0, PayloadPlace.NOWHERE),
+        streamed.head(header(1), 5, PayloadPlace.BEHIND) + b"first",
+        streamed.head(header(1), 70_000, PayloadPlace.IN_MEMORY),
+        streamed.head(header(1), 3, PayloadPlace.BEHIND) + b"and",
     ]
     data = b"".join(frames)
     whole = FrameCutter().cut(data)

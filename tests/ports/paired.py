@@ -17,7 +17,7 @@ import rheos as rh
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, OperatorSpec, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
-from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.state.keys import KeyCodec
@@ -73,7 +73,7 @@ class Paired(KeyedStateOperator):
             ],
             schema=output.type.schema,
         )
-        yield Out(with_hidden(shown, output.schema, Hidden.of(batch)))
+        yield Out(with_hidden(shown, output.schema, HiddenColumns.of(batch)))
 
 
 def pair(

@@ -20,7 +20,7 @@ from rheos.core.operators.contract import OperatorContext, OperatorSpec, Out, Po
 from rheos.core.operators.keyed_state import KeyedStateOperator, declared_shape, make_backend
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of
@@ -47,7 +47,9 @@ class RuledSpec(OperatorSpec):
         return Ruled(ctx)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        rules = StateShape(kind=StateKind.BROADCAST, holds=Holds.ROWS, value=TypeShape(name="rules"))
+        rules = StateShape(
+            kind=StateKind.BROADCAST, holds=StatePurpose.ROWS, value=TypeShape(name="rules")
+        )
         return {"n": declared_shape(ports[ROWS], Ruled.n), "rules": rules}
 
 

@@ -28,7 +28,7 @@ from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.open_checkpoints import OpenCheckpoints
 from rheos.core.checkpoint.publishing import Publishing
-from rheos.core.checkpoint.retention import Expired, Retention
+from rheos.core.checkpoint.retention import ExpiredFiles, Retention
 from rheos.core.checkpoint.savepoint_requests import SavepointRequests
 from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.checkpoint.source_phases import SourcePhases
@@ -234,11 +234,11 @@ def _union_of_own(right: Function) -> Function:
 
 
 def _retention_of_the_newest(right: Function) -> Function:
-    def broken(self: Any, *args: Any) -> Expired:
+    def broken(self: Any, *args: Any) -> ExpiredFiles:
         self._retain = 1
         expired = right(self, *args)
         first = {h.path for h in (self.newest.handles if self.newest else ()) if h.path}
-        return Expired(tuple(sorted({*expired.paths, *first})), expired.numbers)
+        return ExpiredFiles(tuple(sorted({*expired.paths, *first})), expired.numbers)
 
     return broken
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 from rheos.core.errors import ArgumentsError
 from rheos.core.foreign_names import words
 from rheos.core.site import call_site
-from rheos.core.unknown_names import Hinted, hint_for
+from rheos.core.unknown_names import HintedBase, hint_for
 
 _CALCULATE = (
     'calculate with columns: .with_columns(total=rh.col("price") * rh.col("n")), '
@@ -24,7 +24,7 @@ _REFLECTED = 14
 """Number of the signs that have a method for the right operand, such as `__radd__`."""
 
 
-class WithColumns(Hinted):
+class WithColumns(HintedBase):
     """Base of streams. Attributes, items and operators that values of columns have are refused."""
 
     _by_name: ClassVar[str] = '.select("{}")'

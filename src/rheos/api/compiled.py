@@ -7,7 +7,7 @@ from typing import Any
 
 from rheos.api.typing_of_functions import Declared
 from rheos.core.compiler.kernel import Typing
-from rheos.core.compiler.values import Emitted
+from rheos.core.compiler.values import EmittedType
 from rheos.core.graph.compiled import compiled_mark
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.compiled_start import check_compiles
@@ -25,5 +25,5 @@ def check_compiled(
     function falls back to being interpreted.
     """
     if compiled_mark(fn) is not None:
-        emits = {tag: Emitted(*each) for tag, each in {MAIN: declared, **sides}.items()}
+        emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}
         check_compiles(fn, Typing(type.schema, tuple(keys), record, type.event_time, emits))

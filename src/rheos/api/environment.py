@@ -40,7 +40,7 @@ from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
 from rheos.core.shown import shown
 from rheos.core.site import call_site, located
-from rheos.core.unknown_names import Hinted
+from rheos.core.unknown_names import HintedBase
 from rheos.runtimes.job import JobResult
 from rheos.runtimes.job_handle import JobHandle
 
@@ -61,7 +61,7 @@ def _typed_as(
     return lambda method: method
 
 
-class Environment(Hinted):
+class Environment(HintedBase):
     """A program, and the settings it runs with.
 
     ```python

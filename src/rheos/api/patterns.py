@@ -30,7 +30,7 @@ from rheos.core.graph.patterns import (
 )
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located_at_call
-from rheos.core.unknown_names import Hinted
+from rheos.core.unknown_names import HintedBase
 
 __all__ = [
     "AfterMatch",
@@ -50,7 +50,7 @@ is the list of the rows that step "a" of the same match has taken so far."""
 _UNSAID = -1
 
 
-class Pattern(Hinted):
+class Pattern(HintedBase):
     """A pattern of rows. `begin` creates it, and each method returns an extended one.
 
     ```python

@@ -11,7 +11,14 @@ from rich.table import Table
 from rheos.cli.benchmarks.driver import BenchSettings, Progress, run
 from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.report import as_json, as_table
-from rheos.cli.benchmarks.sql_comparison import ROUNDS, SQL, Compared, compared, comparison, measuring
+from rheos.cli.benchmarks.sql_comparison import (
+    ROUNDS,
+    SQL,
+    Comparison,
+    comparison_object,
+    measure_with,
+    run_pairs,
+)
 from rheos.cli.terminal import FAILED, Terminal, report
 from rheos.core.errors import ConfigurationError
 
@@ -43,24 +50,24 @@ def bench_sql(settings: BenchSettings, as_json_text: bool) -> int:
     try:
         console = Terminal(stderr=True)
         with console.status("sql: starting") as shown:
-            measure = measuring(settings, lambda what: shown.update(f"sql: {what}"))
-            found = compared(SQL, measure)
+            measure = measure_with(settings, lambda what: shown.update(f"sql: {what}"))
+            found = run_pairs(SQL, measure)
     except (Exception, KeyboardInterrupt) as error:
         return report(error)
     if as_json_text:
-        print(json.dumps([comparison(each) for each in found]))
+        print(json.dumps([comparison_object(each) for each in found]))
     else:
-        Terminal().print(_beside(found))
-    return 0 if all(each.held for each in found) else FAILED
+        Terminal().print(_comparison_table(found))
+    return 0 if all(each.reached_target for each in found) else FAILED
 
 
-def _beside(found: Sequence[Compared]) -> Table:
+def _comparison_table(found: Sequence[Comparison]) -> Table:
     table = Table(title=f"SQL compared with the API: medians of {ROUNDS} rounds", title_justify="left")
     table.add_column("in SQL")
-    table.add_column("beside")
-    for heading in ("of its rate", "of its processor time", "target"):
+    table.add_column("baseline")
+    for heading in ("ratio of rates", "ratio per processor time", "target"):
         table.add_column(heading, justify="right")
     for each in found:
-        cells = (f"{each.of_rate:.2f}", f"{each.of_processor_time:.2f}", f"{each.of.target:g}")
-        table.add_row(each.of.name, each.of.beside, *cells)
+        cells = (f"{each.rate_ratio:.2f}", f"{each.processor_time_ratio:.2f}", f"{each.pair.target:g}")
+        table.add_row(each.pair.name, each.pair.baseline, *cells)
     return table

@@ -40,7 +40,7 @@ _STYLES = {
 
 
 @dataclass(frozen=True)
-class Checked:
+class CheckResult:
     """Result of the comparison of a program with a savepoint."""
 
     savepoint: Savepoint
@@ -94,7 +94,7 @@ def check(
             upgrade = captured.environment._config.upgrade
         savepoint = _savepoint(absolute(directory))
         command = shlex.join([str(file), *arguments, "--from-savepoint", directory])
-        checked = held_against(plan, savepoint, directory, upgrade, command)
+        checked = compare_with_savepoint(plan, savepoint, directory, upgrade, command)
     except KeyboardInterrupt as error:
         return report(error)
     except Exception as error:
@@ -107,16 +107,16 @@ def check(
     return 0 if checked.good else FAILED
 
 
-def held_against(
+def compare_with_savepoint(
     plan: PhysicalPlan, savepoint: Savepoint, directory: str, upgrade: Upgrade, command: str = ""
-) -> Checked:
+) -> CheckResult:
     """Compare a program with a savepoint. Raises SchemaError if the program declares state that cannot
     be stored, and CheckpointError if operators cannot be renamed as requested."""
     operators = {operator.id: operator.name for operator in plan.operators()}
     entry = under_new_ids(savepoint.entry, upgrade.renamed, f"the savepoint {directory!r}")
     findings = compare_entry(entry, state_shapes(plan.operators()), operators)
     problems = _problems(plan, savepoint)
-    return Checked(savepoint, directory, plan, findings, problems, upgrade, command)
+    return CheckResult(savepoint, directory, plan, findings, problems, upgrade, command)
 
 
 def _problems(plan: PhysicalPlan, savepoint: Savepoint) -> list[str]:
@@ -159,7 +159,7 @@ def _savepoint(directory: str) -> Savepoint:
 # --- output -----------------------------------------------------------------------------------------
 
 
-def _print(checked: Checked) -> None:
+def _print(checked: CheckResult) -> None:
     console = Terminal(highlight=False)
     if not console.is_terminal:
         console = Terminal(highlight=False, width=200)
@@ -197,7 +197,7 @@ def _print(checked: Checked) -> None:
         console.print(Text(line, "" if checked.good or command else "red"), soft_wrap=command)
 
 
-def _conclusion(checked: Checked) -> Iterable[str]:
+def _conclusion(checked: CheckResult) -> Iterable[str]:
     if checked.good:
         dropped = sum(finding.lost for finding in checked.findings)
         left = f"; {dropped} dropped, as allowed" if dropped else ""
@@ -217,7 +217,7 @@ def _conclusion(checked: Checked) -> Iterable[str]:
         )
 
 
-def _commands(checked: Checked) -> Iterable[str]:
+def _commands(checked: CheckResult) -> Iterable[str]:
     """Yield the commands that would start the program, if options are sufficient for that."""
     refused = [
         finding
@@ -238,7 +238,7 @@ def _commands(checked: Checked) -> Iterable[str]:
         yield f"  rheos run {checked.command} {' '.join(ways)}"
 
 
-def _object(checked: Checked) -> dict[str, Any]:
+def _object(checked: CheckResult) -> dict[str, Any]:
     savepoint = checked.savepoint
     return {
         "savepoint": {

@@ -139,7 +139,7 @@ def events(
     raise typer.Exit(show_trace(job) if trace else show_events(job, checkpoint_dir, lines, json))
 
 
-class Level(StrEnum):
+class LogLevelOption(StrEnum):
     DEBUG = "debug"
     INFO = "info"
     WARNING = "warning"
@@ -155,7 +155,9 @@ def logs(
     lines: Annotated[
         int, typer.Option(min=0, max=1000, help="Number of most recent lines to begin with.")
     ] = 100,
-    level: Annotated[Level, typer.Option(help="Minimum level to show.")] = Level.DEBUG,
+    level: Annotated[
+        LogLevelOption, typer.Option(help="Minimum level to show.")
+    ] = LogLevelOption.DEBUG,
     json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
 ) -> None:
     """Print what a job and the program's functions have logged. The job may have ended."""

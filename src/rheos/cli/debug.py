@@ -36,7 +36,7 @@ from rheos.ops.debugging.watching import ReplayStoppedError, WatchedCall
 _PLACES_OF_OURS = ["rheos", "rheos.*"]
 
 
-class _AgainError(BaseException):
+class _RestartReplay(BaseException):
     """Raised to begin the replay again. The program's code does not see it."""
 
 
@@ -77,7 +77,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
                 for _ in self._debugged.steps(self):
                     pass
                 self._end()
-            except _AgainError:
+            except _RestartReplay:
                 continue
             except ReplayStoppedError:
                 pass
@@ -183,7 +183,7 @@ class DebugShell(cmd.Cmd, ReplayListener):
     def do_back(self, arg: str) -> bool:
         """back [N]: a step back, or N. The function is called again for the steps before."""
         self._silent_to = max(len(self._done) - (int(arg) if arg.isdigit() else 1), 0)
-        raise _AgainError
+        raise _RestartReplay
 
     def do_pm(self, _: str) -> None:
         """pm: into pdb where the function has failed."""

@@ -27,7 +27,7 @@ from rheos.cli.options import (
     MetricsPlace,
     OtlpUrl,
     Param,
-    PassingOn,
+    ProgramArguments,
     Standby,
     UntilOption,
     VirtualTime,
@@ -133,7 +133,7 @@ app.add_typer(control.app)
 app.add_typer(replaying.app)
 
 
-@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
 @takes_settings()
 def run(
     file: File,
@@ -152,7 +152,7 @@ def run(
     """Run a job file. Options here override the settings in the file."""
     with _cancelled_by_ctrl_c():
         _start_jvm(file, settings, quiet=log_json)
-        from rheos.cli.run import Watched, run
+        from rheos.cli.run import MonitoringOptions, run
         from rheos.core.protocol.durations import duration_ms
 
         overrides = replace(
@@ -162,7 +162,7 @@ def run(
             until_ms=None if for_ is None else duration_ms(for_),
             standby=standby,
         )
-        watched = Watched(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
+        watched = MonitoringOptions(metrics_port, otlp, with_dashboard, log_json, metrics_name or ())
         raise typer.Exit(run(file, arguments or [], overrides, watched))
 
 
@@ -178,7 +178,7 @@ def init(
     raise typer.Exit(init(folder))
 
 
-@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
 @takes_settings("parallelism", "runtime")
 def explain(
     file: File,
@@ -217,7 +217,7 @@ def sql(
     raise typer.Exit(sql(execute, settings.overrides()))
 
 
-@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
 @takes_settings("parallelism", "allow_dropped", "new_aggregates", "renamed")
 def check(
     file: File,
@@ -239,7 +239,7 @@ def check(
     raise typer.Exit(code)
 
 
-@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
 @takes_settings("parallelism", "master", "checkpoint_dir", "checkpoint_interval")
 def chaos(
     file: File,

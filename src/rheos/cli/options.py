@@ -31,7 +31,7 @@ _ALIKE = 0.8
 T = TypeVar("T")
 
 
-class PassingOn(TyperCommand):
+class ProgramArguments(TyperCommand):
     """Command that refuses unknown options similar to its own. Otherwise a mistyped option, such as
     that of a savepoint, would be passed to the program, and the job would start without state."""
 
@@ -163,12 +163,12 @@ LogJson = Annotated[
 ]
 
 
-class Until(StrEnum):
+class UntilChoice(StrEnum):
     NOW = "now"
 
 
 UntilOption = Annotated[
-    Until | None,
+    UntilChoice | None,
     typer.Option(
         "--until",
         help="now: read all available input, take a checkpoint, and stop. The next run resumes from "

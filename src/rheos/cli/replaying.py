@@ -15,8 +15,8 @@ from rheos.cli.options import (
     Job,
     Json,
     Param,
-    PassingOn,
-    Until,
+    ProgramArguments,
+    UntilChoice,
     duration,
     parameters,
     takes_settings,
@@ -48,7 +48,7 @@ JobDirectory = Annotated[
 ]
 
 
-@app.command(cls=PassingOn, context_settings=PASSES_ARGUMENTS_ON)
+@app.command(cls=ProgramArguments, context_settings=PASSES_ARGUMENTS_ON)
 @takes_settings("allow_dropped", "new_aggregates", config=False)
 def fork(
     job: Job,
@@ -57,7 +57,7 @@ def fork(
     arguments: Arguments = None,
     for_: Beyond = None,
     until: Annotated[
-        Until | None,
+        UntilChoice | None,
         typer.Option("--until", help="now: all input available now.", show_default=False),
     ] = None,
     key: Annotated[

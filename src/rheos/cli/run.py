@@ -24,7 +24,7 @@ from rheos.runtimes.spark import early_start
 
 
 @dataclass(frozen=True)
-class Watched:
+class MonitoringOptions:
     """Exports and endpoints through which jobs are monitored while they run."""
 
     metrics_port: str | None = None
@@ -37,42 +37,42 @@ class Watched:
     metrics_names: Sequence[str] = ()
     """Host names for this machine that requests for metrics may use."""
 
-    def begin(self, jobs: Sequence[JobHandle], beside: ExitStack) -> None:
-        """Start the exports, which run until `beside` is closed. Raises ConfigurationError."""
+    def begin(self, jobs: Sequence[JobHandle], exports: ExitStack) -> None:
+        """Start the exports, which run until `exports` is closed. Raises ConfigurationError."""
 
         def metrics() -> list[MetricsReport]:
             return [job.metrics() for job in jobs]
 
         if self.log_json:
-            beside.callback(LogStream(sys.stderr).close)
+            exports.callback(LogStream(sys.stderr).close)
         if self.metrics_port is not None:
             from rheos.ops.control.metrics_port import MetricsPort
 
             port = MetricsPort(self.metrics_port, metrics, self.metrics_names)
-            beside.callback(port.close)
+            exports.callback(port.close)
             print(f"metrics for Prometheus: {port.url}", file=sys.stderr)
         if self.otlp is not None:
             from rheos.ops.control.otlp_export import OtlpExport
 
-            beside.callback(OtlpExport(self.otlp, metrics).close)
+            exports.callback(OtlpExport(self.otlp, metrics).close)
         if self.dashboard:
             from rheos.ops.dashboard.serving import DashboardConfig, DashboardServer
 
             server = DashboardServer(DashboardConfig(port=0))
-            beside.callback(server.close)
+            exports.callback(server.close)
             print(server.announcement(to_terminal=sys.stderr.isatty()), file=sys.stderr)
 
 
 def run(
-    file: Path, arguments: Sequence[str], settings: Overrides, watched: Watched | None = None
+    file: Path, arguments: Sequence[str], settings: Overrides, watched: MonitoringOptions | None = None
 ) -> int:
     """Run the file, and the jobs that it starts to their end. Return the exit code: that of the
     program, or 1 if a job has failed."""
     jobs: list[JobHandle] = []
-    watched = watched or Watched()
-    with ExitStack() as beside:
+    watched = watched or MonitoringOptions()
+    with ExitStack() as exports:
         try:
-            watched.begin(jobs, beside)
+            watched.begin(jobs, exports)
         except ConfigurationError as error:
             return report(error)
         return _run(file, arguments, settings, jobs, quiet=watched.log_json)

@@ -6,7 +6,7 @@ import json
 
 import msgspec
 
-from rheos.cli.benchmarks.soak import Minute, Soaked, SoakSettings, run
+from rheos.cli.benchmarks.soak import Minute, SoakResult, SoakSettings, run
 from rheos.cli.terminal import FAILED, Terminal, report
 
 _COLUMNS = (
@@ -67,7 +67,7 @@ def line(minute: Minute) -> str:
     return "  ".join(cell.rjust(len(name)) for cell, name in zip(cells, _COLUMNS, strict=True))
 
 
-def _as_json(soaked: Soaked) -> dict[str, object]:
+def _as_json(soaked: SoakResult) -> dict[str, object]:
     return {
         "settings": {
             "minutes": soaked.settings.minutes,

@@ -29,7 +29,7 @@ _SHOWN = 5
 
 
 @dataclass(frozen=True)
-class Due:
+class AwaitedFiring:
     """Window or timer to explain."""
 
     what: str
@@ -56,7 +56,7 @@ class WhyNot:
     kept: PendingForKey | None
     not_kept: str
     """Reason why the state is unknown; empty if it is known."""
-    due: Due | None
+    due: AwaitedFiring | None
 
     @property
     def open_windows(self) -> list[OpenWindow]:
@@ -141,7 +141,7 @@ def key_columns(key: str | None) -> Mapping[str, str] | str | None:
 
 def _due(
     span: tuple[int, int | None] | None, held: WatermarkDelay, kept: PendingForKey | None
-) -> Due | None:
+) -> AwaitedFiring | None:
     if span is not None:
         start_ms, end_ms = span
         size_ms = None if kept is None else kept.window_size_ms
@@ -151,12 +151,12 @@ def _due(
                 "there is no checkpoint yet",
                 hint="write --window START/END",
             )
-        return Due("window", start_ms, end_ms or start_ms + (size_ms or 0), asked=True)
+        return AwaitedFiring("window", start_ms, end_ms or start_ms + (size_ms or 0), asked=True)
     if kept is None:
         return None
     mark = held.watermark_ms
-    dues = [Due("window", w.start_ms, w.end_ms, asked=False) for w in kept.windows]
-    dues += [Due("timer", None, at_ms, asked=False) for at_ms in kept.timers_ms]
+    dues = [AwaitedFiring("window", w.start_ms, w.end_ms, asked=False) for w in kept.windows]
+    dues += [AwaitedFiring("timer", None, at_ms, asked=False) for at_ms in kept.timers_ms]
     left = [due for due in dues if mark is None or due.needs_ms > mark]
     return min(left, key=lambda due: due.needs_ms, default=None)
 

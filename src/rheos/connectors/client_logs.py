@@ -1,9 +1,9 @@
 """Log messages of client libraries: they go to the job's log, not to the terminal, and each at most
 once per half a minute.
 
-A client that looks for its server may log the same line twenty times a second. `CLIENT_LOGGERS` names
-the loggers of every library that a connector imports. A test finds a connector whose library is missing
-here.
+A client that looks for its server may log the same line twenty times a second. `LOGGERS_OF_LIBRARIES`
+names the loggers of every library that a connector imports. A test finds a connector whose library is
+missing here.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 
-CLIENT_LOGGERS: Mapping[str, tuple[str, ...]] = {
+LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
     "cassandra": ("cassandra",),
     "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),
@@ -41,7 +41,7 @@ Kafka's, its connector's logger is named."""
 AGAIN_S = 30.0
 """Seconds for which a message that was logged is suppressed."""
 _REMEMBERED = 256
-_NAMES = frozenset(name for names in CLIENT_LOGGERS.values() for name in names)
+_NAMES = frozenset(name for names in LOGGERS_OF_LIBRARIES.values() for name in names)
 _VARIES = re.compile(r"0x[0-9a-f]+|#(producer|consumer)-\d+|\d+(\.\d+)? ?(ms|s|secs?|seconds)\b|\d{5,}")
 """Parts in which equivalent messages differ: addresses of objects, numbers of clients, times, and ports
 that the system chose. Names of servers are kept."""
@@ -54,7 +54,7 @@ def is_of_client(logger: str) -> bool:
     return any(".".join(parts[:n]) in _NAMES for n in range(1, len(parts) + 1))
 
 
-class OncePerWhile(logging.Filter):
+class RepeatedMessageFilter(logging.Filter):
     """Drops messages that were logged less than half a minute ago, and adds their number to the next
     one that passes."""
 

@@ -170,7 +170,7 @@ class HybridSource(Source):
 
     def splits(self) -> Sequence[Split]:
         return [
-            _OfPart(number, split.id, split.payload).whole()
+            _PartSplit(number, split.id, split.payload).whole()
             for number, part in enumerate(self.parts)
             for split in part.splits()
         ]
@@ -178,7 +178,7 @@ class HybridSource(Source):
     def discover(self) -> Sequence[Split]:
         last = len(self.parts) - 1
         found = capabilities.discovered(self.parts[last])
-        return [_OfPart(last, split.id, split.payload).whole() for split in found]
+        return [_PartSplit(last, split.id, split.payload).whole() for split in found]
 
     def nothing_found(self) -> RheosError | None:
         return capabilities.nothing_found(self.parts[-1])
@@ -196,7 +196,7 @@ class HybridSource(Source):
             # The checkpoint knows nothing about a part that had no splits then, so it is read as a new
             # one.
             read = capabilities.resumed(part, own, of_part) if of_part else own
-            kept += [_OfPart(number, split.id, split.payload).whole() for split in read]
+            kept += [_PartSplit(number, split.id, split.payload).whole() for split in read]
         return kept
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
@@ -208,7 +208,7 @@ class HybridSource(Source):
             return _PartReader(reader, self.schema, None, ctx)
         assert self.on is not None
         begin_us, end_us = self._span_us(of.number)
-        return _PartReader(reader, self.schema, _Span(self.on, begin_us, end_us), ctx)
+        return _PartReader(reader, self.schema, _PartTimes(self.on, begin_us, end_us), ctx)
 
     def _span_us(self, number: int) -> tuple[int | None, int | None]:
         """Return the bounds of the times for which rows of a part count: begin, and exclusive end."""
@@ -237,7 +237,7 @@ class HybridSource(Source):
         return ", then ".join(part.describe() for part in self.parts)
 
 
-class _OfPart(msgspec.Struct, frozen=True, array_like=True):
+class _PartSplit(msgspec.Struct, frozen=True, array_like=True):
     """Payload of a split: the number of its part, and the part's own split."""
 
     number: int
@@ -252,8 +252,8 @@ class _OfPart(msgspec.Struct, frozen=True, array_like=True):
         return Split(f"{self.number}/{self.id}", msgspec.msgpack.encode(self), phase=self.number)
 
 
-def _part_of(payload: bytes) -> _OfPart:
-    return msgspec.msgpack.decode(payload, type=_OfPart)
+def _part_of(payload: bytes) -> _PartSplit:
+    return msgspec.msgpack.decode(payload, type=_PartSplit)
 
 
 class _Clients(SourceClient):
@@ -290,7 +290,7 @@ class _Clients(SourceClient):
 
 
 @dataclass(frozen=True)
-class _Span:
+class _PartTimes:
     """Times for which rows of a part count: from `begin_us` on, and before `end_us`."""
 
     on: TimeColumn
@@ -302,7 +302,7 @@ class _PartReader(WrappedReader):
     """Reader of a part, without the rows that count in another part."""
 
     def __init__(
-        self, reader: SplitReader, schema: pa.Schema, span: _Span | None, ctx: ReaderContext
+        self, reader: SplitReader, schema: pa.Schema, span: _PartTimes | None, ctx: ReaderContext
     ) -> None:
         super().__init__(reader)
         self._schema = schema
@@ -329,7 +329,7 @@ class _PartReader(WrappedReader):
             return reached
         return TimeReached(min(reached.event_time_ms, (self._span.end_us - 1) // 1000))
 
-    def _counting(self, rows: Batch, span: _Span) -> Batch:
+    def _counting(self, rows: Batch, span: _PartTimes) -> Batch:
         times = span.on.timestamps(rows.column(span.on.name))
         if times.null_count:
             row = int(np.flatnonzero(times.is_null().to_numpy(zero_copy_only=False))[0])

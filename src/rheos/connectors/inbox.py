@@ -39,7 +39,7 @@ class InboxPosition(msgspec.Struct, frozen=True, array_like=True):
 
 
 @dataclass(slots=True)
-class _Piece:
+class _ReceivedPayloads:
     """Payloads that were received together, with the number of rows already returned."""
 
     payloads: Sequence[bytes]
@@ -93,7 +93,7 @@ class Inbox:
         # Attributes guarded by the lock:
         self._restored = msgspec.msgpack.decode(position, type=InboxPosition) if position else None
         """Position to restore; None once `begin` has decoded it."""
-        self._pieces: deque[_Piece] = deque()
+        self._pieces: deque[_ReceivedPayloads] = deque()
         self._waiting_bytes = 0
         self._counts: Counter[str] = Counter()
         self._failed: RheosError | None = None
@@ -107,7 +107,7 @@ class Inbox:
         restored = self._restored
         if restored is None:
             return
-        pieces = deque[_Piece]()
+        pieces = deque[_ReceivedPayloads]()
         if restored.payloads:
             piece = self._piece(restored.payloads, self.decode(restored.payloads))
             piece.row = min(restored.rows, _rows_of_first(piece.decoded))
@@ -154,12 +154,12 @@ class Inbox:
         self._failed = error
         self._ctx.wake()
 
-    def _piece(self, payloads: Sequence[bytes], decoded: Decoded) -> _Piece:
+    def _piece(self, payloads: Sequence[bytes], decoded: Decoded) -> _ReceivedPayloads:
         if decoded.bad and not self._skip_bad:
             raise bad_record(self._address, BadRecord.of(decoded.bad[0]))
-        return _Piece(payloads, decoded, sum(map(len, payloads)) + len(payloads))
+        return _ReceivedPayloads(payloads, decoded, sum(map(len, payloads)) + len(payloads))
 
-    def _add(self, piece: _Piece) -> None:
+    def _add(self, piece: _ReceivedPayloads) -> None:
         if not self.closing:
             self._pieces.append(piece)
             self._waiting_bytes += piece.size_bytes
@@ -190,7 +190,7 @@ class Inbox:
         self._reject(piece)
         return piece.decoded.rows.slice(begin, piece.row - begin)
 
-    def _reject(self, piece: _Piece) -> None:
+    def _reject(self, piece: _ReceivedPayloads) -> None:
         """Emit the bad records among the rows that were returned."""
         before, bad = piece.payload_of_next_row(), piece.decoded.bad
         end = piece.bad

@@ -15,7 +15,7 @@ MOST_SERVERS = 32
 """Maximum number of clients whose servers are reported: those that were unreachable for longest."""
 
 
-class ServersAway:
+class UnreachableServers:
     """Unreachable servers by client. Thread-safe."""
 
     def __init__(self) -> None:
@@ -65,5 +65,5 @@ class ServersAway:
         yield from longest_first[:MOST_SERVERS]
 
 
-SERVERS_AWAY = ServersAway()
+SERVERS_AWAY = UnreachableServers()
 """Unavailable servers of this process."""

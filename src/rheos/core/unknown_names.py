@@ -1,8 +1,8 @@
 """Errors for names and arguments that do not exist. They tell users what to write instead.
 
-Public classes derive from `Hinted` or `HintedObject`. `with_hints` does the same for the modules and
-functions that a package exports. `foreign_names` has the names of other systems; it is imported at the
-first unknown name. Names that start with an underscore are probes of Python and of notebooks. They
+Public classes derive from `HintedBase` or `HintedObject`. `with_hints` does the same for the modules
+and functions that a package exports. `foreign_names` has the names of other systems; it is imported at
+the first unknown name. Names that start with an underscore are probes of Python and of notebooks. They
 raise a plain AttributeError.
 """
 
@@ -148,7 +148,7 @@ def checking_arguments(fn: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-class Hinted(HintedObject, metaclass=HintedClass):
+class HintedBase(HintedObject, metaclass=HintedClass):
     """Base of public classes that users call: the class has hints, too."""
 
 

@@ -34,10 +34,10 @@ from rheos.core.formats.contract import (
     Decoder,
     Encoder,
     Format,
-    InLines,
+    LineLayout,
     check_any_column,
 )
-from rheos.core.formats.payloads import NEWLINE, Joined, joined, split_at
+from rheos.core.formats.payloads import NEWLINE, JoinedPayloads, joined, split_at
 from rheos.core.protocol.elements import Batch
 from rheos.core.site import located_at_call
 from rheos.formats.bad_rows import RowsError, sift
@@ -110,8 +110,10 @@ class CsvFormat(Format):
         return self.header
 
     @property
-    def in_lines(self) -> InLines:
-        return InLines(end="csv", header=self.header, quote=_QUOTE, delimiter=self.delimiter.encode())
+    def in_lines(self) -> LineLayout:
+        return LineLayout(
+            end="csv", header=self.header, quote=_QUOTE, delimiter=self.delimiter.encode()
+        )
 
     def check_decodes(self, schema: pa.Schema) -> None:
         check_any_column(schema, self.name)
@@ -191,7 +193,7 @@ class _CsvDecoder(Decoder):
     def _decode(self, payloads: pa.Array) -> Decoded:
         return self._decode_joined(joined(payloads))
 
-    def _decode_joined(self, payloads: Joined) -> Decoded:
+    def _decode_joined(self, payloads: JoinedPayloads) -> Decoded:
         # If no payload contains a line end, each holds at most one record; so if there are as many
         # records as payloads, each holds exactly one. The few others are decoded alone, and so are
         # payloads with a byte order mark: Arrow removes it from the start of its input only.

@@ -34,10 +34,10 @@ from rheos.core.formats.contract import (
     Decoder,
     Encoder,
     Format,
-    InLines,
+    LineLayout,
     check_any_column,
 )
-from rheos.core.formats.payloads import Joined, joined
+from rheos.core.formats.payloads import JoinedPayloads, joined
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.time_bounds import POLARS_TEXT, refuse_times_outside
 from rheos.formats.bad_rows import RowsError, sift
@@ -100,8 +100,8 @@ class JsonFormat(Format):
         return True
 
     @property
-    def in_lines(self) -> InLines:
-        return InLines(end="jsonl")
+    def in_lines(self) -> LineLayout:
+        return LineLayout(end="jsonl")
 
     def check_decodes(self, schema: pa.Schema) -> None:
         check_any_column(schema, self.name)
@@ -128,7 +128,7 @@ class _JsonDecoder(Decoder):
     def _decode(self, payloads: pa.Array) -> Decoded:
         return self._decode_joined(joined(payloads))
 
-    def _decode_joined(self, payloads: Joined) -> Decoded:
+    def _decode_joined(self, payloads: JoinedPayloads) -> Decoded:
         # A payload that begins with { and ends with } contains one object or several. No object can
         # span two payloads, because a line end is between them, which no string contains. So if all
         # payloads have this shape and there are as many rows as payloads, each is one row. Arrow itself

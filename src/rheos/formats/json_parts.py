@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.formats.contract import MAX_VALUES
-from rheos.core.formats.payloads import Joined
+from rheos.core.formats.payloads import JoinedPayloads
 from rheos.formats.bad_rows import RowsError
 from rheos.formats.decimal_text import unfit_decimal, unscalable
 
@@ -95,7 +95,7 @@ class ObjectBounds:
         self._width = max(map(_widest_element, schema.types), default=0)
         self._uncounted_bytes = 2 * MAX_VALUES // max(self._width, 1)
 
-    def unfit(self, payloads: Joined) -> dict[int, str]:
+    def unfit(self, payloads: JoinedPayloads) -> dict[int, str]:
         """Return the indexes of objects with too many values, with the error."""
         if not self._width:
             return {}

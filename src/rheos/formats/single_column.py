@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from rheos.core.errors import SchemaError
-from rheos.core.formats.contract import Encoder, Format, InLines
+from rheos.core.formats.contract import Encoder, Format, LineLayout
 from rheos.core.protocol.elements import Batch
 
 
@@ -24,8 +24,8 @@ class SingleColumnFormat(Format):
     """Extension of the format's files."""
 
     @property
-    def in_lines(self) -> InLines:
-        return InLines(end=self.end, blank=True)
+    def in_lines(self) -> LineLayout:
+        return LineLayout(end=self.end, blank=True)
 
     def own_schema(self) -> pa.Schema:
         return pa.schema([pa.field("value", self.types[0])])

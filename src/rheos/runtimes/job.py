@@ -93,7 +93,7 @@ class JobConfig:
     """Path or fsspec URL. None: a temporary folder that is deleted with the job."""
     master: str | None = None
     """Spark master. None: the existing session, else `local[parallelism + 1]`."""
-    slots_beside: int = 0
+    extra_slots: int = 0
     """Number of additional slots, in a session that Rheos makes, for Spark jobs next to this one."""
     spark: Any | None = None
     """An existing SparkSession."""

@@ -178,7 +178,7 @@ class Lowering:
 
     def _first_in_window(self, plan: TopN, window: Window, rows: DataStream) -> DataStream:
         names = [column.name for column in plan.input.columns]
-        # Columns of windows that are over have other names beside those of this one.
+        # Columns of windows that are over have names other than those of this one.
         bounds = {column.name: f"of {column.name}" for column in WINDOW_COLUMNS if column.name in names}
         if bounds:
             rows = rows.select(*(pl.col(name).alias(bounds.get(name, name)) for name in names))

@@ -45,7 +45,7 @@ def with_scalars(
     for node in nodes:
         now = node
         for query in [*scalar_queries(node)]:
-            relation, column = _beside(planner, relation, query)
+            relation, column = _with_value_column(planner, relation, query)
             if query is now:
                 now = column
             if query.parent is not None:
@@ -54,7 +54,7 @@ def with_scalars(
     return relation, left
 
 
-def _beside(
+def _with_value_column(
     planner: Planner, relation: SqlRelation, node: exp.Subquery
 ) -> tuple[SqlRelation, exp.Expr]:
     sql, query = planner.sql, node.this

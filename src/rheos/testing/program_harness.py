@@ -33,7 +33,7 @@ from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.contract import Begun, Operator, OperatorContext, Out, OutputType
+from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, StartedWork
 from rheos.core.operators.source import EndOfInput, Read, SourceOperator, SourceSpec
 from rheos.core.plan.physical import Chain, PlannedOperator
 from rheos.core.protocol.durations import Duration, duration_ms
@@ -359,7 +359,7 @@ class Harness:
         fed = self._fed[planned.name] = _FedSource(ctx, planned.spec, ())
         return fed
 
-    def _wait_for(self, begun: Begun) -> None:
+    def _wait_for(self, begun: StartedWork) -> None:
         """Wait until calls to outside systems end, advancing the clock for retries."""
         for _ in range(_MOST_RETRIES):
             if begun.ready():

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rheos.cli.benchmarks.programs import PROGRAMS
-from rheos.cli.benchmarks.sql_comparison import SQL, Beside, compared, comparison
+from rheos.cli.benchmarks.sql_comparison import SQL, ProgramPair, comparison_object, run_pairs
 
 
 def test_the_programs_of_a_pair_take_turns_at_going_first() -> None:
@@ -17,7 +17,7 @@ def test_the_programs_of_a_pair_take_turns_at_going_first() -> None:
         asked.append(name)
         return {"records_per_s": 1, "processor_us_per_record": 1.0}
 
-    compared([Beside("a", "b", 0.9), Beside("c", "d", 0.9)], measure, rounds=2)
+    run_pairs([ProgramPair("a", "b", 0.9), ProgramPair("c", "d", 0.9)], measure, rounds=2)
     assert asked == ["a", "b", "c", "d", "b", "a", "d", "c"]
 
 
@@ -32,10 +32,10 @@ def test_ratios_are_medians_over_the_rounds(target: float, held: bool) -> None:
         rate, us = next(figures[name])
         return {"records_per_s": rate, "processor_us_per_record": us}
 
-    [found] = compared([Beside("a", "b", target)], measure, rounds=3)
-    assert (found.of_rate, found.of_processor_time, found.held) == (0.9, 0.8, held)
-    assert comparison(found)["of_processor_time"] == 0.8
+    [found] = run_pairs([ProgramPair("a", "b", target)], measure, rounds=3)
+    assert (found.rate_ratio, found.processor_time_ratio, found.reached_target) == (0.9, 0.8, held)
+    assert comparison_object(found)["processor_time_ratio"] == 0.8
 
 
 def test_compared_programs_are_benchmarks() -> None:
-    assert {name for each in SQL for name in (each.name, each.beside)} <= set(PROGRAMS)
+    assert {name for each in SQL for name in (each.name, each.baseline)} <= set(PROGRAMS)

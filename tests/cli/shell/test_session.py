@@ -91,7 +91,7 @@ def test_insert_into_starts_a_background_job(tmp_path: Path) -> None:
 
 def test_jobs_run_side_by_side_and_report_their_end(tmp_path: Path) -> None:
     shell = Shell()
-    assert shell.session._env._config.slots_beside == 4 * (shell.session._env._parallelism + 1)
+    assert shell.session._env._config.extra_slots == 4 * (shell.session._env._parallelism + 1)
     ended = threading.Event()
     shell.session.job_ended = ended.set
     (tmp_path / "views.jsonl").write_text("rubbish\n")

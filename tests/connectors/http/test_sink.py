@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors.http.events import EventWriter, KeptRows
+from rheos.connectors.http.events import EventWriter, UnsentRows
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.ids import CheckpointId
 from tests.connectors.http.requests import WITHIN_S, ask
@@ -110,7 +110,7 @@ def test_a_reader_that_reconnects_continues_and_learns_what_it_missed() -> None:
 
 
 def test_kept_rows_are_bounded_and_numbered() -> None:
-    kept = KeptRows(3)
+    kept = UnsentRows(3)
     kept.add([b"0", b"1"])
     assert kept.after(0, 10, 0) == (0, [b"0", b"1"])
     assert kept.after(2, 10, 0) == (2, [])

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from rheos.connectors.kafka.bounds import (
-    Given,
-    Moment,
+    CommittedBound,
     Offsets,
-    OfGroup,
+    OffsetsBound,
     Partition,
+    TimeBound,
     TopicEdge,
     end_of,
     resolved_ends,
@@ -83,10 +83,10 @@ def test_without_an_end_the_bound_is_none() -> None:
 
 
 def test_configured_bounds_are_kept() -> None:
-    assert start_of("group", "g") == OfGroup("g")
+    assert start_of("group", "g") == CommittedBound("g")
     assert start_of("latest", None) is TopicEdge.LATEST
-    assert start_of(datetime(1970, 1, 2), None) == Moment(86_400_000)
-    assert end_of({"b": {1: 3}, "a": {0: 2}}) == Given(((("a", 0), 2), (("b", 1), 3)))
+    assert start_of(datetime(1970, 1, 2), None) == TimeBound(86_400_000)
+    assert end_of({"b": {1: 3}, "a": {0: 2}}) == OffsetsBound(((("a", 0), 2), (("b", 1), 3)))
 
 
 @pytest.mark.parametrize(

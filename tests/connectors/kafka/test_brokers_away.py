@@ -8,7 +8,7 @@ import pytest
 
 from rheos.connectors.kafka import consumer
 from rheos.connectors.kafka.consumer import TopicConsumer
-from rheos.connectors.servers_away import ServersAway
+from rheos.connectors.servers_away import UnreachableServers
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.errors import UnavailableError
 
@@ -32,8 +32,8 @@ class Watch:
 
 
 @pytest.fixture
-def away(monkeypatch: pytest.MonkeyPatch) -> ServersAway:
-    made = ServersAway()
+def away(monkeypatch: pytest.MonkeyPatch) -> UnreachableServers:
+    made = UnreachableServers()
     monkeypatch.setattr(consumer, "SERVERS_AWAY", made)
     return made
 
@@ -56,7 +56,7 @@ def reading(watch: Watch) -> tuple[Any, Any]:
     return made, kafka.KafkaError(kafka.KafkaError._ALL_BROKERS_DOWN)
 
 
-def test_brokers_are_unreachable_until_they_return_the_topics(away: ServersAway) -> None:
+def test_brokers_are_unreachable_until_they_return_the_topics(away: UnreachableServers) -> None:
     watch = Watch()
     made, down = reading(watch)
     assert list(away.waits()) == []
@@ -72,7 +72,7 @@ def test_brokers_are_unreachable_until_they_return_the_topics(away: ServersAway)
     assert not away.is_away(made)
 
 
-def test_one_broker_of_several_is_not_an_outage(away: ServersAway) -> None:
+def test_one_broker_of_several_is_not_an_outage(away: UnreachableServers) -> None:
     made, _ = reading(Watch())
     made._on_error(kafka.KafkaError(kafka.KafkaError._TRANSPORT))
     assert list(away.waits()) == []

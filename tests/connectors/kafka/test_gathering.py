@@ -13,7 +13,7 @@ import pytest
 import rheos as rh
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.consumer import _FEW_BYTES, _GATHER_S, TopicConsumer
-from rheos.connectors.kafka.decoding import Decoding
+from rheos.connectors.kafka.decoding import MessageDecoding
 from rheos.connectors.kafka.partition import PartitionSplit, RecordChunk
 from tests.connectors.ports import Probe
 
@@ -29,7 +29,7 @@ class Reading:
         self.waits: list[float] = []
         self.consumer = TopicConsumer(
             ClientOptions.of("localhost:9092"),
-            Decoding.of(rh.formats.json(), ROWS, (), "fail"),
+            MessageDecoding.of(rh.formats.json(), ROWS, (), "fail"),
             group=None,
             read_committed=True,
             now=None,

@@ -10,38 +10,38 @@ from hypothesis import strategies as st
 
 from rheos.connectors.postgres.pgoutput import (
     UNCHANGED,
-    Begin,
+    BeginMessage,
     CommitMessage,
-    Deleted,
-    Ignored,
-    Inserted,
+    DeleteMessage,
+    IgnoredMessage,
+    InsertMessage,
     MalformedMessageError,
-    Relation,
     RelationColumn,
-    Truncated,
-    Updated,
+    RelationMessage,
+    TruncateMessage,
+    UpdateMessage,
     decode,
 )
 from tests.connectors.postgres import messages as m
 
 ALL = {
-    m.begin(0x1505FA8, 727, commit_us=5): Begin(0x1505FA8, 5, 727),
+    m.begin(0x1505FA8, 727, commit_us=5): BeginMessage(0x1505FA8, 5, 727),
     m.commit(10, 20): CommitMessage(10, 20),
-    m.relation(("id", m.INTEGER), ("a", m.TEXT)): Relation(
+    m.relation(("id", m.INTEGER), ("a", m.TEXT)): RelationMessage(
         7,
         "public",
         "t",
         "d",
         (RelationColumn("id", m.INTEGER, True), RelationColumn("a", m.TEXT, False)),
     ),
-    m.insert(1, "é 語", None): Inserted(7, ["1", "é 語", None]),
-    m.update(1, ...): Updated(7, None, False, ["1", UNCHANGED]),
-    m.update(2, "b", key=(1, None)): Updated(7, ["1", None], True, ["2", "b"]),
-    m.update(2, "b", full=(2, "a")): Updated(7, ["2", "a"], False, ["2", "b"]),
-    m.delete(1, None): Deleted(7, ["1", None], True),
-    m.delete(1, "a", full=True): Deleted(7, ["1", "a"], False),
-    m.truncate(7, 8): Truncated((7, 8)),
-    b"Y\0\0\0\x07public\0mood\0": Ignored("Y"),
+    m.insert(1, "é 語", None): InsertMessage(7, ["1", "é 語", None]),
+    m.update(1, ...): UpdateMessage(7, None, False, ["1", UNCHANGED]),
+    m.update(2, "b", key=(1, None)): UpdateMessage(7, ["1", None], True, ["2", "b"]),
+    m.update(2, "b", full=(2, "a")): UpdateMessage(7, ["2", "a"], False, ["2", "b"]),
+    m.delete(1, None): DeleteMessage(7, ["1", None], True),
+    m.delete(1, "a", full=True): DeleteMessage(7, ["1", "a"], False),
+    m.truncate(7, 8): TruncateMessage((7, 8)),
+    b"Y\0\0\0\x07public\0mood\0": IgnoredMessage("Y"),
 }
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from rheos.connectors.redis.keys import KeyPattern
 from rheos.connectors.redis.sink import CommandEncoder, RedisLayout
-from rheos.connectors.redis.text import Commands, command
+from rheos.connectors.redis.text import CommandBuffer, command
 from rheos.core.errors import InputError, ProgramError
 from rheos.formats import json
 
@@ -25,7 +25,7 @@ ROWS = pa.RecordBatch.from_pylist(
 )
 
 
-def encoded(rows: pa.RecordBatch = ROWS, **given: Any) -> Commands:
+def encoded(rows: pa.RecordBatch = ROWS, **given: Any) -> CommandBuffer:
     given = {"format": None, "value": None, "ttl_ms": None, "delete": None, **given}
     layout = RedisLayout(KeyPattern.of(given.pop("key", "p:{page}")), **given)
     layout.check(rows.schema)

@@ -14,7 +14,7 @@ import pytest
 import rheos as rh
 from rheos.core.aggregates import KINDS, Agg
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray
-from rheos.core.aggregates.contract import Column, Reduced, Running, given
+from rheos.core.aggregates.contract import Column, OneRowState, RunningForm, given
 from rheos.core.aggregates.frames import FrameState, MergedFrame
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.errors import ProgramError, SchemaError
@@ -48,10 +48,10 @@ class Earliest(Agg):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return self._number(schema)
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         at, earliest = f"earliest_at.{self.column}", f"earliest.{self.column}"
         value, time = given(str(self.column)), given(TS)
-        return Reduced(
+        return OneRowState(
             [
                 Column(at, time.min(), pl.col(at).min()),
                 # The lesser one of equal times, so that no order of rows shows.
@@ -64,8 +64,8 @@ class Earliest(Agg):
             pl.col(earliest),
         )
 
-    def running(self, schema: pa.Schema) -> Running:
-        return Running(EarliestCell, self._type(schema))
+    def running(self, schema: pa.Schema) -> RunningForm:
+        return RunningForm(EarliestCell, self._type(schema))
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return EarliestFrame

@@ -11,7 +11,7 @@ from rheos.core.checkpoint.compatibility import Finding, Verdict, compare, compa
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import Site
 from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TtlShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from tests.core.checkpoint.timelines import handle
 
@@ -21,7 +21,7 @@ USER = [FieldShape(name="user", type=TypeShape(name="string"))]
 INT, STR, FLOAT = TypeShape(name="int"), TypeShape(name="str"), TypeShape(name="float")
 
 
-def keyed(value: TypeShape = INT, holds: str = Holds.VALUE, **more: Any) -> StateShape:
+def keyed(value: TypeShape = INT, holds: str = StatePurpose.VALUE, **more: Any) -> StateShape:
     return StateShape(kind=StateKind.KEYED, holds=holds, key=USER, value=value, **more)
 
 
@@ -35,14 +35,14 @@ def field(name: str, type: TypeShape = INT, *, required: bool = True) -> FieldSh
 
 SPLITS = StateShape(
     kind=StateKind.UNION,
-    holds=Holds.POSITIONS,
+    holds=StatePurpose.POSITIONS,
     value=TypeShape(name="source", label="FileSource"),
 )
 HOUR = TtlShape(time="event_time", ms=3_600_000)
 BY_CLOCK = TtlShape(time="processing_time", ms=3_600_000)
 STATES = {
     READ: {"splits": SPLITS},
-    COUNT: {"seen": keyed(), "timers": keyed(TypeShape(name="timer"), Holds.TIMERS)},
+    COUNT: {"seen": keyed(), "timers": keyed(TypeShape(name="timer"), StatePurpose.TIMERS)},
 }
 
 
@@ -153,8 +153,8 @@ def test_for_derived_ids_the_advice_is_to_set_uids() -> None:
     ("old", "new", "expected"),
     [
         (keyed(INT), keyed(FLOAT), {"": Verdict.MIGRATES}),
-        (keyed(INT, Holds.LIST), keyed(FLOAT, Holds.LIST), {"[]": Verdict.MIGRATES}),
-        (keyed(INT), keyed(INT, Holds.LIST), {"": Verdict.UNREADABLE}),
+        (keyed(INT, StatePurpose.LIST), keyed(FLOAT, StatePurpose.LIST), {"[]": Verdict.MIGRATES}),
+        (keyed(INT), keyed(INT, StatePurpose.LIST), {"": Verdict.UNREADABLE}),
         (keyed(), keyed(), {"": Verdict.SAME}),
         (keyed(event(field("n"))), keyed(event(field("n"), field("m"))), {"m": Verdict.UNREADABLE}),
         (
@@ -202,7 +202,10 @@ MAP = TypeShape(name="dict", args=[INT, INT])
 def test_keys_of_maps_must_keep_their_encoding(
     args: list[TypeShape], expected: dict[str, Verdict]
 ) -> None:
-    assert one(keyed(MAP, Holds.MAP), keyed(TypeShape(name="dict", args=args), Holds.MAP)) == expected
+    assert (
+        one(keyed(MAP, StatePurpose.MAP), keyed(TypeShape(name="dict", args=args), StatePurpose.MAP))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -215,7 +218,7 @@ def test_keys_of_maps_must_keep_their_encoding(
     ],
 )
 def test_state_by_another_key_cannot_be_read(key: list[FieldShape]) -> None:
-    timers = keyed(TypeShape(name="timer"), Holds.TIMERS)
+    timers = keyed(TypeShape(name="timer"), StatePurpose.TIMERS)
     assert one(timers, msgspec.structs.replace(timers, key=key)) == {"key": Verdict.UNREADABLE}
 
 
@@ -225,9 +228,9 @@ def test_a_source_of_another_kind_cannot_read_positions() -> None:
 
 
 def test_progress_is_added_and_dropped_with_its_operator() -> None:
-    progress = keyed(TypeShape(name="watermark"), Holds.PROGRESS)
-    with_it = {COUNT: {"held": keyed(holds=Holds.ROWS), "held behind": progress}}
-    without = {COUNT: {"held": keyed(holds=Holds.ROWS)}}
+    progress = keyed(TypeShape(name="watermark"), StatePurpose.PROGRESS)
+    with_it = {COUNT: {"held": keyed(holds=StatePurpose.ROWS), "held behind": progress}}
+    without = {COUNT: {"held": keyed(holds=StatePurpose.ROWS)}}
     for old, new in ((with_it, without), (without, with_it), (with_it, with_it)):
         assert verdicts(compare(old, new, NAMES)) == {"count/held": Verdict.SAME}
 

@@ -16,7 +16,7 @@ from rheos.core.checkpoint.config import CheckpointConfig, ExponentialDelay
 from rheos.core.checkpoint.coordinator import Coordinator
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     Announce,
     AppendLog,
     AttemptEnded,
@@ -204,7 +204,7 @@ class Coordination(RuleBasedStateMachine):
                 self.writing.append(action)
             case SavepointEnded():
                 request = self.asked.pop(action.request)
-                if request.after is After.RESCALE:
+                if request.after is AfterSavepoint.RESCALE:
                     if action.error is None:
                         assert self.coordinator.state is LifecycleState.RUNNING, "CP40"
                     return
@@ -336,7 +336,7 @@ class Coordination(RuleBasedStateMachine):
         """Return whether the job only waits for a savepoint to stop with, whose checkpoint is in the
         log."""
         for request in self.asked.values():
-            if request.after is After.STOP:
+            if request.after is AfterSavepoint.STOP:
                 for entry in self.completed():
                     if entry.savepoint == request.directory:
                         return not entry.final
@@ -416,8 +416,12 @@ class Coordination(RuleBasedStateMachine):
             self.give(SavepointNotWritten(action.request, AWAY))
 
     @precondition(lambda self: self.end is None and self.started and self.requests < 6)
-    @rule(after=st.sampled_from([After.GO_ON, After.GO_ON, After.STOP, After.DRAIN]))
-    def a_savepoint_is_asked_for(self, after: After) -> None:
+    @rule(
+        after=st.sampled_from(
+            [AfterSavepoint.GO_ON, AfterSavepoint.GO_ON, AfterSavepoint.STOP, AfterSavepoint.DRAIN]
+        )
+    )
+    def a_savepoint_is_asked_for(self, after: AfterSavepoint) -> None:
         self.requests += 1
         request = SavepointRequested(self.requests, f"S{self.requests}", after)
         self.asked[request.request] = request
@@ -427,7 +431,9 @@ class Coordination(RuleBasedStateMachine):
     @rule(parallelism=st.integers(0, PARALLELISM + 1))
     def a_rescale_is_asked_for(self, parallelism: int) -> None:
         self.requests += 1
-        request = SavepointRequested(self.requests, None, After.RESCALE, parallelism, self.slots)
+        request = SavepointRequested(
+            self.requests, None, AfterSavepoint.RESCALE, parallelism, self.slots
+        )
         self.asked[request.request] = request
         self.give(request)
 

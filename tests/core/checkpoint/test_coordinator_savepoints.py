@@ -11,7 +11,7 @@ import pytest
 from rheos.core.checkpoint.config import NoRestart
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     Announce,
     AppendLog,
     AttemptEnded,
@@ -55,7 +55,7 @@ from tests.core.checkpoint.timelines import CONFIG, Timeline, acknowledge, compl
 AWAY = CheckpointError("the store is away")
 
 
-def asked(request: int = 1, after: After = After.GO_ON) -> SavepointRequested:
+def asked(request: int = 1, after: AfterSavepoint = AfterSavepoint.GO_ON) -> SavepointRequested:
     return SavepointRequested(request, f"S{request}", after)
 
 
@@ -107,7 +107,7 @@ class Savepoints(Timeline):
         [append] = self.at(now_ms, *shares)
         return self.log_takes(now_ms, append)
 
-    def waits_for_commits(self, after: After = After.GO_ON) -> Savepoints:
+    def waits_for_commits(self, after: AfterSavepoint = AfterSavepoint.GO_ON) -> Savepoints:
         """Play until checkpoint 1, that of the first savepoint, is in the log."""
         self.runs()
         assert self.at(10, asked(after=after)) == [trigger(1, "S1")]
@@ -275,9 +275,9 @@ class TestCancel:
     def test_cancelling_fails_running_and_waiting_requests(self, committing: bool) -> None:
         time = Savepoints()
         if committing:
-            time.waits_for_commits(After.STOP)
+            time.waits_for_commits(AfterSavepoint.STOP)
         else:
-            time.runs().at(10, asked(after=After.STOP))
+            time.runs().at(10, asked(after=AfterSavepoint.STOP))
         time.at(30, asked(2))
         assert time.at(40, CancelRequested()) == [
             SendToAll(Cancel(attempt=Attempt(1))),
@@ -293,7 +293,7 @@ class TestCancel:
 class TestStop:
     def test_after_a_savepoint_to_stop_with_the_job_ends_without_error(self) -> None:
         """Check CP16."""
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         assert time.at(5000, Tick()) == []
         assert time.drains(5001) == []
         assert time.commits(5002, 1) == [write(1)]
@@ -309,13 +309,13 @@ class TestStop:
         assert end == EndJob(Outcome.STOPPED)
 
     def test_if_a_savepoint_to_stop_with_fails_the_job_continues(self) -> None:
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.commits(2000, 1)
         actions = time.at(2001, SavepointNotWritten(1, AWAY))
         assert actions == [SavepointEnded(1, AWAY), DiscardSavepoint("S1"), trigger(2)]
 
     def test_if_it_fails_when_all_is_drained_the_final_checkpoint_follows(self) -> None:
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.drains(25)
         time.commits(30, 1)
         assert time.at(31, SavepointNotWritten(1, AWAY))[-1] == trigger(2)
@@ -323,7 +323,7 @@ class TestStop:
 
     def test_the_attempt_fails_before_the_commit(self) -> None:
         """Check CP16: recovery commits, the manifest is written, and no further attempt starts."""
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.at(30, failed())
         time.restarts(40)
         assert time.at(600, Recovered(Attempt(2))) == [write(1)]
@@ -331,7 +331,7 @@ class TestStop:
         assert time.at(620, SavepointWritten(1)) == [SavepointEnded(1), EndJob(Outcome.STOPPED)]
 
     def test_the_attempt_fails_before_the_commit_and_the_manifest_cannot_be_written(self) -> None:
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.at(30, failed())
         time.restarts(40)
         time.at(600, Recovered(Attempt(2)))
@@ -340,14 +340,14 @@ class TestStop:
         assert actions[-1] == StartAttempt(Attempt(2), Restore(entry=entry), 2)
 
     def test_the_attempt_fails_while_the_manifest_is_written(self) -> None:
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.commits(30, 1)
         assert time.at(40, failed()) == [StopAttempt(Attempt(1))]
         assert time.at(50, SavepointWritten(1)) == [SavepointEnded(1)]
         assert time.at(60, AttemptEnded(Attempt(1))) == [EndJob(Outcome.STOPPED)]
 
     def test_the_manifest_is_written_while_the_job_waits_to_restart(self) -> None:
-        time = Savepoints().waits_for_commits(After.STOP)
+        time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.commits(30, 1)
         time.at(40, failed(), AttemptEnded(Attempt(1)))
         assert time.at(50, SavepointWritten(1)) == [SavepointEnded(1), EndJob(Outcome.STOPPED)]
@@ -369,7 +369,7 @@ class TestDrain:
 
     def test_a_drain_ends_the_input_and_the_final_checkpoint_is_the_savepoint(self) -> None:
         time = Savepoints().runs()
-        assert time.at(10, asked(after=After.DRAIN)) == [SendToAll(Drain(attempt=Attempt(1)))]
+        assert time.at(10, asked(after=AfterSavepoint.DRAIN)) == [SendToAll(Drain(attempt=Attempt(1)))]
         assert time.at(5000, Tick()) == [], "CP16: none until the final one"
         assert time.drains(5001) == [trigger(1, "S1")]
         self.finishes(time, 1)
@@ -377,12 +377,14 @@ class TestDrain:
     def test_a_drain_waits_for_an_open_checkpoint(self) -> None:
         time = Savepoints().runs()
         time.at(1000, Tick())
-        assert time.at(1010, asked(after=After.DRAIN)) == []
+        assert time.at(1010, asked(after=AfterSavepoint.DRAIN)) == []
         drain = SendToAll(Drain(attempt=Attempt(1)))
         assert time.completes(1020, 1)[-1] == drain
 
-    @pytest.mark.parametrize("after", [After.GO_ON, After.STOP, After.DRAIN])
-    def test_the_final_checkpoint_of_an_ended_input_is_the_savepoint(self, after: After) -> None:
+    @pytest.mark.parametrize("after", [AfterSavepoint.GO_ON, AfterSavepoint.STOP, AfterSavepoint.DRAIN])
+    def test_the_final_checkpoint_of_an_ended_input_is_the_savepoint(
+        self, after: AfterSavepoint
+    ) -> None:
         """Check that the final checkpoint includes the savepoint, whatever was requested, and the job
         finishes."""
         time = Savepoints().runs()
@@ -396,7 +398,7 @@ class TestDrain:
 
     def test_an_attempt_that_fails_during_a_drain_continues_with_its_input(self) -> None:
         time = Savepoints().runs()
-        time.at(10, asked(after=After.DRAIN))
+        time.at(10, asked(after=AfterSavepoint.DRAIN))
         actions = time.at(20, failed())
         ended_badly(actions[1], 1, "a worker is lost")
         time.restarts(30)
@@ -408,7 +410,7 @@ class TestDrain:
         """Check this because files of the first try may still be written, and could overwrite those of
         another."""
         time = Savepoints().runs()
-        time.at(10, asked(after=After.DRAIN))
+        time.at(10, asked(after=AfterSavepoint.DRAIN))
         time.drains(20)
         actions = time.at(30, decline(1))
         ended_badly(actions[1], 1, "full", "the job finishes without it")
@@ -416,7 +418,7 @@ class TestDrain:
 
     def test_the_final_checkpoint_is_complete_without_the_savepoint(self) -> None:
         time = Savepoints().runs()
-        time.at(10, asked(after=After.DRAIN))
+        time.at(10, asked(after=AfterSavepoint.DRAIN))
         time.drains(20)
         bad = acknowledge(1, 1, savepoint_error="the disk is full")
         [append] = time.at(30, acknowledge(0, 1, savepoint=True), bad)
@@ -425,7 +427,7 @@ class TestDrain:
 
     def test_a_driver_that_recovers_only_the_commit_writes_the_manifest_first(self) -> None:
         time = Savepoints().runs()
-        time.at(10, asked(after=After.DRAIN))
+        time.at(10, asked(after=AfterSavepoint.DRAIN))
         time.drains(20)
         time.enters(30, 1)
         time.at(40, failed())
@@ -437,7 +439,7 @@ class TestDrain:
 
     def test_a_manifest_that_fails_does_not_prevent_the_end(self) -> None:
         time = Savepoints().runs()
-        time.at(10, asked(after=After.DRAIN), asked(2))
+        time.at(10, asked(after=AfterSavepoint.DRAIN), asked(2))
         time.drains(20)
         time.enters(30, 1)
         time.commits(40, 1)

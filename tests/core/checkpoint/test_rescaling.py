@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rheos.core.checkpoint.events import (
-    After,
+    AfterSavepoint,
     AppendLog,
     AttemptEnded,
     CancelRequested,
@@ -29,7 +29,7 @@ WIDER = Rescaled(parallelism=4, instead_of=2)
 
 
 def rescale(to: int = 4, *, request: int = 1, slots: int | None = 4) -> SavepointRequested:
-    return SavepointRequested(request, None, After.RESCALE, to, slots)
+    return SavepointRequested(request, None, AfterSavepoint.RESCALE, to, slots)
 
 
 class Rescales(Savepoints):

@@ -6,7 +6,7 @@ import msgspec
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted, Numbered
 from rheos.core.checkpoint.names import state_path
-from rheos.core.checkpoint.retention import Expired, Retention, attempt_of, stale
+from rheos.core.checkpoint.retention import ExpiredFiles, Retention, attempt_of, stale
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from tests.core.checkpoint.timelines import completed, handle
 
@@ -17,11 +17,11 @@ def checkpoint(number: int, *paths: str) -> CheckpointCompleted:
 
 def test_a_chain_keeps_the_files_of_checkpoints_before_it() -> None:
     retention = Retention(retain=1)
-    assert retention.completed(1, checkpoint(1, "full")) == Expired()
-    assert retention.completed(2, checkpoint(2, "full", "delta 1")) == Expired((), (1,))
-    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2")) == Expired((), (2,))
+    assert retention.completed(1, checkpoint(1, "full")) == ExpiredFiles()
+    assert retention.completed(2, checkpoint(2, "full", "delta 1")) == ExpiredFiles((), (1,))
+    assert retention.completed(3, checkpoint(3, "full", "delta 1", "delta 2")) == ExpiredFiles((), (2,))
     gone = ("delta 1", "delta 2", "full")
-    assert retention.completed(4, checkpoint(4, "full 2")) == Expired(gone, (3,))
+    assert retention.completed(4, checkpoint(4, "full 2")) == ExpiredFiles(gone, (3,))
     assert retention.newest == checkpoint(4, "full 2")
 
 
@@ -30,45 +30,45 @@ def test_files_that_only_open_checkpoints_have_named_are_kept() -> None:
     retention.completed(1, checkpoint(1, "a"))
     retention.noted(CheckpointId(2), [handle("c")])
     retention.noted(CheckpointId(3), [handle("b")])
-    assert retention.completed(2, checkpoint(2, "d")) == Expired(("a", "c"), (1,))
-    assert retention.completed(3, checkpoint(3, "b")) == Expired(("d",), (2,))
+    assert retention.completed(2, checkpoint(2, "d")) == ExpiredFiles(("a", "c"), (1,))
+    assert retention.completed(3, checkpoint(3, "b")) == ExpiredFiles(("d",), (2,))
 
 
 def test_a_file_of_an_aborted_checkpoint_stays_until_a_later_one_does_not_need_it() -> None:
     """Check that a completed older checkpoint has no influence: a chain may continue from the file."""
     retention = Retention(retain=1)
     retention.noted(CheckpointId(2), [handle("aborted")])
-    assert retention.completed(1, checkpoint(1, "a")) == Expired()
+    assert retention.completed(1, checkpoint(1, "a")) == ExpiredFiles()
     chained = checkpoint(3, "a", "aborted", "b")
-    assert retention.completed(2, chained) == Expired((), (1,))
-    assert retention.completed(3, checkpoint(4, "whole")) == Expired(("a", "aborted", "b"), (2,))
+    assert retention.completed(2, chained) == ExpiredFiles((), (1,))
+    assert retention.completed(3, checkpoint(4, "whole")) == ExpiredFiles(("a", "aborted", "b"), (2,))
 
 
 def test_a_late_message_of_an_older_checkpoint_does_not_keep_a_file() -> None:
     retention = Retention(retain=1)
     retention.completed(1, checkpoint(2, "a"))
     retention.noted(CheckpointId(1), [handle("late")])
-    assert retention.completed(2, checkpoint(3, "b")) == Expired(("a", "late"), (1,))
+    assert retention.completed(2, checkpoint(3, "b")) == ExpiredFiles(("a", "late"), (1,))
 
 
 def test_small_parts_have_no_files() -> None:
     retention = Retention(retain=1)
     retention.completed(1, checkpoint(1, ""))
-    assert retention.completed(2, checkpoint(2)) == Expired((), (1,))
+    assert retention.completed(2, checkpoint(2)) == ExpiredFiles((), (1,))
 
 
 def test_checkpoints_kept_by_earlier_drivers_are_trimmed() -> None:
     kept = [Numbered(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
     retention = Retention(2, kept)
-    assert retention.trim() == Expired(("file 3",), (3,))
-    assert retention.trim() == Expired()
+    assert retention.trim() == ExpiredFiles(("file 3",), (3,))
+    assert retention.trim() == ExpiredFiles()
     assert retention.numbers == [4, 5]
     assert retention.needed == {"file 4", "file 5"}
 
 
 def test_one_checkpoint_is_always_kept() -> None:
     retention = Retention(retain=0)
-    assert retention.completed(1, checkpoint(1, "a")) == Expired()
+    assert retention.completed(1, checkpoint(1, "a")) == ExpiredFiles()
     assert retention.numbers == [1]
 
 
@@ -93,6 +93,6 @@ def test_an_entry_lists_the_kept_checkpoints() -> None:
     for retain in (0, 1, 2, 3):
         retention = Retention(retain)
         for number in range(1, 6):
-            listed = retention.numbers_beside_next
+            listed = retention.numbers_with_next
             retention.completed(number, checkpoint(number))
             assert retention.numbers == [*listed, number]

@@ -9,10 +9,10 @@ import pytest
 
 from rheos.core.checkpoint.driver_note import RENEW_MS, WATCH_MS, Driver, DriverNote
 from rheos.core.checkpoint.events import Outcome
-from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
+from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, StandbyView
 
 NOTE = DriverNote(owner="a", driver="process 7 on host h", since_ms=0)
-BEHIND, TAKES_OVER, OVER = Standing.BEHIND, Standing.TAKES_OVER, Standing.OVER
+BEHIND, TAKES_OVER, OVER = StandbyView.BEHIND, StandbyView.TAKES_OVER, StandbyView.OVER
 
 
 def renewed(times: int, owner: str = "a") -> DriverNote:
@@ -28,7 +28,7 @@ def looks(
     notes: Iterable[DriverNote | None],
     driver: Driver = Driver.UNKNOWN,
     from_ms: int = 0,
-) -> list[Standing]:
+) -> list[StandbyView]:
     """Return the decision after each reading, a second apart."""
     return [standby.look(note, driver, from_ms + n * LOOK_EVERY_MS) for n, note in enumerate(notes)]
 

@@ -23,7 +23,7 @@ from rheos.core.protocol.control import Progress
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt
 from rheos.core.protocol.readings import Reading
-from rheos.core.task.traffic import Ran, TimeSpent
+from rheos.core.task.traffic import RunOutcome, TimeSpent
 from tests.cli.stand_ins import METRICS as SHOWN
 
 
@@ -137,13 +137,17 @@ def test_json_has_units_labels_and_quantiles() -> None:
     assert {"p50", "p95", "p99"} <= added.keys()
 
 
-@given(st.lists(st.tuples(st.sampled_from(Ran), st.integers(0, 50), st.integers(0, 50)), max_size=30))
-def test_time_is_spent_once(turns: list[tuple[Ran, int, int]]) -> None:
-    spent, now_us, queued_us, before = TimeSpent(), 0, 0, Ran.WORKED
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(RunOutcome), st.integers(0, 50), st.integers(0, 50)), max_size=30
+    )
+)
+def test_time_is_spent_once(turns: list[tuple[RunOutcome, int, int]]) -> None:
+    spent, now_us, queued_us, before = TimeSpent(), 0, 0, RunOutcome.WORKED
     for ran, waited_us, took_us in turns:
         spent.turn(ran, now_us + waited_us, now_us + waited_us + took_us)
         now_us += waited_us + took_us
-        queued_us += waited_us if before is Ran.WORKED else 0
+        queued_us += waited_us if before is RunOutcome.WORKED else 0
         before = ran
     assert spent.busy_us + spent.blocked_us + spent.idle_us + queued_us == now_us
     assert spent.busy_us == sum(took for ran, _, took in turns if ran.worked)

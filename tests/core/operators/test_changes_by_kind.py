@@ -18,7 +18,7 @@ import rheos as rh
 from rheos.core import operators
 from rheos.core.checkpoint.compatibility import Verdict, refusals
 from rheos.core.operators.contract import OperatorSpec
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.protocol.state_config import NewAggregates
 from tests.core.operators.test_changed_programs import (
     TEXT,
@@ -131,7 +131,7 @@ def _is_ours(name: str) -> bool:
 def test_every_use_of_state_is_compared_by_a_rule_of_its_own() -> None:
     from rheos.core.checkpoint import compatibility
 
-    assert set(Holds) - set(compatibility._COMPARED) == {Holds.PROGRESS}
+    assert set(StatePurpose) - set(compatibility._COMPARED) == {StatePurpose.PROGRESS}
 
 
 def worst(old: Version, new: Version) -> Verdict:

@@ -24,7 +24,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.source import MAX_OPEN_SPLITS, SourceOperator
 from rheos.core.operators.source_alignment import DRIFT_PAUSED_MS
-from rheos.core.protocol.control import Align, Reached
+from rheos.core.protocol.control import Align, SourceWatermark
 from rheos.core.protocol.ids import Attempt, OperatorId
 from rheos.runtimes.driver.drift import SourceDrift
 from rheos.testing import Faults, simulate
@@ -106,7 +106,7 @@ def test_all_receive_the_minimum_of_active_splits() -> None:
     source = OperatorId("source-1")
 
     def report(subtask: int, watermark_ms: int | None) -> list[int | None]:
-        reached = Reached(
+        reached = SourceWatermark(
             attempt=Attempt(1), subtask=subtask, operator=source, watermark_ms=watermark_ms
         )
         heard = drift.reported(reached)

@@ -12,7 +12,7 @@ import pytest
 import rheos as rh
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError
-from rheos.core.operators.contract import Begun
+from rheos.core.operators.contract import StartedWork
 from rheos.core.operators.lookup import LookupOperator, LookupSpec
 from rheos.core.operators.lookup_calls import FoundBlock, KnownRows
 from rheos.core.protocol.elements import Batch
@@ -80,13 +80,13 @@ class Desk:
         self.operator.open({})
         self.batches: dict[int, Batch] = {}
 
-    def begin(self, *users: str | None) -> Begun:
+    def begin(self, *users: str | None) -> StartedWork:
         batch = pa.RecordBatch.from_pydict({"user": users, "n": range(len(users))}, IN)
         begun = self.operator.begin(0, batch)
         self.batches[id(begun)] = batch
         return begun
 
-    def countries(self, begun: Begun) -> list[str | None]:
+    def countries(self, begun: StartedWork) -> list[str | None]:
         assert begun.ready()
         outs = list(begun.finish(self.batches[id(begun)]))
         assert all(out.batch.num_rows <= self.ctx.batch_rows for out in outs)

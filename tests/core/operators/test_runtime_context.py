@@ -353,7 +353,10 @@ def test_metrics_have_plain_names_and_one_kind() -> None:
 
 
 def test_accumulators_are_merged_in_any_order() -> None:
-    parts = [Accumulated(), *(Accumulated(1, v, v, v, {bucket_of(v): 1}) for v in (5, 0.25, -3, 1e9))]
+    parts = [
+        Accumulated(),
+        *(Accumulated(1, v, v, v, {bucket_of(v): 1}) for v in (5, 0.25, -3, 1e9)),
+    ]
     together = Accumulated()
     for part in parts:
         together = together.plus(part)

@@ -19,7 +19,7 @@ from rheos.core.operators.shapes import state_shapes
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import CheckpointId, OperatorId
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.describe import type_shape
 from tests.api.programs import Event, environment, events, stream
@@ -216,12 +216,12 @@ def test_every_state_of_a_plan_is_described() -> None:
 def test_declared_state_is_described_by_kind_key_and_type() -> None:
     states = planned(every_operator())[OperatorId("ordered")]
     assert {name: shape.holds for name, shape in states.items()} == {
-        "last": Holds.VALUE,
-        "values": Holds.LIST,
-        "kinds": Holds.MAP,
-        "timers": Holds.TIMERS,
-        "held": Holds.ROWS,
-        "held behind": Holds.PROGRESS,
+        "last": StatePurpose.VALUE,
+        "values": StatePurpose.LIST,
+        "kinds": StatePurpose.MAP,
+        "timers": StatePurpose.TIMERS,
+        "held": StatePurpose.ROWS,
+        "held behind": StatePurpose.PROGRESS,
     }
     assert all(shape.kind is StateKind.KEYED and shape.key == [USER] for shape in states.values())
     assert states["last"].value == type_shape("last", Seen)

@@ -17,7 +17,7 @@ from rheos.core.checkpoint.compatibility import Verdict, compare
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.state import StateDeclaration, ValueState
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TtlShape, TypeShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
@@ -75,7 +75,7 @@ class ExpiringLargestHandle(LargestHandle):
 
 
 class LargestKind(DeclaredKind[Largest]):
-    holds = Holds.VALUE
+    holds = StatePurpose.VALUE
 
     def types(self, declared: Largest) -> tuple[Any, ...]:
         return (declared.type,)
@@ -121,7 +121,7 @@ def test_a_new_kind_is_kept_and_moved_like_any_other(tmp_path: Path, backend: st
 @pytest.mark.usefixtures("registered")
 def test_a_new_kind_is_described_compared_and_shown_by_what_it_stores(tmp_path: Path) -> None:
     shape = shape_of(declared(most=Largest(int))["most"])
-    assert (shape.holds, shape.value.name, shape.ttl) == (Holds.VALUE, "int", None)
+    assert (shape.holds, shape.value.name, shape.ttl) == (StatePurpose.VALUE, "int", None)
     shape = shape_of(declared(recent=Largest(str, ttl="1s"))["recent"])
     assert (shape.value.name, shape.ttl) == ("str", TtlShape(time="event_time", ms=1000))
     assert stored_types(declared(recent=Largest(str, ttl="1s"))["recent"]) == (str,)

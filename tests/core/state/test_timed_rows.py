@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.core.state.growing import Growing
+from rheos.core.state.growing import NumberedArray
 from rheos.core.state.levels import FAN_IN
 from rheos.core.state.spill import SpillFolder
 from rheos.core.state.timed_rows import TimedRows, _order
@@ -74,7 +74,7 @@ def test_lookups_agree_with_a_search_of_all_rows(most: int, on_disk: bool, tmp_p
 
 
 def test_an_array_that_grows_and_shrinks_keeps_its_numbers() -> None:
-    growing = Growing(np.int64)
+    growing = NumberedArray(np.int64)
     for first in range(0, 40_000, 400):
         growing.add(np.arange(first, first + 400))
         growing.drop_before(max(first - 300, 0))

@@ -15,7 +15,7 @@ from rheos.api.streams import DataStream
 from rheos.connectors.generator import generator
 from rheos.core.metrics import declarations as f
 from rheos.core.protocol.ports import ThreadTime
-from rheos.core.task.batch_time import BatchTime, Intake
+from rheos.core.task.batch_time import BatchTime, IntakeCounts
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.pace import OBSERVE_EVERY_US
 from rheos.core.task.pacing import BatchPacing
@@ -33,7 +33,7 @@ class Slot:
     def __init__(self, batch_us: float, row_us: float, controller: BatchTime | None = None) -> None:
         self.batch_us, self.row_us = batch_us, row_us
         self.controller = controller or BatchTime(1, MOST_ROWS, 2)
-        self.taken = Intake(0, 0, 0)
+        self.taken = IntakeCounts(0, 0, 0)
 
     def run(
         self, intervals: int = 1, share: float = 1.0, slower: float = 1.0, worked: float = 1.0
@@ -44,8 +44,8 @@ class Slot:
             rows = max(int(self.controller.rows * share), 1)
             one_us = (self.batch_us + self.row_us * rows) * slower
             batches = max(int(OBSERVE_EVERY_US // one_us), 1)
-            more = Intake(batches * rows, batches, int(batches * one_us))
-            self.taken = Intake(*map(sum, zip(self.taken, more, strict=True)))
+            more = IntakeCounts(batches * rows, batches, int(batches * one_us))
+            self.taken = IntakeCounts(*map(sum, zip(self.taken, more, strict=True)))
             self.controller.observe([self.taken], worked)
         return self.controller.rows
 
@@ -103,7 +103,7 @@ def test_whatever_is_seen_steps_are_bounded(steps: list[tuple[int, int, int]]) -
     controller = BatchTime(1, MOST_ROWS, 2)
     for taken in accumulate(steps, lambda a, b: tuple(map(sum, zip(a, b, strict=True)))):
         was = controller.rows
-        assert 1 <= controller.observe([Intake(*taken)]) <= min(2 * was, MOST_ROWS)
+        assert 1 <= controller.observe([IntakeCounts(*taken)]) <= min(2 * was, MOST_ROWS)
 
 
 @given(COSTS, COSTS)
@@ -121,7 +121,11 @@ def test_the_most_expensive_chain_decides() -> None:
     controller = BatchTime(3, MOST_ROWS, 2)
     for n in range(1, 100):
         rows = controller.observe(
-            [Intake(0, 0, 0), Intake(n * 9_000, n, n * 900), Intake(n * 900, n, n * 2700)]
+            [
+                IntakeCounts(0, 0, 0),
+                IntakeCounts(n * 9_000, n, n * 900),
+                IntakeCounts(n * 900, n, n * 2700),
+            ]
         )
     assert rows == 4_096  # Of 3 us each.
 

@@ -19,7 +19,7 @@ from rheos.core.protocol.elements import (
     WatermarkMark,
 )
 from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId
-from rheos.core.task.inputs import GateEvent, InputGate, Recording
+from rheos.core.task.inputs import GateEvent, InputGate, RecordedRows
 
 A, B, C = (ChannelId(0, sender, 0) for sender in range(3))
 
@@ -276,7 +276,7 @@ def test_the_barrier_of_a_savepoint_blocks_in_any_case() -> None:
 # --- barriers that overtake --------------------------------------------------------------------------
 
 
-def recorded(recording: Recording) -> list[object]:
+def recorded(recording: RecordedRows) -> list[object]:
     return [batch.column(0)[0].as_py() for _, batch in recording.batches]
 
 
@@ -386,7 +386,7 @@ def test_the_snapshot_and_what_is_recorded_are_all_rows_before_the_barrier(
     before: list[object] = []
     behind: set[ChannelId] = set()
     read: list[object] = []
-    recording: Recording | None = None
+    recording: RecordedRows | None = None
     for number, (channel, what) in enumerate([*steps, (A, 0), (B, 0)]):
         if what == 0 and channel not in behind:
             behind.add(channel)

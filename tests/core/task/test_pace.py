@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rheos.core.task.pace import OBSERVE_EVERY_US, Observed, Pace, PaceController
+from rheos.core.task.pace import OBSERVE_EVERY_US, Pace, PaceController, SlotMeasurements
 
 MOST_ROWS = 16_384
 
@@ -23,11 +23,11 @@ class Model:
     waiting: int = 4
     jitter: float = 0.0
 
-    def seen(self, pace: Pace, rng: Random) -> Observed:
+    def seen(self, pace: Pace, rng: Random) -> SlotMeasurements:
         """Return an observation of an interval in which the slot was busy throughout."""
         one_us = self.batch_us + self.row_us * pace.batch_rows
         noise = 1 + rng.uniform(-self.jitter, self.jitter)
-        return Observed(
+        return SlotMeasurements(
             rows=int(pace.batch_rows * OBSERVE_EVERY_US / one_us),
             busy_us=OBSERVE_EVERY_US,
             waited_us=int(self.waiting * one_us * noise),
@@ -91,7 +91,7 @@ def test_after_a_step_of_the_load_it_is_where_it_would_have_begun(
 @given(
     st.lists(
         st.builds(
-            Observed,
+            SlotMeasurements,
             rows=st.integers(0, 10**9),
             busy_us=st.integers(0, 10**8),
             waited_us=st.integers(0, 10**9),
@@ -104,7 +104,7 @@ def test_after_a_step_of_the_load_it_is_where_it_would_have_begun(
     st.integers(1, MOST_ROWS),
 )
 def test_whatever_is_seen_steps_are_bounded(
-    seen: list[Observed], objective_us: int, exchanges: int, most_rows: int
+    seen: list[SlotMeasurements], objective_us: int, exchanges: int, most_rows: int
 ) -> None:
     controller = PaceController(objective_us, exchanges, most_rows)
     for each in seen:
@@ -121,7 +121,7 @@ def test_one_pause_of_the_machine_changes_nothing() -> None:
     controller = PaceController(20_000, 1, MOST_ROWS)
     model, rng = Model(batch_us=100, row_us=0.05), Random(1)
     before = run(controller, model, 100, rng)[-1]
-    controller.observe(Observed(100, 1_000, 300_000, 0, 300_000))
+    controller.observe(SlotMeasurements(100, 1_000, 300_000, 0, 300_000))
     assert run(controller, model, 20, rng) == [before] * 20
 
 
@@ -130,13 +130,13 @@ def test_without_rows_nothing_is_decided(idle: int) -> None:
     controller = PaceController(20_000, 1, MOST_ROWS)
     before = controller.pace
     for _ in range(idle):
-        assert controller.observe(Observed(0, 0, 900_000, 0, 0)) == before
+        assert controller.observe(SlotMeasurements(0, 0, 900_000, 0, 0)) == before
 
 
 def test_at_low_load_rows_are_buffered_as_long_as_the_objective_allows() -> None:
     controller = PaceController(20_000, 2, MOST_ROWS)
     for _ in range(200):
-        pace = controller.observe(Observed(500, 2_000, 500, 0, 400))
+        pace = controller.observe(SlotMeasurements(500, 2_000, 500, 0, 400))
     # 16 ms to steer for, less 1.4 ms of work, on two exchanges.
     assert 6_000 <= pace.buffer_timeout_us <= 7_300
     assert pace.batch_rows == MOST_ROWS

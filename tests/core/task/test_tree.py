@@ -11,12 +11,12 @@ from rheos.core.errors import InternalError, RheosError, Site, UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import (
     AsyncOperator,
-    Begun,
     Operator,
     Out,
     OutputType,
     PortType,
     Restored,
+    StartedWork,
 )
 from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
@@ -53,11 +53,11 @@ class Passing(Operator):
 class Calling(AsyncOperator):
     """Operator whose calls complete only if the host waits."""
 
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         return Called()
 
 
-class Called(Begun):
+class Called(StartedWork):
     waited = False
 
     def ready(self) -> bool:
@@ -125,7 +125,7 @@ def test_rows_pass_the_tree_and_outputs_request_to_wait() -> None:
 def test_a_host_that_may_wait_waits_for_calls_also_of_rows_in_flight(at: int) -> None:
     written = Written()
 
-    def wait_for(begun: Begun) -> None:
+    def wait_for(begun: StartedWork) -> None:
         assert isinstance(begun, Called)
         begun.waited = True
 

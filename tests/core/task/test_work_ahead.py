@@ -11,7 +11,7 @@ import polars as pl
 from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block, generator
-from rheos.core.operators.contract import AsyncOperator, Begun, Operator, Out
+from rheos.core.operators.contract import AsyncOperator, Operator, Out, StartedWork
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator, ToEdge, ToOperator
 from rheos.core.protocol.elements import Barrier, BarrierKind, Batch
 from rheos.core.protocol.ids import Attempt, ChainId, ChannelId, CheckpointId
@@ -46,11 +46,11 @@ class Trying(AsyncOperator):
 
     tries: Tries
 
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         return _Trying(self.tries)
 
 
-class _Trying(Begun):
+class _Trying(StartedWork):
     def __init__(self, tries: Tries) -> None:
         self._tries = tries
 

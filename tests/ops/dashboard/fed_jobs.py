@@ -216,7 +216,9 @@ def metrics(published_ms: float = 3_000.0, behind: int = 104) -> MetricsReport:
             Reading("keys", ("minutes", subtask), 40 + n),
             Reading("counter", ("minutes", "late", subtask), n, 0.0),
             Reading(
-                "accumulated", ("lookup", "cents", subtask), Accumulated(3, 6.0, 1.0, 3.0, {16: 3})
+                "accumulated",
+                ("lookup", "cents", subtask),
+                Accumulated(3, 6.0, 1.0, 3.0, {16: 3}),
             ),
         ]
         for edge in ("0", "1"):

@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay
-from rheos.core.checkpoint.events import After, AttemptEnded, AttemptLost, AttemptRunning, Outcome
+from rheos.core.checkpoint.events import (
+    AfterSavepoint,
+    AttemptEnded,
+    AttemptLost,
+    AttemptRunning,
+    Outcome,
+)
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.errors import CheckpointError, TransportError, UserFunctionError
 from rheos.core.metrics.event_files import FILE_EVENTS, MAX_FILES, events_folder, read_events
@@ -95,7 +101,7 @@ def test_failed_checkpoints_are_counted_in_one_event() -> None:
 
 def test_savepoints_and_failed_rescales_are_events() -> None:
     driver = Driver().runs()
-    driver.master.request_savepoint("s3://key:hidden@bucket/s", After.GO_ON)
+    driver.master.request_savepoint("s3://key:hidden@bucket/s", AfterSavepoint.GO_ON)
     driver.step(after_ms=100)
     assert texts(driver)[1].startswith("savepoint in s3://***@bucket/s/")
     driver.step(failed(LOST, subtask=1), after_ms=400)

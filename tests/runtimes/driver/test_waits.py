@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rheos.core.checkpoint.events import (
-    After,
+    AfterSavepoint,
     RecoveryFailed,
     SavepointRequested,
     SavepointWritten,
@@ -27,7 +27,7 @@ def shown(waits: Waits, time: Timeline, now_ms: int, *sinks: Unpublished) -> lis
 def test_a_savepoint_shows_what_it_waits_for_since_when() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
     assert shown(waits, time, 0) == []
-    time.at(100, SavepointRequested(1, "/savepoints/one", After.GO_ON))
+    time.at(100, SavepointRequested(1, "/savepoints/one", AfterSavepoint.GO_ON))
     said = "the savepoint waits: subtasks 0, 1 have not acknowledged its checkpoint"
     assert shown(waits, time, 5_000) == [(said, 5_000)]
     assert shown(waits, time, 9_000) == [(said, 5_000)]
@@ -53,7 +53,7 @@ def test_a_savepoint_shows_what_it_waits_for_since_when() -> None:
 
 def test_a_drain_shows_which_subtasks_it_waits_for() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
-    time.at(100, SavepointRequested(1, "/savepoints/one", After.DRAIN))
+    time.at(100, SavepointRequested(1, "/savepoints/one", AfterSavepoint.DRAIN))
     said = "the stop with --drain waits: subtasks 0, 1 have not reached the end of their input"
     assert [what for what, _ in shown(waits, time, 0)] == [said]
 
@@ -61,7 +61,7 @@ def test_a_drain_shows_which_subtasks_it_waits_for() -> None:
 def test_a_request_shows_that_it_waits_for_a_checkpoint() -> None:
     time, waits = Timeline().runs(), Waits(SHAPE.operators)
     time.at(1000, Tick())
-    time.at(1100, SavepointRequested(1, "/savepoints/one", After.STOP))
+    time.at(1100, SavepointRequested(1, "/savepoints/one", AfterSavepoint.STOP))
     said = (
         "the stop with a savepoint waits: another checkpoint is open, which subtasks 0, 1 have not "
         "acknowledged"
@@ -76,7 +76,7 @@ def test_recovery_and_savepoint_show_the_server_they_await() -> None:
     said = "the recovery waits for the commit of the last checkpoint"
     assert shown(waits, time, 1_000) == [(said, 1_000)]
     time.at(100, RecoveryFailed(Attempt(1), AWAY))
-    time.at(150, SavepointRequested(1, "/savepoints/one", After.GO_ON))
+    time.at(150, SavepointRequested(1, "/savepoints/one", AfterSavepoint.GO_ON))
     assert shown(waits, time, 4_000) == [
         (f"{said}: the sink 'files': no answer from db:5432", 1_000),
         (

@@ -26,7 +26,7 @@ class Measurements:
         return {"k": rng.integers(0, self.keys, block.rows), "v": rng.random(block.rows)}
 
 
-class Timed(Measurements):
+class MeasurementsWithTime(Measurements):
     """Generator of the same rows with the time in ms."""
 
     def __call__(self, block: Block) -> dict[str, Any]:
@@ -34,7 +34,7 @@ class Timed(Measurements):
 
 
 @dataclass(frozen=True)
-class Kinds:
+class KeysWithKinds:
     """Generator of rows with a random key below `keys`, a random kind, and the time in ms."""
 
     keys: int

@@ -15,7 +15,13 @@ from rheos.api.keyed import KeyedStream
 from rheos.api.patterns import Pattern, begin, skip_past_last_event
 from rheos.api.streams import DataStream
 from rheos.cli.benchmarks import grep, state_machine, state_machine_forms
-from rheos.cli.benchmarks.generated_rows import Kinds, Measurements, Timed, Visits, interval_ms
+from rheos.cli.benchmarks.generated_rows import (
+    KeysWithKinds,
+    Measurements,
+    MeasurementsWithTime,
+    Visits,
+    interval_ms,
+)
 from rheos.cli.benchmarks.taps import SINK, SOURCE, MeasuredSource, MeasuringSink
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import GeneratorFunction, generator
@@ -87,7 +93,9 @@ class BenchRows:
     def measurements(self) -> DataStream:
         return self.of(Measurements(self.load.key_count), "measurements", k=pa.int64(), v=pa.float64())
 
-    def timed(self, name: str, made: type[Timed] | type[Visits] = Timed) -> DataStream:
+    def timed(
+        self, name: str, made: type[MeasurementsWithTime] | type[Visits] = MeasurementsWithTime
+    ) -> DataStream:
         fn = made(self.load.key_count)
         return self.of(fn, name, on="at", k=pa.int64(), v=pa.float64(), at=pa.int64())
 
@@ -189,16 +197,16 @@ def _table(rows: BenchRows) -> DataStream:
 
 
 @dataclass
-class Answered:
+class AskedRow:
     k: int
     v: float
     t: int
 
 
-async def _ask(row: Any) -> Answered:
+async def _ask(row: Any) -> AskedRow:
     """Call a system that takes a millisecond to answer."""
     await asyncio.sleep(0.001)
-    return Answered(row.k, row.v, row.t)
+    return AskedRow(row.k, row.v, row.t)
 
 
 @_program(
@@ -291,7 +299,7 @@ def three_steps() -> Pattern:
     keys=10_000,
 )
 def _pattern(rows: BenchRows) -> DataStream:
-    made = Kinds(rows.load.key_count)
+    made = KeysWithKinds(rows.load.key_count)
     events = rows.of(made, "events", on="at", k=pa.int64(), kind=pa.int64(), at=pa.int64())
     found = events.key_by("k").detect(three_steps())
     return found.select("k", **{SINCE: pl.col("third").struct.field(SINCE)}).name("matches")
@@ -334,7 +342,9 @@ def _window_join(rows: BenchRows) -> DataStream:
 # --- windows --------------------------------------------------------------------------------------
 
 
-def _windows(name: str, about: str, window: Window, made: type[Timed] | type[Visits]) -> None:
+def _windows(
+    name: str, about: str, window: Window, made: type[MeasurementsWithTime] | type[Visits]
+) -> None:
     @_program(name, about, keys=100_000)
     def write(rows: BenchRows) -> DataStream:
         found = rows.timed("visits", made).key_by("k").window(window)
@@ -349,13 +359,13 @@ _windows(
     "tumbling",
     "count, sum and max by key in tumbling windows of 10 s of event time",
     Tumbling("10s"),
-    Timed,
+    MeasurementsWithTime,
 )
 _windows(
     "sliding",
     "the same in windows of 10 s that start every second",
     Sliding("10s", every="1s"),
-    Timed,
+    MeasurementsWithTime,
 )
 _windows("session", "the same in sessions with a gap of 10 s", Session("10s"), Visits)
 

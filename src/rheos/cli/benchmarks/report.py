@@ -44,41 +44,41 @@ def as_json(outcome: BenchResult) -> dict[str, Any]:
 
 def as_table(outcome: BenchResult) -> Table:
     """Return the metrics as a table to display."""
-    figures = as_json(outcome)
+    metrics = as_json(outcome)
     table = Table(title=f"{outcome.program.name}: {outcome.program.about}", title_justify="left")
     table.add_column("measured")
     table.add_column("", justify="right")
-    table.add_row("records/s", f"{figures['records_per_s']:,}")
-    table.add_row("records/s/core", f"{figures['records_per_s_per_core']:,}")
-    table.add_row("share of a core that each worker used", f"{figures['cpu_share']:.0%}")
-    table.add_row("cores that all processes used", f"{figures['cores']:.2f}")
-    us = figures["processor_us_per_record"]
+    table.add_row("records/s", f"{metrics['records_per_s']:,}")
+    table.add_row("records/s/core", f"{metrics['records_per_s_per_core']:,}")
+    table.add_row("share of a core that each worker used", f"{metrics['cpu_share']:.0%}")
+    table.add_row("cores that all processes used", f"{metrics['cores']:.2f}")
+    us = metrics["processor_us_per_record"]
     table.add_row("processor time per record", "none" if us is None else f"{us:,.3f} µs")
-    for name, ms in figures["latency_ms"].items():
+    for name, ms in metrics["latency_ms"].items():
         table.add_row(f"latency {name}", "none" if ms is None else f"{ms:,.2f} ms")
-    checkpoints = f"{figures['checkpoints_completed']:,}"
-    if figures["last_checkpoint_ms"] is not None:
-        checkpoints += f" (the last took {figures['last_checkpoint_ms']:,} ms)"
+    checkpoints = f"{metrics['checkpoints_completed']:,}"
+    if metrics["last_checkpoint_ms"] is not None:
+        checkpoints += f" (the last took {metrics['last_checkpoint_ms']:,} ms)"
     table.add_row("checkpoints", checkpoints)
-    table.add_row("restarts", f"{figures['restarts']:,}")
-    rss = figures["rss_mib"]
+    table.add_row("restarts", f"{metrics['restarts']:,}")
+    rss = metrics["rss_mib"]
     table.add_row("memory of the largest worker", f"{rss['start']:,} MiB, then {rss['end']:,} MiB")
-    table.caption = _conditions(figures)
+    table.caption = _conditions(metrics)
     table.caption_justify = "left"
     return table
 
 
-def _conditions(figures: dict[str, Any]) -> str:
-    timeout, interval = figures["buffer_timeout_ms"], figures["checkpoint_interval_ms"]
-    rate = figures["rate_per_s_per_core"]
+def _conditions(metrics: dict[str, Any]) -> str:
+    timeout, interval = metrics["buffer_timeout_ms"], metrics["checkpoint_interval_ms"]
+    rate = metrics["rate_per_s_per_core"]
     parts = [
-        f"parallelism {figures['parallelism']}",
-        *([f"{figures['keys']:,} keys"] if figures["keys"] else []),
+        f"parallelism {metrics['parallelism']}",
+        *([f"{metrics['keys']:,} keys"] if metrics["keys"] else []),
         f"{rate:,.0f} records/s/core requested" if rate else "at full load",
-        f"{figures['seconds']:g} s after {figures['warmup_s']:g} s of warm-up",
-        f"batches of {figures['batch_rows']:,} rows",
-        *(["state in RocksDB"] if figures["state_backend"] == "rocksdb" else []),
-        _waiting(timeout, figures["objective"]),
+        f"{metrics['seconds']:g} s after {metrics['warmup_s']:g} s of warm-up",
+        f"batches of {metrics['batch_rows']:,} rows",
+        *(["state in RocksDB"] if metrics["state_backend"] == "rocksdb" else []),
+        _waiting(timeout, metrics["objective"]),
         "no checkpoints" if interval is None else f"a checkpoint every {interval} ms",
     ]
     return ", ".join(parts)

@@ -110,7 +110,7 @@ class PublishedWindows(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Soaked:
+class SoakResult:
     settings: SoakSettings
     minutes: list[Minute]
     published: PublishedWindows
@@ -180,7 +180,7 @@ def _build(env: Environment, settings: SoakSettings, folder: Path) -> None:
 
 def run(
     settings: SoakSettings, progress: Callable[[str], None], each: Callable[[Minute], None]
-) -> Soaked:
+) -> SoakResult:
     """Run the soak test. `progress` is called with the current phase, and `each` at the end of each
     minute. Raises the errors of the job."""
     with tempfile.TemporaryDirectory(prefix="rheos-soak-") as name:
@@ -202,7 +202,7 @@ def run(
         finally:
             handle.cancel()
         in_a_ms = settings.parallelism * settings.rows_per_ms
-        return Soaked(settings, minutes, count_published(folder / "windows", in_a_ms))
+        return SoakResult(settings, minutes, count_published(folder / "windows", in_a_ms))
 
 
 def _watch(

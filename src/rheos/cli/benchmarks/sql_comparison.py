@@ -17,91 +17,94 @@ Measure = Callable[[str], dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class Beside:
+class ProgramPair:
     """Comparison of two programs: the first should reach `target` of the other's records in the same
     processor time.
     """
 
     name: str
-    beside: str
+    baseline: str
     target: float
 
 
 SQL = (
-    Beside("sql-grep", "grep", 0.9),
-    Beside("sql-grouping", "table", 0.9),
-    Beside("sql-tumbling", "tumbling", 0.9),
+    ProgramPair("sql-grep", "grep", 0.9),
+    ProgramPair("sql-grouping", "table", 0.9),
+    ProgramPair("sql-tumbling", "tumbling", 0.9),
 )
 
 ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class Compared:
+class Comparison:
     """Metrics of all rounds. Runs of the two programs at the same index belong together."""
 
-    of: Beside
+    pair: ProgramPair
     runs: Sequence[dict[str, Any]]
-    beside: Sequence[dict[str, Any]]
+    baseline_runs: Sequence[dict[str, Any]]
 
     @property
-    def of_rate(self) -> float:
+    def rate_ratio(self) -> float:
         """Return the ratio of the rates: the median over the rounds."""
         return median(self._ratios("records_per_s"))
 
     @property
-    def of_processor_time(self) -> float:
+    def processor_time_ratio(self) -> float:
         """Return the ratio of records per processor time. It is less sensitive than the rate to other
         load on the machine.
         """
         return median(1 / ratio for ratio in self._ratios("processor_us_per_record"))
 
     @property
-    def held(self) -> bool:
-        return self.of_processor_time >= self.of.target
+    def reached_target(self) -> bool:
+        return self.processor_time_ratio >= self.pair.target
 
-    def _ratios(self, figure: str) -> list[float]:
-        return [one[figure] / other[figure] for one, other in zip(self.runs, self.beside, strict=True)]
+    def _ratios(self, metric: str) -> list[float]:
+        return [
+            one[metric] / other[metric]
+            for one, other in zip(self.runs, self.baseline_runs, strict=True)
+        ]
 
 
-def compared(pairs: Sequence[Beside], measure: Measure, rounds: int = ROUNDS) -> list[Compared]:
+def run_pairs(pairs: Sequence[ProgramPair], measure: Measure, rounds: int = ROUNDS) -> list[Comparison]:
     """Measure each pair this many times. The two programs of a pair run one after the other, and take
     turns at going first, so that other load on the machine affects both.
     """
-    found: dict[Beside, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    found: dict[ProgramPair, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
         pair: ([], []) for pair in pairs
     }
     for number in range(rounds):
         for pair in pairs:
-            sides = [(pair.name, found[pair][0]), (pair.beside, found[pair][1])]
+            sides = [(pair.name, found[pair][0]), (pair.baseline, found[pair][1])]
             for name, runs in sides if number % 2 == 0 else reversed(sides):
                 runs.append(measure(name))
-    return [Compared(pair, runs, beside) for pair, (runs, beside) in found.items()]
+    return [Comparison(pair, runs, baseline) for pair, (runs, baseline) in found.items()]
 
 
-def measuring(settings: BenchSettings, progress: Progress) -> Measure:
+def measure_with(settings: BenchSettings, progress: Progress) -> Measure:
     """Return a function that runs benchmarks with these settings, in one Spark session."""
 
     def measure(name: str) -> dict[str, Any]:
-        figures = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
-        if not figures["records_per_s"]:
+        metrics = as_json(run(PROGRAMS[name], settings, lambda what: progress(f"{name}, {what}")))
+        if not metrics["records_per_s"]:
             raise JobFailedError(
                 f"{name}: no record reached the end of the job within {settings.seconds:g} s",
                 hint="measure for longer: --seconds 30",
             )
-        return figures
+        return metrics
 
     return measure
 
 
-def comparison(each: Compared) -> dict[str, Any]:
+def comparison_object(each: Comparison) -> dict[str, Any]:
     """Return the comparison as an object for `--json`."""
     return {
-        "name": each.of.name,
-        "beside": each.of.beside,
-        "target": each.of.target,
-        "of_rate": round(each.of_rate, 3),
-        "of_processor_time": round(each.of_processor_time, 3),
+        "name": each.pair.name,
+        "baseline": each.pair.baseline,
+        "target": each.pair.target,
+        "rate_ratio": round(each.rate_ratio, 3),
+        "processor_time_ratio": round(each.processor_time_ratio, 3),
         "runs": list(each.runs),
-        "runs_beside": list(each.beside),
+        "baseline_runs": list(each.baseline_runs),
     }

@@ -37,7 +37,7 @@ _HELP = (
     "VIEW,\nEXPLAIN, SHOW TABLES, DESCRIBE, SET. Ctrl-C ends a running query."
 )
 _LOOK_EVERY_S = 0.25
-_JOBS_BESIDE = 4
+_OTHER_JOBS = 4
 """Number of jobs for which the shell's Spark master has slots."""
 _STARTS_WITHIN_S = 10
 _RESULT = "result"
@@ -78,8 +78,8 @@ class ShellSession:
     redrawn, otherwise line by line."""
 
     def __init__(self, env: Environment, console: Console, *, live: bool) -> None:
-        beside = _JOBS_BESIDE * (env._parallelism + 1)
-        env._config = replace(env._config, slots_beside=beside)
+        slots = _OTHER_JOBS * (env._parallelism + 1)
+        env._config = replace(env._config, extra_slots=slots)
         self._env = env
         self._console = console
         self._live = live

@@ -38,7 +38,7 @@ class Deadline:
         return left_s
 
 
-class _Plain(socket.socket):
+class _DeadlineSocket(socket.socket):
     deadline: Deadline
 
     # `http.client` reads by `recv_into` and sends by `sendall`. Python applies a socket's timeout to a
@@ -61,7 +61,7 @@ class _Plain(socket.socket):
         super().sendall(*args, **kwargs)
 
 
-class _Secured(ssl.SSLSocket):
+class _DeadlineTlsSocket(ssl.SSLSocket):
     deadline: Deadline | None = None
     """The request's deadline; None during the handshake, to which Python applies the timeout as a
     whole."""
@@ -81,7 +81,7 @@ class _Secured(ssl.SSLSocket):
 
 def bounded_socket(sock: socket.socket, deadline: Deadline) -> socket.socket:
     """Return the connected socket as one whose operations end at the deadline."""
-    bounded = _Plain(sock.family, sock.type, sock.proto, sock.detach())
+    bounded = _DeadlineSocket(sock.family, sock.type, sock.proto, sock.detach())
     bounded.deadline = deadline
     bounded.settimeout(deadline.left_s())
     return bounded
@@ -90,14 +90,14 @@ def bounded_socket(sock: socket.socket, deadline: Deadline) -> socket.socket:
 def bound_tls(context: ssl.SSLContext) -> ssl.SSLContext:
     """Make the context's sockets accept a deadline, which `bound_secured` sets once they are
     connected."""
-    context.sslsocket_class = _Secured
+    context.sslsocket_class = _DeadlineTlsSocket
     return context
 
 
 def bound_secured(sock: Any, deadline: Deadline) -> None:
     """Set the deadline of a socket whose context was passed to `bound_tls`. Other sockets are
     unchanged."""
-    if isinstance(sock, _Secured):
+    if isinstance(sock, _DeadlineTlsSocket):
         sock.deadline = deadline
 
 

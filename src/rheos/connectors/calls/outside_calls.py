@@ -11,11 +11,11 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-class _Place(threading.local):
+class _ThreadOperator(threading.local):
     operator: Callable[[], str | None] | None = None
 
 
-_place = _Place()
+_place = _ThreadOperator()
 
 
 def operator_here() -> str | None:

@@ -40,7 +40,7 @@ _HOSTS = 'write hosts="host:9042", or a list of such strings'
 
 
 @dataclass(frozen=True, repr=False)
-class Contact:
+class ClusterOptions:
     """Options to connect to a cluster. They are sent to the workers with the program, including
     secrets."""
 
@@ -58,7 +58,7 @@ class Contact:
         password: str | None,
         datacenter: str | None,
         options: Mapping[str, Any] | None,
-    ) -> Contact:
+    ) -> ClusterOptions:
         """Create the options from a user's arguments. Raises ProgramError, which shows no value."""
         listed: list[Any] = (
             [hosts] if isinstance(hosts, str) or not isinstance(hosts, Iterable) else [*hosts]
@@ -98,11 +98,11 @@ class CassandraSession:
     """A connection to a cluster. All calls raise RheosError. If the client does not return from a call
     within our limit, the call is abandoned together with its connection."""
 
-    def __init__(self, contact: Contact, consistency: str) -> None:
+    def __init__(self, contact: ClusterOptions, consistency: str) -> None:
         self._contact = contact
         self._consistency = consistency
         self._calls = BoundedCalls()
-        self._link = _Link(contact, consistency)
+        self._link = _ConnectionState(contact, consistency)
 
     def describe(self, keyspace: str, table: str) -> tuple[list[CqlColumn], list[str]]:
         """Return the columns of a table, and the names of its primary key's columns."""
@@ -121,7 +121,7 @@ class CassandraSession:
             self._called(lambda link, progressed: link.close())
         self._calls.close()
 
-    def _called(self, work: Callable[[_Link, Progressed], T]) -> T:
+    def _called(self, work: Callable[[_ConnectionState, Progressed], T]) -> T:
         link = self._link
         try:
             return self._calls.run(
@@ -132,14 +132,14 @@ class CassandraSession:
             )
         except AbandonedCallError:
             # The abandoned call still uses the old link.
-            self._link = _Link(self._contact, self._consistency)
+            self._link = _ConnectionState(self._contact, self._consistency)
             raise
 
 
-class _Link:
+class _ConnectionState:
     """State of one connection. Its calls may block for longer than the client's own limits."""
 
-    def __init__(self, contact: Contact, consistency: str) -> None:
+    def __init__(self, contact: ClusterOptions, consistency: str) -> None:
         self._contact = contact
         cluster, policies, auth = client(), _policies(), _auth()
         local = policies.DCAwareRoundRobinPolicy(local_dc=contact.datacenter or "")

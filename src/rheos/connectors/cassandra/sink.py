@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.connectors.cassandra.client import (
     LOGGER,
     CassandraSession,
-    Contact,
+    ClusterOptions,
     check_consistency,
     client,
 )
@@ -97,7 +97,7 @@ def sink(
     ttl_s = None if ttl is None else max(1, duration_ms(ttl) // 1000)
     if ttl_s is not None and ttl_s > _MOST_TTL_S:
         raise ProgramError(f"ttl={ttl!r} exceeds the maximum of 20 years")
-    contact = Contact.of(hosts, user, password, datacenter, options)
+    contact = ClusterOptions.of(hosts, user, password, datacenter, options)
     target = CassandraTable(found[1], found[2], delete, ttl_s)
     return CassandraSink(duration_ms(retry_for), contact, target, consistency, at_once)
 
@@ -166,7 +166,7 @@ def _quoted(name: str) -> str:
 class CassandraSink(SpillingSink):
     """Sink that `cassandra.sink` creates."""
 
-    contact: Contact
+    contact: ClusterOptions
     table: CassandraTable
     consistency: str
     at_once: int

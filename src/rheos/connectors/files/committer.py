@@ -29,7 +29,7 @@ from rheos.core.errors import CheckpointError, UnavailableError
 from rheos.core.protocol.ids import Attempt, JobId
 
 
-class _Staged(Protocol):
+class _StagedPaths(Protocol):
     """Committable of either kind: paths relative to the sink's folder."""
 
     @property
@@ -39,7 +39,7 @@ class _Staged(Protocol):
     def target(self) -> str: ...
 
 
-T = TypeVar("T", bound=_Staged)
+T = TypeVar("T", bound=_StagedPaths)
 
 
 _decoder = msgspec.msgpack.Decoder(FileCommittable)

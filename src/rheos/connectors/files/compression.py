@@ -62,7 +62,7 @@ class _ZstdReader:
 
     def _rewind(self) -> None:
         self._file.seek(0)
-        self._data = pa.CompressedInputStream(pa.PythonFile(_Kept(self._file), "r"), "zstd")
+        self._data = pa.CompressedInputStream(pa.PythonFile(_WithoutClose(self._file), "r"), "zstd")
         self._at = 0
 
     def read(self, size: int) -> bytes:
@@ -81,7 +81,7 @@ class _ZstdReader:
         self._file.close()
 
 
-class _Kept:
+class _WithoutClose:
     """A file for Arrow to read, whose `close` leaves the underlying file open."""
 
     closed = False

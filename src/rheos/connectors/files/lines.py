@@ -17,11 +17,11 @@ from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.compression import Codec
-from rheos.connectors.files.transcoded import Transcoded
+from rheos.connectors.files.transcoded import Utf8File
 from rheos.core.connectors.rejected import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.formats.contract import NOT_UTF_8, Decoder, Format
-from rheos.core.formats.payloads import NEWLINE, Joined
+from rheos.core.formats.payloads import NEWLINE, JoinedPayloads
 
 # --- where records end, if quoted fields may contain line ends ----------------------------------------
 
@@ -189,7 +189,7 @@ class LinesDecoder(ChunkDecoder):
         system, path = url_to_fs(self._path)
         self._file = compression.reader(system.open(path, "rb"), self._codec)
         if self._encoding is not None:
-            self._file = Transcoded(self._file, self._encoding)
+            self._file = Utf8File(self._file, self._encoding)
         header, begin, rest = self._beginning()
         try:
             self._decoder = self._format.decoder(self._schema, header)
@@ -280,7 +280,7 @@ class LinesDecoder(ChunkDecoder):
         if self._ends is not None:
             starts, _ = self._ends.starts(data, final=True)
         lines = np.searchsorted(line_ends, starts)
-        payloads = Joined(pa.py_buffer(data), np.append(starts, len(data)))
+        payloads = JoinedPayloads(pa.py_buffer(data), np.append(starts, len(data)))
         keep = None if self._lie.blank else _filled(payloads)
         if keep is None and b"\r" not in data:
             decoded = self._decoder.decode_joined(payloads)
@@ -321,7 +321,7 @@ class LinesDecoder(ChunkDecoder):
         )
 
 
-def _filled(payloads: Joined) -> npt.NDArray[np.int64] | None:
+def _filled(payloads: JoinedPayloads) -> npt.NDArray[np.int64] | None:
     """Return the payloads that are more than white space; None if all are."""
     maybe = np.flatnonzero(np.isin(payloads.bytes()[payloads.starts[:-1]], _SPACES))
     blank = [i for i in maybe.tolist() if not payloads[i].strip()]

@@ -23,7 +23,7 @@ def check_encoding(encoding: str) -> str | None:
     return None if found.name in ("utf-8", "utf-8-sig") else found.name
 
 
-class Transcoded:
+class Utf8File:
     """Reads a file as UTF-8, without a byte order mark. Offsets refer to the UTF-8 bytes.
 
     Raises UnicodeError, with the offset in the file, if bytes are invalid in the encoding.

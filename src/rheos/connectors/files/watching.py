@@ -44,7 +44,7 @@ class WatchedFiles(FileSource):
     bounded: bool = field(default=False, init=False)
     discovery_ms: int | None = 10_000
     forget_ms: int | None = None
-    seen: Seen = field(default_factory=lambda: Seen(), compare=False, repr=False)
+    seen: SeenListings = field(default_factory=lambda: SeenListings(), compare=False, repr=False)
 
     def endless(self, split: Split) -> bool:
         return False
@@ -101,7 +101,7 @@ class WatchedFiles(FileSource):
         return f"{super().describe()}, watched"
 
 
-class Seen:
+class SeenListings:
     """Listings that the driver remembers. They do not change which files are discovered in the end:
     they show which files are stable, and which have changed since discovery."""
 
@@ -134,7 +134,7 @@ class Seen:
         self._found = {path: size for path, size in self._found.items() if path in there}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Seen, ()  # Only the driver uses its content.
+        return SeenListings, ()  # Only the driver uses its content.
 
 
 class _CheckedReader(WrappedReader):

@@ -18,7 +18,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.connectors.calls.outside_calls import thread
-from rheos.connectors.http.listener import HttpEndpoint, ListenAt
+from rheos.connectors.http.listener import HttpEndpoint, ListenAddress
 from rheos.connectors.listener.exchange import HttpExchange
 from rheos.connectors.listener.head import HttpError
 from rheos.connectors.listener.server import LOGGER
@@ -39,7 +39,7 @@ _PAGE_MAY = (
 )
 
 
-class KeptRows:
+class UnsentRows:
     """Last rows, encoded, with their numbers. Written by one thread, read by many."""
 
     def __init__(self, keep: int) -> None:
@@ -81,14 +81,16 @@ class KeptRows:
 
 
 class EventWriter(SinkWriter):
-    def __init__(self, at: ListenAt, path: str, keep: int, cors: str | None, ctx: SinkContext) -> None:
+    def __init__(
+        self, at: ListenAddress, path: str, keep: int, cors: str | None, ctx: SinkContext
+    ) -> None:
         self._path = path
         self._keep = keep
         self._cors = cors
         self._name = ctx.name
         self._columns = ctx.schema.names
         self._run = uuid4().hex[:8]
-        self._rows = KeptRows(keep)
+        self._rows = UnsentRows(keep)
         self._encoder = json().encoder(ctx.schema)
         self._failed: RheosError | None = None
         self._count = ctx.count

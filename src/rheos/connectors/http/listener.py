@@ -26,7 +26,7 @@ _BIND_AGAIN_S = 0.2
 
 
 @dataclass(frozen=True)
-class ListenAt:
+class ListenAddress:
     """Address to listen at, and the token that clients must send."""
 
     host: str
@@ -59,7 +59,7 @@ class HttpEndpoint:
     def __init__(
         self,
         name: str,
-        at: ListenAt,
+        at: ListenAddress,
         handle: Handle,
         *,
         max_body_bytes: int = 1 << 14,

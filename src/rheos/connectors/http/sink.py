@@ -8,7 +8,7 @@ from typing import ClassVar
 import pyarrow as pa
 
 from rheos.connectors.http.events import EventWriter
-from rheos.connectors.http.listener import ListenAt
+from rheos.connectors.http.listener import ListenAddress
 from rheos.core.connectors.contract import Sink, SinkContext, SinkWriter
 from rheos.core.errors import ProgramError
 from rheos.core.site import located_at_call
@@ -66,7 +66,7 @@ def sink(
         raise ProgramError(
             f"cors={cors!r} is not an origin", hint='write cors="https://app.example.com"'
         )
-    return EventSink(ListenAt(host, port, token, _MAX_CONNECTIONS), path, keep, cors)
+    return EventSink(ListenAddress(host, port, token, _MAX_CONNECTIONS), path, keep, cors)
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ class EventSink(Sink):
 
     max_parallelism: ClassVar[int | None] = 1
 
-    at: ListenAt
+    at: ListenAddress
     path: str
     keep: int
     cors: str | None

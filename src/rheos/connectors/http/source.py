@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, get_args
 import pyarrow as pa
 
 from rheos.connectors.formatted import check_format, rows_of
-from rheos.connectors.http.listener import ListenAt
+from rheos.connectors.http.listener import ListenAddress
 from rheos.connectors.http.webhook import Webhook
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.errors import ProgramError
@@ -86,7 +86,7 @@ def source(
             hint="write format=rh.formats.csv(header=False): fields are in schema order",
         )
     rows, record = rows_of(form, schema)
-    at = ListenAt(host, port, token, max_connections)
+    at = ListenAddress(host, port, token, max_connections)
     return WebhookSource(at, path, form, rows, record, acknowledge, max_body_bytes)
 
 
@@ -94,7 +94,7 @@ def source(
 class WebhookSource(Source):
     """Source that `http.source` creates."""
 
-    at: ListenAt
+    at: ListenAddress
     path: str
     format: Format
     schema: pa.Schema

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from rheos.connectors.calls.outside_calls import thread
 from rheos.connectors.http.bodies import payloads_of
-from rheos.connectors.http.listener import HttpEndpoint, ListenAt
+from rheos.connectors.http.listener import HttpEndpoint, ListenAddress
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.listener.exchange import HttpExchange
 from rheos.connectors.listener.head import HttpError
@@ -57,7 +57,7 @@ class Webhook(SourceClient):
 
     def __init__(
         self,
-        at: ListenAt,
+        at: ListenAddress,
         path: str,
         format: Format,
         schema: pa.Schema,

@@ -35,22 +35,22 @@ class TopicEdge(Enum):
 
 
 @dataclass(frozen=True)
-class OfGroup:
+class CommittedBound:
     name: str
 
 
 @dataclass(frozen=True)
-class Moment:
+class TimeBound:
     ms: int
     """Time in ms since the epoch."""
 
 
 @dataclass(frozen=True)
-class Given:
+class OffsetsBound:
     offsets: tuple[tuple[Partition, int], ...]
 
 
-Bound: TypeAlias = TopicEdge | OfGroup | Moment | Given
+Bound: TypeAlias = TopicEdge | CommittedBound | TimeBound | OffsetsBound
 
 
 class Cluster(Protocol):
@@ -78,7 +78,7 @@ def start_of(given: Any, group: str | None) -> Bound:
     if given == "group":
         if group is None:
             raise ProgramError('start="group" needs group=', hint='add group="name"')
-        return OfGroup(group)
+        return CommittedBound(group)
     return _bound("start", given, _STARTS)
 
 
@@ -99,24 +99,24 @@ def _bound(name: str, given: Any, hint: str) -> Bound:
         return TopicEdge(given)
     if isinstance(given, datetime):
         zoned = given if given.tzinfo is not None else given.replace(tzinfo=UTC)
-        return Moment(max(0, int(zoned.timestamp() * 1000)))
+        return TimeBound(max(0, int(zoned.timestamp() * 1000)))
     if _is_number(given):
-        return Moment(given)
+        return TimeBound(given)
     if not isinstance(given, Mapping) or not all(isinstance(of, Mapping) for of in given.values()):
         raise wrong
     offsets = [((str(t), p), offset) for t, of in given.items() for p, offset in of.items()]
     for (_, partition), offset in offsets:
         if not (_is_number(partition) and _is_number(offset)):
             raise wrong
-    return Given(tuple(sorted(offsets)))
+    return OffsetsBound(tuple(sorted(offsets)))
 
 
 def check_order(start: Bound, end: Bound) -> None:
     """Raise ProgramError if the end is before the start, whatever the topic contains."""
     before = ""
-    if isinstance(start, Moment) and isinstance(end, Moment) and end.ms < start.ms:
+    if isinstance(start, TimeBound) and isinstance(end, TimeBound) and end.ms < start.ms:
         before = f"{end.ms} ms since the epoch is less than {start.ms}"
-    if isinstance(start, Given) and isinstance(end, Given):
+    if isinstance(start, OffsetsBound) and isinstance(end, OffsetsBound):
         ends = dict(end.offsets)
         for at, offset in start.offsets:
             if ends.get(at, offset) < offset:
@@ -145,7 +145,7 @@ def resolved_starts(
     return {**earliest, **_resolved(bound, partitions, cluster)}
 
 
-def check_given_starts(start: Given, latest: Offsets) -> None:
+def check_given_starts(start: OffsetsBound, latest: Offsets) -> None:
     """Raise InputError if the user has set an offset beyond the end of its partition, `latest`. The job
     would otherwise read nothing at first, and fail later.
     """
@@ -176,12 +176,12 @@ def _resolved(bound: Bound, partitions: Sequence[Partition], cluster: Cluster) -
             return cluster.earliest(partitions)
         case TopicEdge.LATEST:
             return cluster.latest(partitions)
-        case Moment(ms):
+        case TimeBound(ms):
             # If all records are earlier, the bound is after the last of them.
             return {**cluster.latest(partitions), **cluster.at(partitions, ms)}
-        case OfGroup(name):
+        case CommittedBound(name):
             return cluster.committed(partitions, name)
-        case Given(offsets):
+        case OffsetsBound(offsets):
             known = set(partitions)
             for partition, _ in offsets:
                 if partition not in known:

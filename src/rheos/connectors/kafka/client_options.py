@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any, TypeAlias
 
-from rheos.connectors.client_logs import OncePerWhile
+from rheos.connectors.client_logs import RepeatedMessageFilter
 from rheos.connectors.kafka.registration import CONNECTOR
 from rheos.core.errors import ProgramError
 from rheos.core.redaction import without
@@ -133,7 +133,7 @@ class ClientOptions:
         logger = LOGGER.getChild(f"client-{hash(self) & 0xFFFFFFFF:08x}")
         if not logger.filters:
             logger.addFilter(self._redact_record)
-            logger.addFilter(OncePerWhile())
+            logger.addFilter(RepeatedMessageFilter())
         return logger
 
     def _redact_record(self, record: logging.LogRecord) -> bool:

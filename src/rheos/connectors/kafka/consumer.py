@@ -26,7 +26,7 @@ from rheos.connectors.calls.outside_calls import OutsideCall, thread
 from rheos.connectors.kafka.bounds import Offsets, Partition
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.cluster import KafkaCluster
-from rheos.connectors.kafka.decoding import Decoding, MessageDecoder, Run
+from rheos.connectors.kafka.decoding import MessageDecoder, MessageDecoding, MessageRun
 from rheos.connectors.kafka.errors import is_refusal, kafka_error, may_pass
 from rheos.connectors.kafka.messages import numbers
 from rheos.connectors.kafka.partition import (
@@ -93,7 +93,7 @@ class TopicConsumer(SourceClient):
     def __init__(
         self,
         options: ClientOptions,
-        decoding: Decoding,
+        decoding: MessageDecoding,
         *,
         group: str | None,
         read_committed: bool,
@@ -379,7 +379,7 @@ class TopicConsumer(SourceClient):
                 end = int(np.searchsorted(offsets, feed.end))
                 ended.append(feed)
             if begin < end:
-                runs.append(Run(feed, len(kept), len(kept) + end - begin))
+                runs.append(MessageRun(feed, len(kept), len(kept) + end - begin))
                 kept += own[begin:end]
                 kept_offsets.append(offsets[begin:end])
         if kept:

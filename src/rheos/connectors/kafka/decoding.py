@@ -20,7 +20,7 @@ from rheos.core.formats.contract import BadPayload, Decoded, Format
 
 
 @dataclass(frozen=True)
-class Decoding:
+class MessageDecoding:
     """Configuration for decoding messages into rows."""
 
     format: Format
@@ -35,13 +35,13 @@ class Decoding:
     @classmethod
     def of(
         cls, format: Format, rows: pa.Schema, metadata: tuple[tuple[str, str], ...], on_error: OnError
-    ) -> Decoding:
+    ) -> MessageDecoding:
         schema, payload = with_metadata(rows, metadata)
         return cls(format, schema, payload, metadata, on_error)
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class MessageRun:
     """Consecutive messages of one partition."""
 
     feed: PartitionFeed
@@ -52,33 +52,37 @@ class Run:
 class MessageDecoder:
     """Decoder that runs in the thread that reads ahead."""
 
-    def __init__(self, decoding: Decoding) -> None:
+    def __init__(self, decoding: MessageDecoding) -> None:
         self._decoding = decoding
         self._decoder = decoding.format.decoder(decoding.payload)
 
     def chunks(
-        self, messages: Sequence[Any], offsets: npt.NDArray[np.int64], runs: Sequence[Run]
+        self, messages: Sequence[Any], offsets: npt.NDArray[np.int64], runs: Sequence[MessageRun]
     ) -> list[RecordChunk]:
         """Return a chunk for each run. Raises InputError for a bad record, unless these are skipped."""
         payloads = pa.array(list(map(client().Message.value, messages)), pa.binary())
         decoded = self._decoder.decode(payloads)
-        beside, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
+        metadata, unfit = metadata_columns(messages, self._decoding.metadata, self._decoding.schema)
         if unfit:
             decoded = _without(decoded, unfit, payloads)
-        rows = self._rows(decoded, beside)
+        rows = self._rows(decoded, metadata)
         return [self._chunk(rows, decoded, offsets, run) for run in runs]
 
-    def _rows(self, decoded: Decoded, beside: Columns) -> pa.RecordBatch:
-        if not beside:
+    def _rows(self, decoded: Decoded, metadata: Columns) -> pa.RecordBatch:
+        if not metadata:
             return decoded.rows
         columns = [
-            decoded.of_rows(beside[name]) if name in beside else decoded.rows.column(name)
+            decoded.of_rows(metadata[name]) if name in metadata else decoded.rows.column(name)
             for name in self._decoding.schema.names
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self._decoding.schema)
 
     def _chunk(
-        self, rows: pa.RecordBatch, decoded: Decoded, offsets: npt.NDArray[np.int64], run: Run
+        self,
+        rows: pa.RecordBatch,
+        decoded: Decoded,
+        offsets: npt.NDArray[np.int64],
+        run: MessageRun,
     ) -> RecordChunk:
         bad = [
             (int(offsets[each.at]), BadRecord.of(each))

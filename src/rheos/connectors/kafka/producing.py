@@ -162,8 +162,8 @@ class Producing:
             waiting = left
         stall.check(True)
 
-    def _stall(self) -> _Stall:
-        return _Stall(self, self._stalled_s, f"the topic {self._topic!r} cannot be written")
+    def _stall(self) -> _DeliveryStall:
+        return _DeliveryStall(self, self._stalled_s, f"the topic {self._topic!r} cannot be written")
 
     def hear_reports(self) -> None:
         """Wait briefly for delivery reports after the client has raised: they may name the record
@@ -201,7 +201,7 @@ class Producing:
             self.refused = kafka_error(error, doing, self._options)
 
 
-class _Stall:
+class _DeliveryStall:
     """The time during which brokers have accepted no record although some are waiting."""
 
     def __init__(self, producing: Producing, limit_s: float, doing: str) -> None:

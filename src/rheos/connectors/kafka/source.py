@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.kafka.bounds import (
     Bound,
-    Given,
+    OffsetsBound,
     Partition,
     check_given_starts,
     check_order,
@@ -26,7 +26,7 @@ from rheos.connectors.kafka.bounds import (
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
 from rheos.connectors.kafka.cluster import FoundTopic, KafkaCluster, Topics, is_topic_name
 from rheos.connectors.kafka.consumer import TopicConsumer
-from rheos.connectors.kafka.decoding import Decoding
+from rheos.connectors.kafka.decoding import MessageDecoding
 from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
@@ -125,7 +125,7 @@ def source(
         )
     form = raw() if format is None else check_format(format)
     rows, record = rows_of(form, None) if schema is None else resolve(schema)
-    decoding = Decoding.of(form, rows, named_fields(metadata), on_error)
+    decoding = MessageDecoding.of(form, rows, named_fields(metadata), on_error)
     form.check_decodes(decoding.payload)
     begin, stop = start_of(start, group), end_of(end)
     if stop is not None:
@@ -167,7 +167,7 @@ class KafkaSource(Source):
 
     topics: Topics
     options: ClientOptions
-    decoding: Decoding
+    decoding: MessageDecoding
     record: type | None
     start: Bound
     end: Bound | None
@@ -206,7 +206,7 @@ class KafkaSource(Source):
         partitions = _partitions(found)
         earliest = cluster.earliest(partitions)
         starts = resolved_starts(self.start, partitions, cluster, earliest)
-        if isinstance(self.start, Given):
+        if isinstance(self.start, OffsetsBound):
             # Records of open transactions exist already, although no reader receives them yet.
             there = KafkaCluster(self.options, read_committed=False).latest(partitions)
             check_given_starts(self.start, there)

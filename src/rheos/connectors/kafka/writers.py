@@ -57,7 +57,7 @@ class Target:
     __repr__ = redacted_repr
 
 
-class _Gathering:
+class _RowBuffer:
     """Buffer of rows, which are encoded some thousands at a time."""
 
     def __init__(self, target: Target, schema: pa.Schema) -> None:
@@ -98,7 +98,7 @@ class ExactlyOnceWriter(SinkWriter):
         name = f"{target.id_prefix}-{place}-{uuid4().hex[:16]}"
         self._ctx = ctx
         self._folder = target.folder
-        self._gathering = _Gathering(target, ctx.schema)
+        self._gathering = _RowBuffer(target, ctx.schema)
         self._staging = EpochStaging(target.folder, name, target.topic, ctx.attempt)
         self._transactions = Transactions(name, target.topic, target.options, target.if_unknown)
         self._transactions.create_mark()

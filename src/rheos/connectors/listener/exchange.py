@@ -21,7 +21,7 @@ HEALTH = "/healthz"
 
 
 @dataclass(frozen=True)
-class _WholeAnswer:
+class _CompleteResponse:
     status: int
     content: bytes
     kind: str
@@ -44,7 +44,7 @@ class HttpExchange:
         self.query: Mapping[str, list[str]] = head.query()
         self.headers: Mapping[str, str] = head.headers
         self.body = body
-        self.whole: _WholeAnswer | None = None
+        self.whole: _CompleteResponse | None = None
         """Answer to send when the handler has returned."""
         self._connection = connection
         self._loop = loop
@@ -56,7 +56,7 @@ class HttpExchange:
 
     def answer(self, status: int, content: bytes, kind: str, **headers: str) -> None:
         """Set the whole answer, to send when the handler has returned. `headers` have `_` for `-`."""
-        self.whole = _WholeAnswer(status, content, kind, headers)
+        self.whole = _CompleteResponse(status, content, kind, headers)
 
     def answer_json(self, status: int, content: Any, **headers: str) -> None:
         """Set a whole answer of JSON, which is sent when the handler has returned."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from rheos.connectors.postgres.change_positions import Key
 from rheos.connectors.postgres.change_values import from_text
-from rheos.connectors.postgres.pgoutput import Relation, Value, Values
+from rheos.connectors.postgres.pgoutput import RelationMessage, Value, Values
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.protocol.elements import Batch
 
@@ -72,7 +72,7 @@ class ChangeRows:
     def place(self, name: str) -> int:
         return next(place for place, column in enumerate(self.columns) if column.name == name)
 
-    def places(self, relation: Relation) -> list[int]:
+    def places(self, relation: RelationMessage) -> list[int]:
         """Return the places of the columns in the relation's rows. Raises InputError if the table has
         changed.
         """

@@ -12,16 +12,16 @@ from typing import assert_never
 from rheos.connectors.postgres.change_positions import ChangesPosition, has_seen, has_seen_truncation
 from rheos.connectors.postgres.change_rows import ChangeRows, GatheredChanges, Op
 from rheos.connectors.postgres.pgoutput import (
-    Begin,
+    BeginMessage,
     CommitMessage,
-    Deleted,
-    Ignored,
-    Inserted,
+    DeleteMessage,
+    IgnoredMessage,
+    InsertMessage,
     MalformedMessageError,
     Message,
-    Relation,
-    Truncated,
-    Updated,
+    RelationMessage,
+    TruncateMessage,
+    UpdateMessage,
     Values,
 )
 
@@ -54,7 +54,7 @@ class ChangeTranslation:
         self._given = position.changes
         """Number of changes of the next transaction that were emitted before."""
         self._timeline = position.timeline
-        self._begin: Begin | None = None
+        self._begin: BeginMessage | None = None
         self._changes = 0
         """Number of changes examined in this transaction."""
         self._relations: dict[int, tuple[list[int], int] | None] = {}
@@ -102,7 +102,7 @@ class ChangeTranslation:
         if self.finished:
             return
         match message:
-            case Begin():
+            case BeginMessage():
                 if self._end_lsn is not None and message.commit_lsn >= self._end_lsn:
                     self.finished = True
                     return
@@ -111,36 +111,36 @@ class ChangeTranslation:
                 if message.end_lsn > self._lsn:
                     self._lsn, self._given = message.end_lsn, 0
                 self._begin, self._changes = None, 0
-            case Relation():
+            case RelationMessage():
                 if (message.schema, message.name) == self._named:
                     self._relations[message.id] = self._of.places(message), len(message.columns)
                 else:
                     self._relations[message.id] = None
-            case Inserted():
+            case InsertMessage():
                 new = self._ours(message.relation, message.new)
                 begin = None if new is None else self._next()
                 if new is not None and begin is not None and not self._seen(begin, new):
                     self._add("insert", begin, new, None)
-            case Updated():
+            case UpdateMessage():
                 new = self._ours(message.relation, message.new)
                 if new is not None and (begin := self._next()) is not None:
                     self._update(begin, new, self._ours(message.relation, message.old))
-            case Deleted():
+            case DeleteMessage():
                 old = self._ours(message.relation, message.old)
                 begin = None if old is None else self._next()
                 if old is not None and begin is not None and not self._seen(begin, old):
                     self._add("delete", begin, old, old)
-            case Truncated():
+            case TruncateMessage():
                 for relation in message.relations:
                     begin = None if self._relation(relation) is None else self._next()
                     if begin is not None and not self._seen(begin, None):
                         self._add("truncate", begin, [None] * len(self._of.columns), None)
-            case Ignored():
+            case IgnoredMessage():
                 pass
             case _:
                 assert_never(message)
 
-    def _update(self, begin: Begin, new: Values, old: Values | None) -> None:
+    def _update(self, begin: BeginMessage, new: Values, old: Values | None) -> None:
         """Add an update. If it changes the key, the row may move between parts of the snapshot, of
         which only one has seen the update: it is then an insert or a delete."""
         new_seen = self._seen(begin, new)
@@ -170,7 +170,7 @@ class ChangeTranslation:
             )
         return self._relations[relation]
 
-    def _next(self) -> Begin | None:
+    def _next(self) -> BeginMessage | None:
         """Return the transaction of the next change; None if the change was emitted before."""
         if self._begin is None:
             raise MalformedMessageError("a change outside of a transaction")
@@ -179,13 +179,13 @@ class ChangeTranslation:
             return None
         return self._begin
 
-    def _seen(self, begin: Begin, values: Values | None) -> bool:
+    def _seen(self, begin: BeginMessage, values: Values | None) -> bool:
         if begin.commit_lsn >= self._seen_below:
             return False
         if values is None:
             return has_seen_truncation(self.parts, begin.xid)
         return has_seen(self.parts, self._of.key_of(values), begin.xid)
 
-    def _add(self, op: Op, begin: Begin, new: Values, before: Values | None) -> None:
+    def _add(self, op: Op, begin: BeginMessage, new: Values, before: Values | None) -> None:
         self._gathered.add(op, new, before, begin.commit_us, begin.commit_lsn)
         self._places.append((self._lsn, self._changes))

@@ -16,14 +16,14 @@ class MalformedMessageError(ValueError):
     """Raised for a message that violates the protocol."""
 
 
-class NotSent(Enum):
+class UnchangedValue(Enum):
     """Placeholder for a large value that an update did not change: the message does not contain it."""
 
     UNCHANGED = "unchanged"
 
 
-UNCHANGED: Final = NotSent.UNCHANGED
-Value: TypeAlias = str | NotSent | None
+UNCHANGED: Final = UnchangedValue.UNCHANGED
+Value: TypeAlias = str | UnchangedValue | None
 """Value as a string, null, or not sent."""
 Values: TypeAlias = list[Value]
 
@@ -34,7 +34,7 @@ _MAX_RELATIONS = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Begin:
+class BeginMessage:
     commit_lsn: int
     commit_us: int
     """Commit time, in microseconds since the epoch."""
@@ -55,7 +55,7 @@ class RelationColumn:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class RelationMessage:
     """Columns of a table, as they are in the changes that follow."""
 
     id: int
@@ -67,13 +67,13 @@ class Relation:
 
 
 @dataclass(frozen=True, slots=True)
-class Inserted:
+class InsertMessage:
     relation: int
     new: Values
 
 
 @dataclass(frozen=True, slots=True)
-class Updated:
+class UpdateMessage:
     relation: int
     old: Values | None
     """Previous key or row; None unless the key changed or REPLICA IDENTITY is FULL."""
@@ -82,26 +82,33 @@ class Updated:
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeleteMessage:
     relation: int
     old: Values
     old_is_key: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Truncated:
+class TruncateMessage:
     relations: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ignored:
+class IgnoredMessage:
     """Message that concerns no row: an origin, a type, a logical message."""
 
     kind: str
 
 
 Message: TypeAlias = (
-    Begin | CommitMessage | Relation | Inserted | Updated | Deleted | Truncated | Ignored
+    BeginMessage
+    | CommitMessage
+    | RelationMessage
+    | InsertMessage
+    | UpdateMessage
+    | DeleteMessage
+    | TruncateMessage
+    | IgnoredMessage
 )
 
 
@@ -115,7 +122,7 @@ def decode(data: bytes) -> Message:
         raise MalformedMessageError(f"a message {kind!r} of {len(data)} bytes ends early") from None
     except UnicodeDecodeError:
         raise MalformedMessageError(f"a message {kind!r} contains invalid UTF-8") from None
-    if not isinstance(message, Ignored) and reader.at != len(data):
+    if not isinstance(message, IgnoredMessage) and reader.at != len(data):
         raise MalformedMessageError(f"a message {kind!r} has {len(data) - reader.at} extra bytes")
     return message
 
@@ -124,7 +131,7 @@ def _decoded(kind: str, reader: _Reader) -> Message:
     match kind:
         case "B":
             commit_lsn, commit_us, xid = reader.take(_BEGIN)
-            return Begin(commit_lsn, commit_us + _EPOCH_US, xid)
+            return BeginMessage(commit_lsn, commit_us + _EPOCH_US, xid)
         case "C":
             _flags, commit_lsn, end_lsn, _commit_us = reader.take(_COMMIT)
             return CommitMessage(commit_lsn, end_lsn)
@@ -133,7 +140,7 @@ def _decoded(kind: str, reader: _Reader) -> Message:
         case "I":
             [relation] = reader.take(_INT4)
             reader.expect("N")
-            return Inserted(relation, reader.values())
+            return InsertMessage(relation, reader.values())
         case "U":
             [relation] = reader.take(_INT4)
             old, old_is_key, part = None, False, reader.letter()
@@ -142,20 +149,20 @@ def _decoded(kind: str, reader: _Reader) -> Message:
                 part = reader.letter()
             if part != "N":
                 raise MalformedMessageError(f"an update has the unknown part {part!r}")
-            return Updated(relation, old, old_is_key, reader.values())
+            return UpdateMessage(relation, old, old_is_key, reader.values())
         case "D":
             [relation] = reader.take(_INT4)
             part = reader.letter()
             if part not in "KO":
                 raise MalformedMessageError(f"a deletion has the unknown part {part!r}")
-            return Deleted(relation, reader.values(), part == "K")
+            return DeleteMessage(relation, reader.values(), part == "K")
         case "T":
             count, _options = reader.take(_TRUNCATE)
             if count > _MAX_RELATIONS:
                 raise MalformedMessageError(f"a truncation of {count} tables at once")
-            return Truncated(tuple(reader.take(_INT4)[0] for _ in range(count)))
+            return TruncateMessage(tuple(reader.take(_INT4)[0] for _ in range(count)))
         case "O" | "Y" | "M":
-            return Ignored(kind)
+            return IgnoredMessage(kind)
         case _:
             raise MalformedMessageError(f"unknown message kind {kind!r}")
 
@@ -168,7 +175,7 @@ _TRUNCATE = struct.Struct(">IB")
 _COLUMN_TYPE = struct.Struct(">Ii")
 
 
-def _relation(reader: _Reader) -> Relation:
+def _relation(reader: _Reader) -> RelationMessage:
     [relation] = reader.take(_INT4)
     schema, name, identity = reader.text(), reader.text(), reader.letter()
     columns = []
@@ -177,7 +184,7 @@ def _relation(reader: _Reader) -> Relation:
         column = reader.text()
         type_id, _modifier = reader.take(_COLUMN_TYPE)
         columns.append(RelationColumn(column, type_id, bool(flags & 1)))
-    return Relation(relation, schema or "pg_catalog", name, identity, tuple(columns))
+    return RelationMessage(relation, schema or "pg_catalog", name, identity, tuple(columns))
 
 
 class _Reader:

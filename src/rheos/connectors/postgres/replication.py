@@ -24,7 +24,7 @@ _LOOK_AGAIN = ("42704", "55006")
 _EPOCH_US = 946_684_800_000_000
 
 
-class Received(NamedTuple):
+class ReceivedMessage(NamedTuple):
     wal_end: int
     """Position up to which the server has sent everything."""
     payload: bytes | None
@@ -80,7 +80,7 @@ class ReplicationStream:
             self._confirmed = lsn
             self._status_at_s = 0.0
 
-    def received(self, wait_s: float) -> Iterator[Received]:
+    def received(self, wait_s: float) -> Iterator[ReceivedMessage]:
         """Yield received messages; wait a while for the first. Raises RheosError if the stream has
         ended.
         """
@@ -124,17 +124,17 @@ class ReplicationStream:
     def close(self) -> None:
         self._session.close()
 
-    def _parsed(self, data: bytes) -> Received | None:
+    def _parsed(self, data: bytes) -> ReceivedMessage | None:
         kind, size = data[:1], len(data) - 1
         self.heard_at_s = time.monotonic()
         if kind == b"w" and size >= _WAL.size:
             _start, end, _sent_us = _WAL.unpack_from(data, 1)
-            return Received(end, data[1 + _WAL.size :])
+            return ReceivedMessage(end, data[1 + _WAL.size :])
         if kind == b"k" and size == _KEEPALIVE.size:
             end, _sent_us, asks = _KEEPALIVE.unpack_from(data, 1)
             if asks:
                 self.send_status()
-            return Received(end, None)
+            return ReceivedMessage(end, None)
         raise MalformedMessageError(f"unknown frame {kind!r} of {size} bytes")
 
     def _read_more(self) -> None:

@@ -26,7 +26,7 @@ from rheos.connectors.redis.connection import (
 from rheos.connectors.redis.keys import KeyPattern, Separators
 from rheos.connectors.redis.text import (
     NOTHING,
-    Commands,
+    CommandBuffer,
     argument,
     as_fields,
     bulk,
@@ -54,7 +54,7 @@ _LOOKED_FOR = 8
 _RUN_ID = re.compile(rb"run_id:(\w+)")
 
 
-class Witness:
+class LossDetector:
     """Remembers the server's run id and the last rows that it confirmed, to detect lost data."""
 
     def __init__(self, keys: Callable[[Batch], list[bytes]]) -> None:
@@ -206,7 +206,7 @@ class CommandEncoder:
         self._names = columns.names
         self._values = None if layout.format is None else layout.format.encoder(columns)
 
-    def encode(self, rows: Batch) -> Commands:
+    def encode(self, rows: Batch) -> CommandBuffer:
         """Return the commands for rows. Raises InputError, with the row, if one cannot be written."""
         layout = self._layout
         keys = layout.key.keys(rows)
@@ -301,10 +301,10 @@ class RedisDelivery(TargetDelivery):
         self._encoder = CommandEncoder(sink.layout, schema)
         self._sink = sink
         self._count = count
-        self._witness = Witness(self._keys)
+        self._witness = LossDetector(self._keys)
         self._connection = RedisConnection(sink.options, self._look_for_loss)
         self._patience = RedisPatience(patience_ms, sink.options, lambda: count("retries", 1))
-        self._sent: tuple[Batch, Commands] | None = None
+        self._sent: tuple[Batch, CommandBuffer] | None = None
 
     def write(self, batch: Batch) -> None:
         for rows in _cut(batch):

@@ -102,7 +102,7 @@ NOTHING = pa.scalar(b"", pa.binary())
 
 
 @dataclass(frozen=True, slots=True)
-class Commands:
+class CommandBuffer:
     """Some commands in the form of Redis's protocol."""
 
     data: memoryview
@@ -133,7 +133,7 @@ def head(name: bytes, arguments: int) -> bytes:
     return b"*%d\r\n%b" % (arguments, bulk(name))
 
 
-def of_texts(rows: pa.Array, counts: Numbers) -> Commands:
+def of_texts(rows: pa.Array, counts: Numbers) -> CommandBuffer:
     """Build commands from rows of bytes without nulls; `counts` is the number of commands in
     each row.
     """
@@ -141,7 +141,7 @@ def of_texts(rows: pa.Array, counts: Numbers) -> Commands:
     ends = np.frombuffer(offsets, np.int32)[rows.offset : rows.offset + len(rows) + 1]
     begin, end = int(ends[0]), int(ends[-1])
     text = memoryview(b"") if data is None else memoryview(data)[begin:end]
-    return Commands(text, np.cumsum(counts))
+    return CommandBuffer(text, np.cumsum(counts))
 
 
 def argument(column: pa.Array) -> pa.Array:

@@ -60,7 +60,7 @@ _LEAST_MOST_FILES = 16
 a DataFrame is written to one file per MiB of Spark's estimate."""
 
 
-class FileAt(msgspec.Struct, frozen=True, array_like=True):
+class StagedFilePlace(msgspec.Struct, frozen=True, array_like=True):
     """Location of a staged file: the payload of a split."""
 
     path: str
@@ -103,10 +103,10 @@ class StagedSource(Source):
     def earliest_ms(self, split: Split, on: TimeColumn) -> int | None:
         if self.event_time is None or on != TimeColumn(self.event_time):
             return None
-        return msgspec.msgpack.decode(split.payload, type=FileAt).first_ms
+        return msgspec.msgpack.decode(split.payload, type=StagedFilePlace).first_ms
 
     def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        staged = msgspec.msgpack.decode(split.payload, type=FileAt)
+        staged = msgspec.msgpack.decode(split.payload, type=StagedFilePlace)
         return open_staged(staged, self.schema, position, ctx)
 
     def positions(self) -> str:
@@ -116,13 +116,15 @@ class StagedSource(Source):
         return "DataFrame"
 
 
-def file_at(folder: str, file: StagedFile) -> FileAt:
+def file_at(folder: str, file: StagedFile) -> StagedFilePlace:
     """Return the location of a staged file in the folder."""
-    return FileAt(f"{folder}/{file.name}", file.first_ms, file.rows, file.size_bytes, file.checksums)
+    return StagedFilePlace(
+        f"{folder}/{file.name}", file.first_ms, file.rows, file.size_bytes, file.checksums
+    )
 
 
 def open_staged(
-    file: FileAt, schema: pa.Schema, position: bytes | None, ctx: ReaderContext
+    file: StagedFilePlace, schema: pa.Schema, position: bytes | None, ctx: ReaderContext
 ) -> SplitReader:
     """Return a reader of the rows, which have this schema."""
     start = parquet.START if position is None else position
@@ -132,7 +134,7 @@ def open_staged(
     return _StagedReader(ChunkReader(file.path, decoder, start, ctx), schema)
 
 
-def _opened(staged: FileAt) -> pq.ParquetFile:
+def _opened(staged: StagedFilePlace) -> pq.ParquetFile:
     """Open a staged file. Raises InputError if it is not the file that was written."""
     checked = None
     if staged.size_bytes is not None and staged.checksums is not None:

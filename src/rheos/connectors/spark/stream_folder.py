@@ -59,14 +59,14 @@ class StreamNote(msgspec.Struct, frozen=True, kw_only=True):
     available_now: bool
 
 
-class _Whole(msgspec.Struct, frozen=True, kw_only=True):
+class _StreamEnd(msgspec.Struct, frozen=True, kw_only=True):
     of: str
     query: str
     batches: int
 
 
 _note_decoder: msgspec.json.Decoder[StreamNote] = msgspec.json.Decoder(StreamNote)
-_whole_decoder: msgspec.json.Decoder[_Whole] = msgspec.json.Decoder(_Whole)
+_whole_decoder: msgspec.json.Decoder[_StreamEnd] = msgspec.json.Decoder(_StreamEnd)
 
 
 class StreamFolder:
@@ -107,7 +107,7 @@ class StreamFolder:
         return None if whole is None else whole.batches
 
     def put_whole(self, query: str, batches: int) -> None:
-        self._seal("whole.json", _Whole(of=self.identity, query=query, batches=batches))
+        self._seal("whole.json", _StreamEnd(of=self.identity, query=query, batches=batches))
 
     # --- batches --------------------------------------------------------------------------------------
 
@@ -177,7 +177,7 @@ class StreamFolder:
             what=f"{self.url}/{name}", key="stream", newest=FORMAT, if_damaged=_LOST, if_later=_LATER
         )
 
-    def _seal(self, name: str, content: StreamNote | _Whole) -> None:
+    def _seal(self, name: str, content: StreamNote | _StreamEnd) -> None:
         self._system.makedirs(self._root, exist_ok=True)
         data = self._seal_of(name).seal(msgspec.json.encode(content), FORMAT)
         put_if_absent(self._system, f"{self._root}/{name}", data)

@@ -45,7 +45,7 @@ _CHECK_MS = 1_000
 """Interval at which the driver checks whether the query is alive."""
 
 
-class QueryBeside(Protocol):
+class RunningQuery(Protocol):
     """The query that runs alongside the job, on the driver."""
 
     def check(self) -> None: ...
@@ -69,7 +69,7 @@ class StagedStream(Source):
     lanes: int
     batches: int | None = None
     """Number of batches; None if more may follow."""
-    running: QueryBeside | None = field(default=None, compare=False, repr=False)
+    running: RunningQuery | None = field(default=None, compare=False, repr=False)
     """The query; only on the driver."""
     bounded: bool = field(default=False, init=False)
     event_time_behind: bool = field(default=False, init=False)

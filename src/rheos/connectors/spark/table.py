@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from rheos.connectors.spark.table_fit import TableColumn, check_fits, columns_of
 from rheos.connectors.spark.table_session import publishing
-from rheos.connectors.spark.table_writer import Staging
+from rheos.connectors.spark.table_writer import TableStaging
 from rheos.connectors.tables import TableFormat
 from rheos.core.errors import SchemaError
 from rheos.core.redaction import RedactedRepr
@@ -23,7 +23,7 @@ class SparkTable(RedactedRepr):
     format: TableFormat
     location: str
     """Location in Spark's form."""
-    staging: Staging
+    staging: TableStaging
     columns: tuple[TableColumn, ...]
     """Columns when the job was submitted."""
     by_name: bool

@@ -23,7 +23,7 @@ from rheos.connectors.spark.table_publishing import (
     ParquetCommitter,
 )
 from rheos.connectors.spark.table_session import active_session, looking, quoted
-from rheos.connectors.spark.table_writer import Staging, TableWriter
+from rheos.connectors.spark.table_writer import TableStaging, TableWriter
 from rheos.connectors.spark.types import spark_arrow_schema, spark_schema
 from rheos.connectors.tables import FORMATS, TableFormat, TableSink
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
@@ -178,7 +178,7 @@ def _prepared(
 ) -> PreparedTable:
     columns = columns_of(table_schema)
     staged = fitted_schema(spark_arrow_schema(schema), table_schema, label, partitions)
-    staging = Staging(label, _fsspec_url(location), staged, partitions)
+    staging = TableStaging(label, _fsspec_url(location), staged, partitions)
     if format == "parquet":
         # Its files are published by rename, as those of a file sink.
         FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy").validate(staging.stored)

@@ -53,7 +53,7 @@ def decode_part(committable: bytes) -> StagedPart:
 
 
 @dataclass(frozen=True)
-class Staging:
+class TableStaging:
     """Location and schema of staged rows."""
 
     table: str
@@ -74,7 +74,7 @@ class Staging:
 class TableWriter(SinkWriter):
     """Writer of one subtask: one file per partition and checkpoint, or several if they grow large."""
 
-    def __init__(self, staging: Staging, ctx: SinkContext) -> None:
+    def __init__(self, staging: TableStaging, ctx: SinkContext) -> None:
         self._staging = staging
         self._ctx = ctx
         sink = FileSink(staging.folder, "parquet", ROLL_BYTES, "snappy")

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import VALUE, Agg, Gathered, given
+from rheos.core.aggregates.contract import VALUE, Agg, ManyRowsState, given
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.hashing import hash_keys
 from rheos.core.protocol.polars_frames import arrow_column
@@ -44,12 +44,12 @@ class ApproxCountDistinct(Agg):
         self._comparable(schema)
         return pa.int64()
 
-    def windowed(self, schema: pa.Schema) -> Gathered:
+    def windowed(self, schema: pa.Schema) -> ManyRowsState:
         assert self.column is not None
         # The state may contain more, because they are not always trimmed.
         last = pl.col(VALUE).bottom_k(self.kept).max().cast(pl.Float64)
         estimate = ((self.kept - 1) * _HASHES / (last + 1)).round()
-        return Gathered(
+        return ManyRowsState(
             f"hashes, {self.kept} least.{self.column}",
             given(self.column).map_batches(_hashes, return_dtype=pl.Int64),
             distinct=True,

@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import Agg, Kept
+from rheos.core.aggregates.contract import Agg, RowsState
 from rheos.core.protocol.elements import TS
 
 
@@ -26,8 +26,8 @@ class Collect(Agg):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return pa.list_(self._type(schema))
 
-    def windowed(self, schema: pa.Schema) -> Kept:
-        return Kept(self.columns, pl.col(str(self.column)).drop_nulls().implode())
+    def windowed(self, schema: pa.Schema) -> RowsState:
+        return RowsState(self.columns, pl.col(str(self.column)).drop_nulls().implode())
 
 
 def collect(column: str) -> Agg:

@@ -5,11 +5,11 @@ of the same key and pane, or key and window, and finalised to a result. Merging 
 commutative to the bit, so results depend only on the rows and not on the batches in which they arrived.
 There are four forms:
 
-- `Reduced`: one row per key and pane, which all such aggregates of an operator share. Its parts are
+- `OneRowState`: one row per key and pane, which all such aggregates of an operator share. Its parts are
   columns (`Column`), or sums (`IntegerSum`, `ExactSum`); aggregates with equal parts share them.
-- `Gathered`: values of the input, all or only distinct ones, as rows of a separate state.
+- `ManyRowsState`: values of the input, all or only distinct ones, as rows of a separate state.
 - `CountedValues`: distinct values of the input, with the number of occurrences of each.
-- `Kept`: rows of the input, over which an expression is computed when a window fires.
+- `RowsState`: rows of the input, over which an expression is computed when a window fires.
 
 Columns are named by kind and column ("min.price"), so that state survives a program change.
 """
@@ -50,7 +50,7 @@ def given_name(name: str) -> str:
 
 
 def given(column: str) -> pl.Expr:
-    """Return an input column, for use in `Column.make` and `Gathered.value`."""
+    """Return an input column, for use in `Column.make` and `ManyRowsState.value`."""
     return pl.col(input_name(column))
 
 
@@ -64,7 +64,7 @@ def one_zero(value: pl.Expr) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class AsArray:
+class ArrayLayout:
     """Layout of a column of numbers as a NumPy array."""
 
     value: pl.Expr
@@ -74,7 +74,7 @@ class AsArray:
 
 
 @dataclass(frozen=True)
-class OfNan:
+class NanColumn:
     """A slower way to compute a column, which handles NaN correctly."""
 
     column: str
@@ -93,9 +93,9 @@ class Column:
     """Aggregates the rows of a key and pane, whose columns are named by `given`."""
     merge: pl.Expr
     """Aggregates several rows of state, with columns by their names."""
-    array: AsArray | None = None
+    array: ArrayLayout | None = None
     """The same for arrays; None if no NumPy function merges the column."""
-    of_nan: OfNan | None = None
+    of_nan: NanColumn | None = None
     """Computes the column if a value is NaN; None if `make` and `merge` handle NaN correctly."""
 
 
@@ -185,7 +185,7 @@ Part: TypeAlias = Column | IntegerSum | ExactSum | DecimalSum | Deviations
 
 
 @dataclass(frozen=True)
-class Reduced:
+class OneRowState:
     """State that consists of one row."""
 
     parts: Sequence[Part]
@@ -194,7 +194,7 @@ class Reduced:
 
 
 @dataclass(frozen=True)
-class Gathered:
+class ManyRowsState:
     """State that consists of many rows, without nulls."""
 
     state: str
@@ -203,7 +203,7 @@ class Gathered:
     """Computes the value from an input row."""
     distinct: bool
     """Whether equal values of a key are stored only once."""
-    result: pl.Expr | Reduced
+    result: pl.Expr | OneRowState
     """Aggregates the column VALUE of a key and window."""
     of_nothing: Any = None
     """Result of a window without values."""
@@ -224,7 +224,7 @@ class CountedValues:
 
 
 @dataclass(frozen=True)
-class Most:
+class RowLimit:
     """A limit on the rows of a key and window. It keeps the rows with the largest, or the smallest,
     values of a column; nulls come last."""
 
@@ -234,7 +234,7 @@ class Most:
 
 
 @dataclass(frozen=True)
-class Kept:
+class RowsState:
     """State of rows, shared by all such aggregates of an operator with equal `most`. Its columns
     include the time, so all distinguishable rows have a defined order; -0.0 is stored as 0.0."""
 
@@ -243,18 +243,18 @@ class Kept:
     result: pl.Expr
     """Aggregates these columns of a key and window, under their names in the input. Rows are sorted by
     event time and then by the columns; with `most`, first by its column."""
-    most: Most | None = None
+    most: RowLimit | None = None
     """Limit on the rows to keep; None: all rows."""
 
 
-State: TypeAlias = Reduced | Gathered | CountedValues | Kept
+State: TypeAlias = OneRowState | ManyRowsState | CountedValues | RowsState
 
 
 # --- running ------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningForm:
     """State that updates an aggregate row by row, in constant space."""
 
     cell: Callable[[], Cell]
@@ -294,7 +294,7 @@ class Agg(ABC):
     def windowed(self, schema: pa.Schema) -> State:
         """Return the state that windows over rows of `schema` keep for the aggregate."""
 
-    def running(self, schema: pa.Schema) -> Running | None:
+    def running(self, schema: pa.Schema) -> RunningForm | None:
         """Return the running form of the aggregate; None if it is not supported."""
         return None
 

@@ -12,7 +12,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.aggregates.cells import Cell, SlotArray, valid, whole_numbers
-from rheos.core.aggregates.contract import Agg, AsArray, Column, Reduced, Running, given
+from rheos.core.aggregates.contract import Agg, ArrayLayout, Column, OneRowState, RunningForm, given
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Ints, Segments
 
@@ -26,14 +26,14 @@ class Count(Agg):
             self._type(schema)
         return pa.int64()
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         if self.column is None:
-            return Reduced([ROWS], pl.col(ROWS.name))
+            return OneRowState([ROWS], pl.col(ROWS.name))
         counts = count_column("count", self.column)
-        return Reduced([counts], pl.col(counts.name))
+        return OneRowState([counts], pl.col(counts.name))
 
-    def running(self, schema: pa.Schema) -> Running:
-        return Running(CountCell, pa.int64())
+    def running(self, schema: pa.Schema) -> RunningForm:
+        return RunningForm(CountCell, pa.int64())
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return partial(CountFrame, of_rows=self.column is None)
@@ -63,7 +63,7 @@ ROWS = Column(
     "rows",
     pl.len().cast(pl.Int64),
     pl.col("rows").sum(),
-    AsArray(pl.lit(1, pl.Int64), np.add),
+    ArrayLayout(pl.lit(1, pl.Int64), np.add),
 )
 """Number of rows, including those with nulls."""
 
@@ -76,7 +76,7 @@ def count_column(kind: str, column: str, kept_as: str | None = None) -> Column:
         name,
         value.count().cast(pl.Int64),
         pl.col(name).sum(),
-        AsArray(value.is_not_null().cast(pl.Int64), np.add),
+        ArrayLayout(value.is_not_null().cast(pl.Int64), np.add),
     )
 
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import VALUE, Agg, Gathered, Reduced, given
+from rheos.core.aggregates.contract import VALUE, Agg, ManyRowsState, OneRowState, given
 from rheos.core.aggregates.count import Count
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.mean import Mean
@@ -19,12 +19,12 @@ from rheos.core.aggregates.sum import Sum
 
 
 @dataclass(frozen=True)
-class OfDistinct(Agg, ABC):
+class DistinctAgg(Agg, ABC):
     """Keeps the distinct values of its column."""
 
-    def _gathered(self, result: pl.Expr | Reduced, of_nothing: int | None = None) -> Gathered:
+    def _gathered(self, result: pl.Expr | OneRowState, of_nothing: int | None = None) -> ManyRowsState:
         assert self.column is not None
-        return Gathered(
+        return ManyRowsState(
             f"distinct.{self.column}",
             given(self.column),
             distinct=True,
@@ -34,14 +34,14 @@ class OfDistinct(Agg, ABC):
 
 
 @dataclass(frozen=True)
-class CountDistinct(OfDistinct):
+class CountDistinct(DistinctAgg):
     kind: ClassVar[str] = "count_distinct"
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         self._comparable(schema)
         return pa.int64()
 
-    def windowed(self, schema: pa.Schema) -> Gathered:
+    def windowed(self, schema: pa.Schema) -> ManyRowsState:
         return self._gathered(pl.len().cast(pl.Int64), of_nothing=0)
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
@@ -49,14 +49,14 @@ class CountDistinct(OfDistinct):
 
 
 @dataclass(frozen=True)
-class SumDistinct(OfDistinct):
+class SumDistinct(DistinctAgg):
     kind: ClassVar[str] = "sum_distinct"
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         self._number(schema)
         return Sum(self.column).result_type(schema)
 
-    def windowed(self, schema: pa.Schema) -> Gathered:
+    def windowed(self, schema: pa.Schema) -> ManyRowsState:
         return self._gathered(Sum(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
@@ -64,14 +64,14 @@ class SumDistinct(OfDistinct):
 
 
 @dataclass(frozen=True)
-class MeanDistinct(OfDistinct):
+class MeanDistinct(DistinctAgg):
     kind: ClassVar[str] = "mean_distinct"
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         self._number(schema)
         return Mean(self.column).result_type(schema)
 
-    def windowed(self, schema: pa.Schema) -> Gathered:
+    def windowed(self, schema: pa.Schema) -> ManyRowsState:
         return self._gathered(Mean(VALUE).windowed(pa.schema([(VALUE, self._type(schema))])))
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:

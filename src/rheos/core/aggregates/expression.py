@@ -14,7 +14,7 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import Agg, Kept
+from rheos.core.aggregates.contract import Agg, RowsState
 from rheos.core.errors import SchemaError
 from rheos.core.protocol.elements import TS
 
@@ -56,8 +56,8 @@ class Expression(Agg):
             )
         return made.to_arrow().schema.field(0).type
 
-    def windowed(self, schema: pa.Schema) -> Kept:
-        return Kept(self.columns, self.expr)
+    def windowed(self, schema: pa.Schema) -> RowsState:
+        return RowsState(self.columns, self.expr)
 
 
 def expression(expr: pl.Expr) -> Agg:

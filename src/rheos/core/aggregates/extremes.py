@@ -16,11 +16,11 @@ import pyarrow.compute as pc
 from rheos.core.aggregates.cells import At, Cell, Frozen, SeenKeys, SlotArray, numbers, placed
 from rheos.core.aggregates.contract import (
     Agg,
-    AsArray,
+    ArrayLayout,
     Column,
-    OfNan,
-    Reduced,
-    Running,
+    NanColumn,
+    OneRowState,
+    RunningForm,
     given,
     one_zero,
 )
@@ -36,25 +36,25 @@ class _Extreme(Agg, ABC):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return self._comparable(schema)
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         assert self.column is not None
         name = f"{self.kind}.{self.column}"
         values, partials = given(self.column), pl.col(name)
         floating = pa.types.is_floating(self._type(schema))
         if self.greatest:
             # Polars' `max` ignores NaN.
-            of_nan = OfNan(self.column, values.nan_max(), partials.nan_max()) if floating else None
-            part = Column(name, values.max(), partials.max(), AsArray(values, np.maximum), of_nan)
+            of_nan = NanColumn(self.column, values.nan_max(), partials.nan_max()) if floating else None
+            part = Column(name, values.max(), partials.max(), ArrayLayout(values, np.maximum), of_nan)
         else:
-            part = Column(name, values.min(), partials.min(), AsArray(values, np.minimum))
-        return Reduced([part], one_zero(partials) if floating else partials)
+            part = Column(name, values.min(), partials.min(), ArrayLayout(values, np.minimum))
+        return OneRowState([part], one_zero(partials) if floating else partials)
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         kind = self._type(schema)
         storage = _number_storage(kind)
         if storage is None:
-            return Running(partial(AnyExtremeCell, kind, self.greatest), kind)
-        return Running(partial(ExtremeCell, kind, storage, self.greatest), kind)
+            return RunningForm(partial(AnyExtremeCell, kind, self.greatest), kind)
+        return RunningForm(partial(ExtremeCell, kind, storage, self.greatest), kind)
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return GreatestFrame if self.greatest else LeastFrame

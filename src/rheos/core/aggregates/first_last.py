@@ -13,12 +13,12 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import Agg, Column, Reduced, given, one_zero
+from rheos.core.aggregates.contract import Agg, Column, OneRowState, given, one_zero
 from rheos.core.protocol.elements import TS
 
 
 @dataclass(frozen=True)
-class _OneOfTime(Agg, ABC):
+class _FirstOrLast(Agg, ABC):
     latest: ClassVar[bool]
 
     @property
@@ -28,7 +28,7 @@ class _OneOfTime(Agg, ABC):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return self._comparable(schema)
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         assert self.column is not None
         at, name = f"{self.kind}_at.{self.column}", f"{self.kind}.{self.column}"
         value, stored = given(self.column), pl.col(name)
@@ -38,7 +38,7 @@ class _OneOfTime(Agg, ABC):
             Column(name, self._found(value, given(TS)), self._found(stored, pl.col(at))),
         ]
         floating = pa.types.is_floating(self._type(schema))
-        return Reduced(parts, one_zero(pl.col(name)) if floating else pl.col(name))
+        return OneRowState(parts, one_zero(pl.col(name)) if floating else pl.col(name))
 
     def _found(self, values: pl.Expr, times: pl.Expr) -> pl.Expr:
         # Sorting is many times faster than a filter per group.
@@ -51,13 +51,13 @@ class _OneOfTime(Agg, ABC):
 
 
 @dataclass(frozen=True)
-class First(_OneOfTime):
+class First(_FirstOrLast):
     kind: ClassVar[str] = "first"
     latest: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
-class Last(_OneOfTime):
+class Last(_FirstOrLast):
     kind: ClassVar[str] = "last"
     latest: ClassVar[bool] = True
 

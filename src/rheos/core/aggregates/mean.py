@@ -14,7 +14,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import Cell, floats, numbers, placed
-from rheos.core.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
+from rheos.core.aggregates.contract import (
+    Agg,
+    DecimalSum,
+    ExactSum,
+    IntegerSum,
+    OneRowState,
+    RunningForm,
+)
 from rheos.core.aggregates.count import CountCell
 from rheos.core.aggregates.frames import FrameState
 from rheos.core.aggregates.running_units import RunningUnits
@@ -41,24 +48,26 @@ class Mean(Agg):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return averaged_type(self._number(schema))
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         assert self.column is not None
         kind = self._type(schema)
         if pa.types.is_decimal(kind):
             of_decimals = DecimalSum(self.column, kind, is_mean=True)
-            return Reduced([of_decimals], pl.when(of_decimals.count > 0).then(of_decimals.total))
+            return OneRowState([of_decimals], pl.when(of_decimals.count > 0).then(of_decimals.total))
         # The sum of 64-bit integers may be beyond int64 although their mean is not.
         wide = pa.types.is_integer(kind) and kind.bit_width == 64
         exact = wide or pa.types.is_floating(kind)
         part = ExactSum(self.column) if exact else IntegerSum(self.column)
-        return Reduced([part], pl.when(part.count > 0).then(part.total.cast(pl.Float64) / part.count))
+        return OneRowState(
+            [part], pl.when(part.count > 0).then(part.total.cast(pl.Float64) / part.count)
+        )
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         kind = self._type(schema)
         stored = summed_type(kind)
         if pa.types.is_floating(kind):
-            return Running(partial(FloatMeanCell, stored), stored)
-        return Running(partial(MeanCell, kind), stored)
+            return RunningForm(partial(FloatMeanCell, stored), stored)
+        return RunningForm(partial(MeanCell, kind), stored)
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return partial(MeanFrame, self._type(schema))

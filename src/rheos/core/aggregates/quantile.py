@@ -8,7 +8,7 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import VALUE, Agg, Gathered, given, one_zero
+from rheos.core.aggregates.contract import VALUE, Agg, ManyRowsState, given, one_zero
 from rheos.core.errors import ProgramError
 
 
@@ -27,9 +27,9 @@ class Quantile(Agg):
         self._number(schema)
         return pa.float64()
 
-    def windowed(self, schema: pa.Schema) -> Gathered:
+    def windowed(self, schema: pa.Schema) -> ManyRowsState:
         assert self.column is not None
-        return Gathered(
+        return ManyRowsState(
             f"values.{self.column}",
             given(self.column).cast(pl.Float64),
             distinct=False,

@@ -22,7 +22,14 @@ from rheos.core.aggregates.cells import (
     placed,
     whole_numbers,
 )
-from rheos.core.aggregates.contract import Agg, DecimalSum, ExactSum, IntegerSum, Reduced, Running
+from rheos.core.aggregates.contract import (
+    Agg,
+    DecimalSum,
+    ExactSum,
+    IntegerSum,
+    OneRowState,
+    RunningForm,
+)
 from rheos.core.aggregates.exact_totals import total_of
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.integer_sum import check_one, check_running
@@ -39,7 +46,7 @@ class Sum(Agg):
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         return summed_type(self._number(schema))
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         assert self.column is not None
         kind = self._type(schema)
         part: ExactSum | DecimalSum | IntegerSum
@@ -49,12 +56,12 @@ class Sum(Agg):
             part = ExactSum(self.column)
         else:
             part = IntegerSum(self.column)
-        return Reduced([part], pl.when(part.count > 0).then(part.total))
+        return OneRowState([part], pl.when(part.count > 0).then(part.total))
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         stored = summed_type(self._type(schema))
         made = DecimalSumCell if pa.types.is_decimal(stored) else SumCell
-        return Running(partial(made, stored), stored)
+        return RunningForm(partial(made, stored), stored)
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return partial(SumFrame, self._type(schema))

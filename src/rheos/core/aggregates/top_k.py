@@ -9,7 +9,7 @@ from typing import ClassVar
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.aggregates.contract import Agg, Kept, Most
+from rheos.core.aggregates.contract import Agg, RowLimit, RowsState
 from rheos.core.errors import ProgramError
 from rheos.core.protocol.elements import TS
 
@@ -39,11 +39,11 @@ class TopK(Agg):
             return pa.list_(kind)
         return pa.list_(pa.struct([schema.field(name) for name in self.of]))
 
-    def windowed(self, schema: pa.Schema) -> Kept:
+    def windowed(self, schema: pa.Schema) -> RowsState:
         assert self.column is not None
         row = pl.col(self.column) if self.of is None else pl.struct(self.of)
         known = row.filter(pl.col(self.column).is_not_null())
-        return Kept(self.columns, known.implode(), Most(self.column, self.k, self.smallest))
+        return RowsState(self.columns, known.implode(), RowLimit(self.column, self.k, self.smallest))
 
 
 def top_k(column: str, k: int, *, of: str | Sequence[str] | None = None, smallest: bool = False) -> Agg:

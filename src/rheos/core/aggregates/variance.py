@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import At, Cell, Frozen, SlotArray, numbers, placed, valid
-from rheos.core.aggregates.contract import Agg, Deviations, Reduced, Running
+from rheos.core.aggregates.contract import Agg, Deviations, OneRowState, RunningForm
 from rheos.core.aggregates.exact_totals import Spread
 from rheos.core.aggregates.frames import Columns, FrameState
 from rheos.core.aggregates.segments import Floats, Ints, Segments
@@ -39,14 +39,14 @@ class _Spread(Agg, ABC):
         self._number(schema)
         return pa.float64()
 
-    def windowed(self, schema: pa.Schema) -> Reduced:
+    def windowed(self, schema: pa.Schema) -> OneRowState:
         assert self.column is not None
         part = Deviations(self.column, self.ddof)
         result = pl.when(part.count > self.ddof).then(part.variance)
-        return Reduced([part], result.sqrt() if self.is_root else result)
+        return OneRowState([part], result.sqrt() if self.is_root else result)
 
-    def running(self, schema: pa.Schema) -> Running:
-        return Running(partial(SpreadCell, self.ddof, self.is_root), pa.float64())
+    def running(self, schema: pa.Schema) -> RunningForm:
+        return RunningForm(partial(SpreadCell, self.ddof, self.is_root), pa.float64())
 
     def frame(self, schema: pa.Schema) -> Callable[[], FrameState]:
         return partial(SpreadFrame, self._type(schema), self.ddof, self.is_root)

@@ -14,7 +14,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.continuation import Continuation
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     CheckpointStats,
     DeleteFiles,
     DropEntries,
@@ -33,7 +33,7 @@ from rheos.core.checkpoint.log_entries import (
 from rheos.core.checkpoint.open_checkpoints import OpenCheckpoint, OpenCheckpoints
 from rheos.core.checkpoint.publishing import Publishing
 from rheos.core.checkpoint.rescaling import refusal, wanted_parallelism
-from rheos.core.checkpoint.retention import Expired, Retention
+from rheos.core.checkpoint.retention import ExpiredFiles, Retention
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.savepoint_requests import SavepointRequests, Stage
 from rheos.core.errors import CheckpointError, RheosError
@@ -50,7 +50,7 @@ from rheos.core.protocol.control import (
 from rheos.core.protocol.ids import Attempt, CheckpointId
 
 
-class Awaited(NamedTuple):
+class AwaitedRequest(NamedTuple):
     """A request that is not answered yet."""
 
     request: SavepointRequested
@@ -216,7 +216,7 @@ class Checkpointing:
             opened = self._open.open(now_ms, final=True, savepoint=self.savepoints.open())
         elif self.savepoints.next is None:
             opened = self._open.open(now_ms)
-        elif self.savepoints.next.after is After.DRAIN:
+        elif self.savepoints.next.after is AfterSavepoint.DRAIN:
             # CP16: no checkpoint is opened before the final one. If the job fails in between, it
             # continues from before the input's end, as if no savepoint had been requested.
             self.savepoints.drain()
@@ -309,7 +309,7 @@ class Checkpointing:
             totals=reduce(Totals.plus, (share.totals for share in shares), before),
             states={operator: dict(states) for operator, states in self._shape.states.items()},
             targets=dict(self._shape.targets),
-            kept=self._retention.numbers_beside_next,
+            kept=self._retention.numbers_with_next,
             widths=dict(self._shape.widths),
             cost=reduce(Cost.plus, (share.cost for share in shares)),
             duration_ms=open.complete_ms - open.opened_ms,
@@ -331,7 +331,7 @@ class Checkpointing:
         """Return the change of the parallelism to store in the entry. A job whose input has ended keeps
         its parallelism."""
         request = open.savepoint
-        if open.final or request is None or request.after is not After.RESCALE:
+        if open.final or request is None or request.after is not AfterSavepoint.RESCALE:
             return self.rescaled
         return Rescaled(request.parallelism, self._shape.parallelism)
 
@@ -383,7 +383,7 @@ class Checkpointing:
             return CheckpointId(0)
         return min(self._committed.values())
 
-    def awaited(self) -> Awaited | None:
+    def awaited(self) -> AwaitedRequest | None:
         """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
         asked = self.savepoints.awaited
         if asked is None:
@@ -404,7 +404,7 @@ class Checkpointing:
                 ]
             case Stage.WRITING | Stage.TAKEN | Stage.RESCALING:
                 pass
-        return Awaited(request, stage, tuple(subtasks))
+        return AwaitedRequest(request, stage, tuple(subtasks))
 
     def is_done(self) -> bool:
         """Return whether the final checkpoint is committed everywhere, its savepoint settled (CP9)."""
@@ -428,7 +428,7 @@ class Checkpointing:
         )
 
 
-def _expire(expired: Expired) -> list[Action]:
+def _expire(expired: ExpiredFiles) -> list[Action]:
     actions: list[Action] = []
     if expired.numbers:
         actions.append(DropEntries(expired.numbers))

@@ -23,7 +23,7 @@ from rheos.core.protocol.shapes import (
     AGGREGATES,
     ROWS_OF_AGGREGATES,
     FieldShape,
-    Holds,
+    StatePurpose,
     StateShape,
     TtlShape,
     TypeShape,
@@ -244,25 +244,29 @@ def _hint_of_uids(findings: Iterable[Finding]) -> str:
 def _operator(
     operator: OperatorId, name: str, old: Mapping[str, StateShape], new: Mapping[str, StateShape]
 ) -> Iterator[Finding]:
-    content = [name for name, shape in old.items() if shape.holds == Holds.WINDOW_CONTENT]
+    content = [name for name, shape in old.items() if shape.holds == StatePurpose.WINDOW_CONTENT]
     for state, shape in old.items():
-        if shape.holds == Holds.PROGRESS:
+        if shape.holds == StatePurpose.PROGRESS:
             continue
         found = _state(shape, new[state]) if state in new else [_dropped(shape)]
         if not found:
             yield Finding(operator, name, state, "", Verdict.SAME, _summary(shape))
         for change in found:
             refused = change.verdict is Verdict.UNREADABLE or (
-                state not in new and shape.holds != Holds.WINDOW_CONTENT
+                state not in new and shape.holds != StatePurpose.WINDOW_CONTENT
             )
             refused = refused or change.text in (_NEW_IN_TOTALS, _NEW_IN_ROWS)
             yield Finding(
                 operator, name, state, change.path, change.verdict, change.text, refused, change.fix
             )
     for state, shape in new.items():
-        if state in old or shape.holds in (Holds.PROGRESS, Holds.TIMERS, Holds.UNDECIDED):
+        if state in old or shape.holds in (
+            StatePurpose.PROGRESS,
+            StatePurpose.TIMERS,
+            StatePurpose.UNDECIDED,
+        ):
             continue  # Users do not declare these states, so new ones are not a finding.
-        if shape.holds == Holds.WINDOW_CONTENT and content:
+        if shape.holds == StatePurpose.WINDOW_CONTENT and content:
             if shape.exact:
                 continue
             if _is_of_aggregates(shape) and any(one in new for one in content):
@@ -271,9 +275,9 @@ def _operator(
                 text = "open windows lack it, but an aggregate or function needs it"
                 yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
         elif (
-            shape.holds == Holds.RUNNING
+            shape.holds == StatePurpose.RUNNING
             and _retracts(shape)
-            and any(one.holds == Holds.RUNNING for one in old.values())
+            and any(one.holds == StatePurpose.RUNNING for one in old.values())
         ):
             text = f"is new: {_RETRACTED}"
             yield Finding(operator, name, state, "", Verdict.UNREADABLE, text, refused=True)
@@ -286,7 +290,7 @@ def _dropped(shape: StateShape) -> Change:
 
 
 def _summary(shape: StateShape) -> str:
-    if shape.holds in (Holds.VALUE, Holds.LIST, Holds.MAP):
+    if shape.holds in (StatePurpose.VALUE, StatePurpose.LIST, StatePurpose.MAP):
         expires = "" if shape.ttl is None else ", with a time to live"
         return f"{shape.holds} of {described(shape.value)}{expires}"
     return shape.holds
@@ -506,17 +510,17 @@ def _nothing(old: TypeShape, new: TypeShape) -> list[Change]:
 
 
 _COMPARED: Mapping[str, Callable[[TypeShape, TypeShape], list[Change]]] = {
-    Holds.VALUE: _value,
-    Holds.LIST: _list,
-    Holds.MAP: _map,
-    Holds.TIMERS: _nothing,
-    Holds.ROWS: _columns,
-    Holds.RUNNING: _running,
-    Holds.WINDOWS: _windows,
-    Holds.WINDOW_CONTENT: _window_content,
-    Holds.UNDECIDED: _columns,
-    Holds.MATCHES: _pattern,
-    Holds.POSITIONS: _positions,
+    StatePurpose.VALUE: _value,
+    StatePurpose.LIST: _list,
+    StatePurpose.MAP: _map,
+    StatePurpose.TIMERS: _nothing,
+    StatePurpose.ROWS: _columns,
+    StatePurpose.RUNNING: _running,
+    StatePurpose.WINDOWS: _windows,
+    StatePurpose.WINDOW_CONTENT: _window_content,
+    StatePurpose.UNDECIDED: _columns,
+    StatePurpose.MATCHES: _pattern,
+    StatePurpose.POSITIONS: _positions,
 }
 
 

@@ -32,12 +32,12 @@ from collections.abc import Mapping
 
 from rheos.core.checkpoint.acknowledgements import problem
 from rheos.core.checkpoint.available_now import AvailableNow
-from rheos.core.checkpoint.checkpointing import Awaited, Checkpointing
+from rheos.core.checkpoint.checkpointing import AwaitedRequest, Checkpointing
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.decision_log import CoordinatorDecision, DecisionLog
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     AttemptEnded,
     AttemptLost,
     AttemptRunning,
@@ -180,7 +180,7 @@ class Coordinator:
         """Return the newest error of each sink whose publication by the driver is being retried."""
         return self._checkpoints.publishing.failing()
 
-    def awaited(self) -> Awaited | None:
+    def awaited(self) -> AwaitedRequest | None:
         """Return what the oldest unanswered savepoint, stop or rescale waits for; None without one."""
         return self._checkpoints.awaited()
 
@@ -289,7 +289,7 @@ class Coordinator:
                 return self._life.ended(event, now_ms)
             case CancelRequested():
                 return [*self._life.leave(Outcome.CANCELLED), *self._life.settle(now_ms)]
-            case SavepointRequested(after=After.RESCALE):
+            case SavepointRequested(after=AfterSavepoint.RESCALE):
                 return self._rescale(event)
             case SavepointRequested():
                 self._checkpoints.savepoints.ask(event)

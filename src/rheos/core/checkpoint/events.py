@@ -90,7 +90,7 @@ class CancelRequested:
     pass
 
 
-class After(Enum):
+class AfterSavepoint(Enum):
     """Next step of the job once a savepoint is complete."""
 
     GO_ON = "go on"
@@ -106,7 +106,7 @@ class SavepointRequested:
     request: int
     directory: str | None
     """Folder of the savepoint, still empty. None: a checkpoint of the job itself is enough."""
-    after: After
+    after: AfterSavepoint
     parallelism: int = 0
     """New parallelism, if the job is rescaled."""
     slots: int | None = None

@@ -37,7 +37,7 @@ from rheos.core.checkpoint.log_entries import (
 )
 from rheos.core.checkpoint.log_writer import LogWriter
 from rheos.core.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
-from rheos.core.checkpoint.placement import Short, Wait
+from rheos.core.checkpoint.placement import ReportShortage, WaitForSlots
 from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
@@ -147,11 +147,11 @@ class JobLifecycle:
                 return [ReadSavepoint(directory, thorough)]
             case Done(totals):
                 return self._end(Outcome.FINISHED, finished_before=totals)
-            case Wait(until_ms, shortage):
+            case WaitForSlots(until_ms, shortage):
                 self.shortage = shortage
                 self.state, self.resume_ms = LifecycleState.WAITING, until_ms
                 return []
-            case Short(shortage):
+            case ReportShortage(shortage):
                 self.shortage = shortage
                 return self.fails_to_start(shortage, now_ms)
             case Ready(continuation, parallelism, outlived, rescaled):

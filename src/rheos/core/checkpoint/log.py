@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
 
-from rheos.core.checkpoint.log_compaction import Appended, deletable
+from rheos.core.checkpoint.log_compaction import NewestEntry, deletable
 from rheos.core.checkpoint.log_entries import (
     COMPACTED,
     IF_DAMAGED,
@@ -79,7 +79,7 @@ class JobLog:
         self._states = state_folder(job)
         self._since: int | None = None
         """Number of the first entry of format 3 or later; None while unknown."""
-        self._appended: Appended | None = None
+        self._appended: NewestEntry | None = None
         self._compacted_at: int | None = None
         """Number of the newest entry when compaction last ran."""
         self.entries = 0
@@ -204,7 +204,7 @@ class JobLog:
         self.entries += 1
         kept = entry.completed if isinstance(entry, AttemptStarted) else entry.kept
         if kept is not None:
-            self._appended = Appended(number, floor, since, frozenset(kept))
+            self._appended = NewestEntry(number, floor, since, frozenset(kept))
         return True
 
     def _went_on(self, number: int) -> bool:
@@ -263,7 +263,7 @@ class JobLog:
         """Subtract the entries that a compaction has deleted."""
         self.entries -= deleted
 
-    def _compact(self, newest: Appended) -> int:
+    def _compact(self, newest: NewestEntry) -> int:
         deleted = 0
         for number in deletable(self._numbers(), self._get, newest, self._block, self._staying):
             self._delete(number)

@@ -11,7 +11,7 @@ from rheos.core.errors import UnrestorableError
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class NewestEntry:
     """The newest entry that a driver has written."""
 
     number: int
@@ -25,7 +25,7 @@ class Appended:
 def deletable(
     numbers: Sequence[int],
     read: Callable[[int], Stored],
-    newest: Appended,
+    newest: NewestEntry,
     block: int,
     staying: dict[int, str | None],
 ) -> Iterator[int]:

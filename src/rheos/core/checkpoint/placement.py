@@ -14,12 +14,12 @@ ASK_AGAIN_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Placed:
+class StartWith:
     parallelism: int
 
 
 @dataclass(frozen=True, slots=True)
-class Wait:
+class WaitForSlots:
     """A decision: wait, as slots that were just lost may come back."""
 
     until_ms: int
@@ -27,13 +27,13 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
-class Short:
+class ReportShortage:
     """A decision: report missing slots. They have not come back in time, and fewer are not enough."""
 
     shortage: RheosError
 
 
-Choice: TypeAlias = Placed | Wait | Short
+Choice: TypeAlias = StartWith | WaitForSlots | ReportShortage
 
 
 class Placement:
@@ -60,16 +60,16 @@ class Placement:
     def choose(self, free: int, now_ms: int) -> Choice:
         if free >= self._wanted:
             self._since_ms = None
-            return Placed(self._wanted)
+            return StartWith(self._wanted)
         self.lost(now_ms)
         assert self._since_ms is not None
         shortage = self._shortage(free)
         if now_ms < self._since_ms + self._within_ms:
-            return Wait(min(now_ms + ASK_AGAIN_MS, self._since_ms + self._within_ms), shortage)
+            return WaitForSlots(min(now_ms + ASK_AGAIN_MS, self._since_ms + self._within_ms), shortage)
         if free >= self._least:
             self._since_ms = None
-            return Placed(free)
-        return Short(shortage)
+            return StartWith(free)
+        return ReportShortage(shortage)
 
     def _shortage(self, free: int) -> RheosError:
         if self._least < self._wanted:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.checkpoint.state_assignment import Share, shares
+from rheos.core.checkpoint.state_assignment import HandleShare, shares
 from rheos.core.errors import CheckpointError, UnrestorableError
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.key_groups import group_range
@@ -51,7 +51,7 @@ def restored_state(
     first: dict[tuple[OperatorId, str], StateHandle] = {}
     for handle in entry.handles:
         first.setdefault((handle.operator, handle.state), handle)
-    taken: dict[tuple[OperatorId, str], list[Share]] = {key: [] for key in first}
+    taken: dict[tuple[OperatorId, str], list[HandleShare]] = {key: [] for key in first}
     for share in shares(entry, subtask, parallelism, widths):
         taken[share.handle.operator, share.handle.state].append(share)
     result: RestoredByOperator = {}
@@ -67,7 +67,9 @@ def restored_state(
 
 
 class _TableState(RestoredState):
-    def __init__(self, some: StateHandle, taken: Sequence[Share], store: Store, decode: Decode) -> None:
+    def __init__(
+        self, some: StateHandle, taken: Sequence[HandleShare], store: Store, decode: Decode
+    ) -> None:
         self._some = some
         """Part of any subtask's state. It defines the columns if this subtask has no part."""
         self.kind = some.kind
@@ -113,7 +115,9 @@ class _FileState(RestoredState):
         )
 
 
-def _file_sets(taken: Sequence[Share], entry: CheckpointCompleted, store: Store) -> list[RestoredFiles]:
+def _file_sets(
+    taken: Sequence[HandleShare], entry: CheckpointCompleted, store: Store
+) -> list[RestoredFiles]:
     sets = []
     for subtask, of_subtask in groupby(taken, key=lambda share: share.handle.subtask):
         files = list(of_subtask)

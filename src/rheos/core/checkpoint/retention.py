@@ -52,7 +52,7 @@ def _checkpoint_of(path: str) -> int | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Expired:
+class ExpiredFiles:
     paths: tuple[str, ...] = ()
     numbers: tuple[int, ...] = ()
 
@@ -89,7 +89,7 @@ class Retention:
         return [kept.number for kept in self._kept]
 
     @property
-    def numbers_beside_next(self) -> list[int]:
+    def numbers_with_next(self) -> list[int]:
         """Return the numbers of the entries to retain in addition to the next checkpoint."""
         return self.numbers[max(0, len(self._kept) + 1 - self._retain) :]
 
@@ -103,19 +103,19 @@ class Retention:
         for path in referred(handles):
             self._known[path] = max(checkpoint, self._known.get(path, checkpoint))
 
-    def completed(self, number: int, entry: CheckpointCompleted) -> Expired:
+    def completed(self, number: int, entry: CheckpointCompleted) -> ExpiredFiles:
         """Record that a checkpoint is in the log, and return what has expired."""
         assert not self._kept or number > self._kept[-1].number, "CP1: entries come in order"
         self._kept.append(Numbered(number, entry))
         self.noted(entry.checkpoint, entry.handles)
         return self.trim()
 
-    def trim(self) -> Expired:
+    def trim(self) -> ExpiredFiles:
         dropped = [kept.number for kept in self._kept[: -self._retain]]
         self._kept = self._kept[-self._retain :]
         newest = self.newest
         if newest is None:
-            return Expired()
+            return ExpiredFiles()
         needed = self.needed
         expired = [
             path
@@ -124,4 +124,4 @@ class Retention:
         ]
         for path in expired:
             del self._known[path]
-        return Expired(tuple(sorted(expired)), tuple(dropped))
+        return ExpiredFiles(tuple(sorted(expired)), tuple(dropped))

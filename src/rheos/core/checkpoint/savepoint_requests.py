@@ -22,7 +22,7 @@ import msgspec
 
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     DiscardSavepoint,
     SavepointEnded,
     SavepointRequested,
@@ -43,7 +43,7 @@ class Stage(Enum):
     RESCALING = "the next attempt has the requested parallelism"
 
 
-_WITHOUT_COPY = SavepointRequested(0, None, After.STOP)
+_WITHOUT_COPY = SavepointRequested(0, None, AfterSavepoint.STOP)
 """Request that the job itself makes at its end."""
 
 
@@ -89,14 +89,14 @@ class SavepointRequests:
     @property
     def rescales(self) -> bool:
         """Return whether the current request is a rescale."""
-        return self._current is not None and self._current.request.after is After.RESCALE
+        return self._current is not None and self._current.request.after is AfterSavepoint.RESCALE
 
     @property
     def holds(self) -> bool:
         """Return whether the attempt ends with the savepoint: no checkpoint opens (CP16, CP40)."""
         return (
             self._current is not None
-            and self._current.request.after in (After.STOP, After.RESCALE)
+            and self._current.request.after in (AfterSavepoint.STOP, AfterSavepoint.RESCALE)
             and self._current.stage in (Stage.COMMITTING, Stage.WRITING, Stage.TAKEN)
         )
 
@@ -197,7 +197,7 @@ class SavepointRequests:
         assert current.stage is Stage.WRITING
         assert current.entry is not None
         self._current = None
-        return current.request.after is After.STOP and not current.entry.final
+        return current.request.after is AfterSavepoint.STOP and not current.entry.final
 
     def not_written(self, request: int, error: RheosError) -> list[Action]:
         current = self._current

@@ -68,7 +68,7 @@ _Written: TypeAlias = dict[tuple[str, str], StateHandle | Exception]
 """Outcome of the writes of files, by state and name."""
 
 
-class _OfSet:
+class _FileOfSet:
     """The completion of one of the files that a single piece of work writes."""
 
     def __init__(self, written: Completion[_Written], file: tuple[str, str]) -> None:
@@ -272,7 +272,7 @@ class SnapshotWriter:
         written = self._io.submit(write)
         new = []
         for state, name in missing:
-            link = _Link(operator, state, _OfSet(written, (state, name)))
+            link = _Link(operator, state, _FileOfSet(written, (state, name)))
             files[operator, state, name] = link
             new.append(link)
         return new

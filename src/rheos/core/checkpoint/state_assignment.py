@@ -17,7 +17,7 @@ from rheos.core.protocol.snapshots import IN_FLIGHT_OUTPUT, PartMode, StateHandl
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class HandleShare:
     """The share of one handle that one subtask takes."""
 
     handle: StateHandle
@@ -35,7 +35,7 @@ def shares(
     subtask: int,
     parallelism: int,
     widths: Mapping[OperatorId, int] = MappingProxyType({}),
-) -> list[Share]:
+) -> list[HandleShare]:
     """Return what subtask `subtask` of `parallelism` takes, in the order in which it applies (CP12).
     `widths` has the operators that are narrower than the job now; the entry has those that were.
 
@@ -53,7 +53,7 @@ def shares(
             now = min(widths.get(handle.operator, parallelism), parallelism)
             match handle.kind:
                 case StateKind.UNION:
-                    result.append(Share(handle))
+                    result.append(HandleShare(handle))
                 case StateKind.BROADCAST:
                     if subtask < now:
                         result.extend(_broadcast_share(handle, subtask % before))
@@ -61,27 +61,27 @@ def shares(
                     result.extend(_keyed_share(handle, entry, subtask, now))
                 case StateKind.LIST if parallelism == entry.parallelism and now == before:
                     # Rows in an output were stored by its sender, which may be wider.
-                    result.extend([Share(handle)] if handle.subtask % now == subtask else [])
+                    result.extend([HandleShare(handle)] if handle.subtask % now == subtask else [])
                 case StateKind.LIST:
                     assert handle.mode is PartMode.FULL, "only keyed state has deltas"
                     offset = (subtask - dealt) % now
                     dealt += handle.rows
                     if subtask < now and offset < handle.rows:
-                        result.append(Share(handle, every=now, offset=offset))
+                        result.append(HandleShare(handle, every=now, offset=offset))
     return result
 
 
-def _broadcast_share(handle: StateHandle, source: int) -> Iterator[Share]:
+def _broadcast_share(handle: StateHandle, source: int) -> Iterator[HandleShare]:
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
         # EX13: every sender stored its copies for each subtask.
-        yield Share(handle, receiver=source)
+        yield HandleShare(handle, receiver=source)
     elif handle.subtask == source:
-        yield Share(handle)
+        yield HandleShare(handle)
 
 
 def _keyed_share(
     handle: StateHandle, entry: CheckpointCompleted, subtask: int, parallelism: int
-) -> Iterator[Share]:
+) -> Iterator[HandleShare]:
     old = group_range(handle.subtask, entry.width(handle.operator), entry.max_parallelism)
     if handle.state.startswith(IN_FLIGHT_OUTPUT):
         # EX13: the sender stored them, and the rows may be for any subtask.
@@ -89,4 +89,4 @@ def _keyed_share(
     new = group_range(subtask, parallelism, entry.max_parallelism)
     common = range(max(old.start, new.start), min(old.stop, new.stop))
     if common:
-        yield Share(handle, groups=None if common == old else common)
+        yield HandleShare(handle, groups=None if common == old else common)

@@ -23,7 +23,7 @@ MISSING = object()
 """Marker for a name that is not defined."""
 
 
-class Around:
+class SurroundingNames:
     """The names that a function can access in addition to its own."""
 
     def __init__(self, function: types.FunctionType) -> None:

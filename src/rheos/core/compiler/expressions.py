@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from rheos.core.compiler.constants import MISSING, Around, Table, table_of
+from rheos.core.compiler.constants import MISSING, SurroundingNames, Table, table_of
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import (
     BITS_64,
@@ -44,7 +44,7 @@ _ORDER: dict[type[ast.cmpop], str] = {
 class Expressions:
     """A writer of expressions. The scope resolves the names of the method."""
 
-    def __init__(self, writer: Writer, scope: MethodScope, around: Around) -> None:
+    def __init__(self, writer: Writer, scope: MethodScope, around: SurroundingNames) -> None:
         self.out = writer
         self.scope = scope
         self.around = around

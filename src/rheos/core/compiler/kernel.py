@@ -10,11 +10,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from rheos.core.compiler.constants import DTYPES, Around
+from rheos.core.compiler.constants import DTYPES, SurroundingNames
 from rheos.core.compiler.expressions import Expressions
 from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fields
 from rheos.core.compiler.statements import Statements
-from rheos.core.compiler.values import CannotCompile, Emitted, Kind, kind_of_column
+from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
 from rheos.core.graph.compiled import MethodText, compiled_mark
 from rheos.core.graph.state import ValueState, keyed_declarations
@@ -79,8 +79,8 @@ class Typing:
     keys: tuple[str, ...]
     record: type | None
     event_time: bool
-    outputs: Mapping[str, Emitted | None]
-    """Emitted type, by tag; None if it is unknown because nobody reads the output."""
+    outputs: Mapping[str, EmittedType | None]
+    """EmittedType type, by tag; None if it is unknown because nobody reads the output."""
 
 
 def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:
@@ -143,7 +143,7 @@ def _loop(
     for _ in range(_PASSES):
         scope.settled, scope.assigned = True, set()
         writer = Writer(texts)
-        expressions = Expressions(writer, scope, Around(method))
+        expressions = Expressions(writer, scope, SurroundingNames(method))
         statements = Statements(writer, scope, expressions, typing.outputs)
         with writer.indented(3):
             statements.body(tree.body)

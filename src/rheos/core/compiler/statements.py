@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.core.compiler.constants import MISSING
 from rheos.core.compiler.expressions import Expressions
 from rheos.core.compiler.scope import MethodScope
-from rheos.core.compiler.values import CannotCompile, Emitted, Kind, Value, kind_of_column
+from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
 from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
@@ -27,7 +27,7 @@ class Statements:
         writer: Writer,
         scope: MethodScope,
         expressions: Expressions,
-        outputs: Mapping[str, Emitted | None],
+        outputs: Mapping[str, EmittedType | None],
     ) -> None:
         self.out = writer
         self.scope = scope
@@ -264,7 +264,7 @@ class Statements:
             )
         emitted = self.outputs[tag]
         if emitted is None:
-            for part in self._record(node, Emitted(pa.schema([]), None)).values():
+            for part in self._record(node, EmittedType(pa.schema([]), None)).values():
                 if self._taken(part, pa.field("", pa.null())) is None:
                     self._part(part)
             return
@@ -345,7 +345,7 @@ class Statements:
             return kind
         raise CannotCompile(f"field {field.name!r} should be {field.type}, but is {value.shown}", line)
 
-    def _record(self, node: ast.expr, emitted: Emitted) -> dict[str, ast.expr | Value]:
+    def _record(self, node: ast.expr, emitted: EmittedType) -> dict[str, ast.expr | Value]:
         """Return the value that the code emits for each column of an output."""
         given: dict[str, ast.expr | Value] = {}
         schema, record = emitted.schema, emitted.record

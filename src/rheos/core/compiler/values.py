@@ -54,7 +54,7 @@ NONE = Value("none", "0", "True")
 
 
 @dataclass(frozen=True)
-class Emitted:
+class EmittedType:
     """The type of an output: its columns, and the required class of its records, if any."""
 
     schema: pa.Schema

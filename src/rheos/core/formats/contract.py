@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.errors import InputError, SchemaError
-from rheos.core.formats.payloads import NEWLINE, Joined, joined
+from rheos.core.formats.payloads import NEWLINE, JoinedPayloads, joined
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import shown_record
 
@@ -88,13 +88,13 @@ class Decoder(ABC):
             return self._decode_the_fit(payloads)
         return self._decode(payloads)
 
-    def decode_joined(self, payloads: Joined) -> Decoded:
+    def decode_joined(self, payloads: JoinedPayloads) -> Decoded:
         """Decode payloads that are already in one buffer, such as the lines of a file."""
         if len(payloads) and int(np.diff(payloads.starts).max()) > MAX_PAYLOAD_BYTES:
             return self.decode(payloads.column())
         return self._decode_joined(payloads)
 
-    def _decode_joined(self, payloads: Joined) -> Decoded:
+    def _decode_joined(self, payloads: JoinedPayloads) -> Decoded:
         """Decode joined payloads, none too long. Implementations that join payloads override this."""
         return self._decode(payloads.column())
 
@@ -131,7 +131,7 @@ def _longest(payloads: pa.Array) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class InLines:
+class LineLayout:
     """Layout of a format's payloads in a file of lines."""
 
     end: str
@@ -216,7 +216,7 @@ class Format(ABC):
         return False
 
     @property
-    def in_lines(self) -> InLines | None:
+    def in_lines(self) -> LineLayout | None:
         """Return the layout in a file of lines; None if payloads hold bytes that a line cannot."""
         return None
 

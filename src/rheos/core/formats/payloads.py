@@ -13,7 +13,7 @@ NEWLINE = b"\n"[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Joined:
+class JoinedPayloads:
     """Payloads, each followed by a line end."""
 
     data: pa.Buffer
@@ -45,13 +45,13 @@ class Joined:
         return np.frombuffer(self.data, np.uint8)
 
 
-def joined(payloads: pa.Array) -> Joined:
+def joined(payloads: pa.Array) -> JoinedPayloads:
     """Join payloads without nulls into one buffer."""
     ended = pc.binary_join_element_wise(payloads, b"", b"\n")
     kind = np.int64 if pa.types.is_large_binary(ended.type) else np.int32
     _, offsets, data = ended.buffers()
     starts = np.frombuffer(offsets, kind, len(ended) + 1).astype(np.int64)
-    return Joined(data.slice(0, int(starts[-1])), starts)
+    return JoinedPayloads(data.slice(0, int(starts[-1])), starts)
 
 
 def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:

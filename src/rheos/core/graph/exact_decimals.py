@@ -331,7 +331,9 @@ class _Scope:
         first = one.decimal if one.kind != pl.Null else other.decimal
         second = other.decimal if other.kind != pl.Null else first
         if first is None or second is None:
-            sides = [self._nearest_float(each, beside) for each, beside in ((one, other), (other, one))]
+            sides = [
+                self._nearest_float(each, partner) for each, partner in ((one, other), (other, one))
+            ]
             if sides != [one, other]:
                 plain = {"BinaryExpr": {"left": sides[0].tree, "op": op, "right": sides[1].tree}}
             return _Part(plain, self._ask)
@@ -352,9 +354,9 @@ class _Scope:
         made = _Part({"BinaryExpr": {"left": left, "op": op, "right": right}}, self._ask)
         return self._known(self._widened(made, kind), kind)
 
-    def _nearest_float(self, part: _Part, beside: _Part) -> _Part:
+    def _nearest_float(self, part: _Part, partner: _Part) -> _Part:
         """Convert decimals to floats if the other operand is a float."""
-        if not part.is_decimal or beside.kind is None or not beside.kind.is_float():
+        if not part.is_decimal or partner.kind is None or not partner.kind.is_float():
             return part
         return self._call(ToFloat(pl.Float64()), [part], pl.Float64())
 

@@ -22,7 +22,7 @@ from rheos.core.errors import ProgramError, SchemaError, Site, StateAccessError
 from rheos.core.graph.aggregate_functions import AggregateFunction
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located
-from rheos.core.unknown_names import Hinted
+from rheos.core.unknown_names import HintedBase
 
 T = TypeVar("T")
 K = TypeVar("K")
@@ -33,7 +33,7 @@ Time: TypeAlias = Literal["event_time", "processing_time"]
 
 
 @dataclass(frozen=True)
-class TimeToLive(Hinted):
+class TimeToLive(HintedBase):
     """Time that state lives after its last update: `TimeToLive("1h")`. Older state is never visible.
 
     `time` is event time or processing time. A write is an update; with `renewed_on="read_and_write"`,
@@ -66,7 +66,7 @@ class TimeToLive(Hinted):
         return duration_ms(self.duration)
 
 
-class StateDeclaration(Hinted):
+class StateDeclaration(HintedBase):
     """A named piece of state, by default one per key. Its name is that of the class attribute."""
 
     kind: ClassVar[str]

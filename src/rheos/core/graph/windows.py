@@ -18,10 +18,10 @@ from rheos.core.graph.watermark_generators import WatermarkGenerator
 from rheos.core.protocol.durations import Duration as Duration
 from rheos.core.protocol.durations import duration_ms as duration_ms
 from rheos.core.times import TimeColumn, Unit
-from rheos.core.unknown_names import Hinted
+from rheos.core.unknown_names import HintedBase
 
 
-class _InMs:
+class _DurationMs:
     """A property that returns a duration of its object in ms."""
 
     def __init__(self, field: str) -> None:
@@ -33,14 +33,14 @@ class _InMs:
         return duration_ms(getattr(of, self._field))
 
 
-class _InMsOrNone(_InMs):
+class _OptionalDurationMs(_DurationMs):
     """A property that returns a duration of its object in ms, or None."""
 
     def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
         return None if of and getattr(of, self._field) is None else super().__get__(of, kind)
 
 
-class Window(Hinted):
+class Window(HintedBase):
     """Description of windows over the rows of each key. Its string form is the user's code.
 
     The kind with its name implements it (`operators/window/kinds.py`).
@@ -95,7 +95,7 @@ def _check_clock(window: Window) -> None:
         )
 
 
-class _ByCalendar(Window):
+class _CalendarWindow(Window):
     """Windows that can follow the calendar of a time zone."""
 
     def __repr__(self) -> str:
@@ -123,7 +123,7 @@ class _ByCalendar(Window):
         _check_clock(self)
 
 
-class _OnGrid(_ByCalendar):
+class _GridWindow(_CalendarWindow):
     """Windows of one size that start at equal intervals."""
 
     _fixed: ClassVar[str] = "grid"
@@ -155,7 +155,7 @@ class _OnGrid(_ByCalendar):
 
 
 @dataclass(frozen=True, repr=False)
-class Tumbling(_OnGrid):
+class Tumbling(_GridWindow):
     """Consecutive windows of one size: `Tumbling("1h")`.
 
     A row at time t is in the window with start_ms <= t < end_ms. A size that is not positive raises
@@ -186,17 +186,17 @@ class Tumbling(_OnGrid):
             return None
         return CalendarCut.written(self.size, self.size, False, self.zone, self.offset)
 
-    size_ms = _InMs("size")
+    size_ms = _DurationMs("size")
 
     @property
     def slide_ms(self) -> int:
         return self.size_ms
 
-    offset_ms = _InMs("offset")
+    offset_ms = _DurationMs("offset")
 
 
 @dataclass(frozen=True, repr=False)
-class Sliding(_OnGrid):
+class Sliding(_GridWindow):
     """Windows of one size that start every `every`: `Sliding("1h", every="10m")`.
 
     A row is in size / every windows. Lengths that are not positive, and windows with gaps between
@@ -230,9 +230,9 @@ class Sliding(_OnGrid):
             return None
         return CalendarCut.written(self.every, self.size, False, self.zone, self.offset)
 
-    size_ms = _InMs("size")
-    slide_ms = _InMs("every")
-    offset_ms = _InMs("offset")
+    size_ms = _DurationMs("size")
+    slide_ms = _DurationMs("every")
+    offset_ms = _DurationMs("offset")
 
     def check(self) -> None:
         super().check()
@@ -254,7 +254,7 @@ class Sliding(_OnGrid):
 
 
 @dataclass(frozen=True, repr=False)
-class Cumulating(_ByCalendar):
+class Cumulating(_CalendarWindow):
     """Windows that grow by `step` up to `max`, and start again: `Cumulating("1d", step="1h")` has a
     window for the first hour of the day, one for the first two hours, and so on up to the whole day.
 
@@ -285,9 +285,9 @@ class Cumulating(_ByCalendar):
             return None
         return CalendarCut.written(self.step, self.max, True, self.zone, self.offset)
 
-    size_ms = _InMs("max")
-    step_ms = _InMs("step")
-    offset_ms = _InMs("offset")
+    size_ms = _DurationMs("max")
+    step_ms = _DurationMs("step")
+    offset_ms = _DurationMs("offset")
 
     @property
     def cut(self) -> Mapping[str, int | str]:
@@ -450,7 +450,7 @@ class CountSliding(CountWindow):
 
 
 @dataclass(frozen=True)
-class Watermark(Hinted):
+class Watermark(HintedBase):
     """The event time of a source, and the bound on its disorder.
 
     Created by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
@@ -654,7 +654,7 @@ class Watermark(Hinted):
         """
         return cls(None)
 
-    period_ms = _InMsOrNone("period")
+    period_ms = _OptionalDurationMs("period")
 
     def columns_read(self, schema: pa.Schema) -> frozenset[str]:
         """Return the columns that the watermark reads.
@@ -682,7 +682,7 @@ class Watermark(Hinted):
         """Return the origin of event time, in words."""
         return "when a row is read" if self.on is None else self.on
 
-    bound_ms = _InMs("bound")
-    idle_after_ms = _InMsOrNone("idle_after")
-    max_ahead_ms = _InMsOrNone("max_ahead")
-    max_drift_ms = _InMsOrNone("max_drift")
+    bound_ms = _DurationMs("bound")
+    idle_after_ms = _OptionalDurationMs("idle_after")
+    max_ahead_ms = _OptionalDurationMs("max_ahead")
+    max_drift_ms = _OptionalDurationMs("max_drift")

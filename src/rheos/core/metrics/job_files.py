@@ -9,12 +9,12 @@ import msgspec
 from rheos.core.protocol.sealed import Sealed
 
 
-class _OfJob(Protocol):
+class _NamesJob(Protocol):
     @property
     def job(self) -> str: ...
 
 
-F = TypeVar("F", bound=_OfJob)
+F = TypeVar("F", bound=_NamesJob)
 
 
 def sealed_file(what: str, key: str, newest: int) -> Sealed:

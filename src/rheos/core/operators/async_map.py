@@ -40,13 +40,13 @@ from rheos.core.operators.async_calls import MISSING, AsyncCalls, CallBatch, not
 from rheos.core.operators.contract import (
     ASKS_OUTSIDE,
     AsyncOperator,
-    Begun,
     Operator,
     OperatorContext,
     Out,
-    Parted,
     Restored,
+    SplitBatch,
     SplitSpec,
+    StartedWork,
 )
 from rheos.core.operators.map import emitted
 from rheos.core.operators.records import user_site
@@ -120,11 +120,11 @@ class AsyncMapOperator(AsyncOperator):
         self._loop = self.ctx.io.event_loop()
         self._opened = self._loop.submit(partial(self._calls.open, self._runtime))
 
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         assert self._loop is not None
         calls = CallBatch(rows_of(batch, self.spec.record))
         completion = self._loop.submit(partial(self._calls.run, calls))
-        return _Called(self, [_Share(calls, completion, range(batch.num_rows))])
+        return _SubmittedBatch(self, [_SubmittedRows(calls, completion, range(batch.num_rows))])
 
     def watch(self) -> None:
         """Check the event loop, while answers are awaited. Raise the error of the function's `open`.
@@ -175,7 +175,7 @@ class AsyncMapOperator(AsyncOperator):
 
 
 @dataclass(slots=True)
-class _Share:
+class _SubmittedRows:
     """Rows of one batch whose calls were submitted together."""
 
     calls: CallBatch
@@ -184,10 +184,10 @@ class _Share:
     """Places of those rows in the batch that have not been emitted yet."""
 
 
-class _Called(Begun):
+class _SubmittedBatch(StartedWork):
     """Work on the rows whose calls were submitted, in the order of their batch."""
 
-    def __init__(self, operator: AsyncMapOperator, shares: Sequence[_Share]) -> None:
+    def __init__(self, operator: AsyncMapOperator, shares: Sequence[_SubmittedRows]) -> None:
         self._operator = operator
         self._shares = shares
         self._looked_us = operator.ctx.clock.monotonic_us()
@@ -204,7 +204,7 @@ class _Called(Begun):
     def wake_after_us(self) -> int | None:
         return _LOOK_US if self._operator.spec.order == "unordered" else _WATCH_US
 
-    def part(self, batch: Batch) -> Parted | None:
+    def part(self, batch: Batch) -> SplitBatch | None:
         now_us = self._operator.ctx.clock.monotonic_us()
         if self._operator.spec.order == "ordered" or now_us - self._looked_us < _LOOK_US:
             return None
@@ -212,29 +212,29 @@ class _Called(Begun):
         answered = [flag for share in self._shares for flag in _answered(share)]
         if not any(answered):
             return None
-        leaving: list[_Share] = []
-        staying: list[_Share] = []
+        leaving: list[_SubmittedRows] = []
+        staying: list[_SubmittedRows] = []
         flags = iter(answered)
         for share in self._shares:
             of_share = list(islice(flags, len(share.places)))
             for shares, wanted in ((leaving, True), (staying, False)):
                 places = [p for p, there in zip(share.places, of_share, strict=True) if there is wanted]
                 if places:
-                    shares.append(_Share(share.calls, share.completion, places))
+                    shares.append(_SubmittedRows(share.calls, share.completion, places))
         self._shares = staying
         mask = pa.array(answered)
-        return Parted(
-            _Called(self._operator, leaving), batch.filter(mask), batch.filter(pc.invert(mask))
+        return SplitBatch(
+            _SubmittedBatch(self._operator, leaving), batch.filter(mask), batch.filter(pc.invert(mask))
         )
 
-    def joined(self, other: Begun) -> Begun | None:
-        assert isinstance(other, _Called)
+    def joined(self, other: StartedWork) -> StartedWork | None:
+        assert isinstance(other, _SubmittedBatch)
         if self._operator.spec.order == "ordered":
             return None  # Answered rows wait for unanswered ones before them, without another bound.
         # If all rows have calls in progress, their number is within the capacity.
         shares = [*self._shares, *other._shares]
         if all(share.calls.next == len(share.calls.rows) for share in shares):
-            return _Called(self._operator, shares)
+            return _SubmittedBatch(self._operator, shares)
         return None
 
     def finish(self, batch: Batch) -> Iterator[Out]:
@@ -250,7 +250,7 @@ class _Called(Begun):
         return self._operator.emit(made, rows, batch)
 
 
-def _answered(share: _Share) -> list[bool]:
+def _answered(share: _SubmittedRows) -> list[bool]:
     """Return for each row whether its call has completed. Rows after the last started call have not."""
     results, places = share.calls.results, share.places
     called = bisect_left(places, share.calls.next)

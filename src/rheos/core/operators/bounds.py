@@ -52,7 +52,7 @@ from rheos.core.state.key_limit import KeyContents
 
 
 @dataclass(frozen=True)
-class Bound:
+class StateBound:
     """The state that one kind of operator keeps, and its bound."""
 
     operator: str
@@ -63,25 +63,27 @@ class Bound:
     limits: tuple[KeyContents, ...] = ()
 
 
-NOTHING = Bound("`filter`, `select`, `map`, `union` and other functions of a row", "nothing", "")
+NOTHING = StateBound("`filter`, `select`, `map`, `union` and other functions of a row", "nothing", "")
 _DECLARED = (KeyContents.ELEMENTS, KeyContents.ENTRIES)
-_FUNCTION = Bound(
+_FUNCTION = StateBound(
     "keyed functions: `process`, `connect`, OVER by event time",
     "declared state: a value, a list or a map for each key; timers",
     "`ttl=`; a value is one",
     (*_DECLARED, KeyContents.OVER_ROWS),
 )
-_WINDOWS = Bound(
+_WINDOWS = StateBound(
     "windows, `window_join`, `co_group`",
     "aggregates, values (`collect`, `quantile`, `count_distinct`) or rows of open windows",
     "the length of windows and the allowed lateness; for sessions, the gap",
     (KeyContents.WINDOW_ROWS,),
 )
 
-BOUNDS: Mapping[type, Bound] = {
-    SourceSpec: Bound("sources", "a position and event time for each split", "the number of splits"),
-    EventTimeSpec: Bound("`with_event_time`", "event time for each split", "the number of splits"),
-    SinkSpec: Bound("sinks", "rows of the open checkpoint", "the time between checkpoints"),
+BOUNDS: Mapping[type, StateBound] = {
+    SourceSpec: StateBound(
+        "sources", "a position and event time for each split", "the number of splits"
+    ),
+    EventTimeSpec: StateBound("`with_event_time`", "event time for each split", "the number of splits"),
+    SinkSpec: StateBound("sinks", "rows of the open checkpoint", "the time between checkpoints"),
     **dict.fromkeys(
         (
             AsyncMapSpec,
@@ -102,7 +104,7 @@ BOUNDS: Mapping[type, Bound] = {
     **dict.fromkeys((ProcessSpec, KeyedCoProcessSpec, KeyedBroadcastProcessSpec), _FUNCTION),
     **dict.fromkeys(
         (BroadcastProcessSpec, CoProcessSpec, PlainProcessSpec),
-        Bound(
+        StateBound(
             "`process` without a key, broadcast state",
             "operator state and broadcast state of each subtask",
             "only the program: an entry is kept until the program deletes it",
@@ -110,48 +112,52 @@ BOUNDS: Mapping[type, Bound] = {
     ),
     **dict.fromkeys(
         (ReduceSpec, RunningSpec),
-        Bound("`reduce`, `running`", "one value of each key and aggregate", "the number of keys"),
+        StateBound("`reduce`, `running`", "one value of each key and aggregate", "the number of keys"),
     ),
     **dict.fromkeys((WindowSpec, MergedWindowSpec, WindowJoinSpec, CoGroupSpec), _WINDOWS),
-    TriggeredWindowSpec: Bound(
+    TriggeredWindowSpec: StateBound(
         "windows with a trigger, an evictor or an assigner; global windows; windows of a count",
         "rows or aggregates of open windows",
         "the length of windows, and a trigger that purges",
         (KeyContents.ELEMENTS,),
     ),
-    IntervalJoinSpec: Bound("`join(between=)`", "rows of both sides", "the interval, by event time"),
-    TemporalJoinSpec: Bound(
+    IntervalJoinSpec: StateBound(
+        "`join(between=)`", "rows of both sides", "the interval, by event time"
+    ),
+    TemporalJoinSpec: StateBound(
         "`temporal_join`",
         "the versions of a key",
         "event time: versions that the watermark has passed are deleted, except the newest",
     ),
-    TableJoinSpec: Bound(
+    TableJoinSpec: StateBound(
         "`join` of all rows", "rows of both sides", "`ttl=`", (KeyContents.JOIN_ROWS,)
     ),
-    TopNSpec: Bound(
+    TopNSpec: StateBound(
         "`top_n`, ORDER BY ... LIMIT",
         "the first n rows of a key; for a changelog, all of its rows",
         "n",
         (KeyContents.RANKED_ROWS,),
     ),
-    DedupSpec: Bound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
-    EmptiedSpec: Bound(
+    DedupSpec: StateBound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
+    EmptiedSpec: StateBound(
         "tables that may be truncated", "the keys of the table", "the number of keys of the table"
     ),
-    RetractionsSpec: Bound("`retractions`", "the newest row of each key", "the number of keys"),
-    TableSpec: Bound(
+    RetractionsSpec: StateBound("`retractions`", "the newest row of each key", "the number of keys"),
+    TableSpec: StateBound(
         "`table`, GROUP BY without a window",
         "one value of each key and aggregate; the distinct values, if rows are retracted or with "
         "DISTINCT",
         "the number of keys",
         (KeyContents.VALUES,),
     ),
-    OverSpec: Bound("OVER of an updating table", "all rows of a key", "", (KeyContents.OVER_ROWS,)),
-    PatternSpec: Bound(
+    OverSpec: StateBound(
+        "OVER of an updating table", "all rows of a key", "", (KeyContents.OVER_ROWS,)
+    ),
+    PatternSpec: StateBound(
         "`detect`, MATCH_RECOGNIZE",
         "partial matches, and the rows in them; rows up to the watermark",
         "`within`",
         (KeyContents.MATCHES,),
     ),
-    IterateSpec: Bound("`iterate`", "rows in the iteration", "`capacity=`"),
+    IterateSpec: StateBound("`iterate`", "rows in the iteration", "`capacity=`"),
 }

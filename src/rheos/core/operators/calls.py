@@ -18,7 +18,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, OutputType
 from rheos.core.operators.records import (
     NOTHING_HIDDEN,
-    Hidden,
+    HiddenColumns,
     Stamps,
     UserRaised,
     has_user_frames,
@@ -78,7 +78,7 @@ class ContextWithoutKey:
         raise AttributeError(f"the context has no attribute {name!r}")
 
 
-class _Pending:
+class _PendingRecords:
     """Records of one tag that are not in a batch yet, and the numbers of the calls that emitted
     them."""
 
@@ -110,8 +110,8 @@ class Calls:
     def __init__(self, ctx: OperatorContext, side_outputs: Iterable[str]) -> None:
         self.ctx = ctx
         self.watermark_ms = MIN_TIMESTAMP_MS
-        self._main = _Pending(MAIN, ctx.outputs.get(MAIN))
-        self._sides = {tag: _Pending(tag, ctx.outputs.get(tag)) for tag in side_outputs}
+        self._main = _PendingRecords(MAIN, ctx.outputs.get(MAIN))
+        self._sides = {tag: _PendingRecords(tag, ctx.outputs.get(tag)) for tag in side_outputs}
         self._begin((), ())
 
     def reached_ms(self, call: int) -> int:
@@ -126,7 +126,7 @@ class Calls:
         process: Process,
         context: ContextWithoutKey,
         rows: Sequence[Any],
-        hidden: Hidden,
+        hidden: HiddenColumns,
     ) -> Iterator[Out]:
         """Call `process` for each row."""
         self._begin((), rows, hidden)
@@ -183,7 +183,9 @@ class Calls:
 
     # --- outputs ----------------------------------------------------------------------------------
 
-    def _begin(self, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden = NOTHING_HIDDEN) -> None:
+    def _begin(
+        self, keys: Sequence[Any], rows: Sequence[Any], hidden: HiddenColumns = NOTHING_HIDDEN
+    ) -> None:
         self._keys, self._rows, self._hidden = keys, rows, hidden
         self._has_event_time = True
         """Whether the timestamps of calls are event times; those of processing-time timers are not."""
@@ -213,7 +215,7 @@ class Calls:
                 yield from self._batches(pending, pending.records)
             pending.clear()
 
-    def _batches(self, pending: _Pending, records: RecordCollector) -> Iterator[Out]:
+    def _batches(self, pending: _PendingRecords, records: RecordCollector) -> Iterator[Out]:
         calls = np.array(pending.calls, np.int64)
         inherited = self._inherited(calls)
         assert pending.schema is not None
@@ -228,7 +230,7 @@ class Calls:
                 raise wrong_type(self.ctx, mismatch, record=record, key=key) from None
             yield Out(with_hidden(batch, pending.schema, inherited.at(span)), pending.tag)
 
-    def _inherited(self, calls: Stamps) -> Hidden:
+    def _inherited(self, calls: Stamps) -> HiddenColumns:
         """Return the hidden columns of records that calls emit. A timer belongs to no split; it fires
         when the watermark passes it."""
         if not self._fired:
@@ -239,7 +241,7 @@ class Calls:
             stamps = _then(stamps, timers)
             marks = None if marks is None else _then(marks, np.full(len(timers), MIN_TIMESTAMP_MS))
             reached = None if reached is None else _then(reached, timers - 1)
-            hidden = Hidden(stamps, marks, reached)
+            hidden = HiddenColumns(stamps, marks, reached)
         return hidden.at(calls)
 
     def _untimed(self, call: int) -> RheosError:

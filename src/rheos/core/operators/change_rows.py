@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from rheos.core.errors import InputError
 from rheos.core.graph.changelog import DELETE, OP, UPDATE_BEFORE
-from rheos.core.operators.records import Located
+from rheos.core.operators.records import LocatedName
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.shown import shown
@@ -30,7 +30,7 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
     return found
 
 
-def was_not_there(ctx: Located, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
+def was_not_there(ctx: LocatedName, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
     """Return the error for a retracted row that never arrived."""
     record = row_values(batch, at)
     return InputError(

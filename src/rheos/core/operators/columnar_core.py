@@ -19,7 +19,7 @@ from rheos.core.graph.state import keyed_declarations
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import Hidden, Stamps, with_hidden
+from rheos.core.operators.records import HiddenColumns, Stamps, with_hidden
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch
 from rheos.core.protocol.hashing import NullKeyError
 from rheos.core.state.columnar.state import columnar_state
@@ -39,7 +39,7 @@ class Delivery:
 
     batch: Batch
     slots: Slots
-    hidden: Hidden
+    hidden: HiddenColumns
     event_times: Stamps | None
     """Event times of the calls for rows, if state expires by them."""
 
@@ -56,11 +56,11 @@ class DueTimers:
     event_times: Stamps | None
     """Event times of the calls for timers, if state expires by them."""
 
-    def hidden(self) -> Hidden:
+    def hidden(self) -> HiddenColumns:
         """Return the hidden columns of rows that the calls emit. A timer belongs to no split; it fires
         when the watermark passes it."""
         marks = np.full(len(self.times), MIN_TIMESTAMP_MS, np.int64)
-        return Hidden(self.times, marks, self.times - 1)
+        return HiddenColumns(self.times, marks, self.times - 1)
 
 
 class ColumnarCore(ProcessCore):
@@ -105,7 +105,7 @@ class ColumnarCore(ProcessCore):
 
     # --- calls ----------------------------------------------------------------------------------------
 
-    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+    def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         start, rows, reached = 0, batch.num_rows, hidden.reached
         if not rows:
             return
@@ -184,7 +184,7 @@ class ColumnarCore(ProcessCore):
 
     # --- outputs --------------------------------------------------------------------------------------
 
-    def _batches(self, tag: str, shown: Batch, hidden: Hidden) -> Iterator[Out]:
+    def _batches(self, tag: str, shown: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         """Yield batches of an output that some operator reads, with its hidden columns."""
         whole = with_hidden(shown, self.ctx.outputs[tag].schema, hidden)
         for start in range(0, whole.num_rows, self.ctx.batch_rows):

@@ -75,14 +75,14 @@ import pyarrow as pa
 from rheos.core.compiler.constants import DTYPES
 from rheos.core.compiler.kernel import TIMERS, Loop, Typing, compiled_loop, loops_of
 from rheos.core.compiler.scope import Role
-from rheos.core.compiler.values import Emitted, Kind
+from rheos.core.compiler.values import EmittedType, Kind
 from rheos.core.compiler.writer import OutputColumns, Parameter
 from rheos.core.errors import RheosError, Site, UserFunctionError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.calls import Timer as FiredTimer
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType, Restored
-from rheos.core.operators.records import Hidden, Stamps
+from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
 from rheos.core.shown import shown
@@ -181,7 +181,7 @@ class CompiledCore(ColumnarCore):
     # --- outputs --------------------------------------------------------------------------------------
 
     def _emitted(
-        self, running: _Running, made: Filled, batch: Batch | None, hidden: Hidden
+        self, running: _Running, made: Filled, batch: Batch | None, hidden: HiddenColumns
     ) -> Iterator[Out]:
         by_tag: dict[str, list[tuple[Stamps, Stamps, Batch]]] = {}
         for output, count in zip(running.loop.outputs, running.counts, strict=True):
@@ -257,10 +257,10 @@ class CompiledCore(ColumnarCore):
 def typing_of(port: PortType, spec: ProcessSpec, read: Mapping[str, OutputType]) -> Typing:
     """Return the typing of the outputs. Rows of unread outputs, without known columns, are only
     checked."""
-    outputs: dict[str, Emitted | None] = dict.fromkeys((MAIN, *spec.side_outputs))
+    outputs: dict[str, EmittedType | None] = dict.fromkeys((MAIN, *spec.side_outputs))
     for tag, output in read.items():
         if tag in outputs:
-            outputs[tag] = Emitted(visible(output.schema), output.type.record)
+            outputs[tag] = EmittedType(visible(output.schema), output.type.record)
     return Typing(visible(port.schema), port.keys, spec.record, TS in port.schema.names, outputs)
 
 

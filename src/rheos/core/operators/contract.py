@@ -93,7 +93,7 @@ class OutputType:
     """Schema of the batches, hidden columns included."""
 
 
-class Adds(Protocol):
+class AccumulatorReport(Protocol):
     """A user's accumulator, as the operator's progress reports it."""
 
     @property
@@ -129,7 +129,7 @@ class OperatorContext:
     if the machine has no disk."""
     counters: dict[str, int] = field(default_factory=dict)
     """The operator's counts by name, such as `late`. Reported with its progress."""
-    accumulators: dict[str, Adds] = field(default_factory=dict)
+    accumulators: dict[str, AccumulatorReport] = field(default_factory=dict)
     """Accumulators of the operator's function, reported with its progress."""
     gauges: dict[str, Callable[[], float]] = field(default_factory=dict)
     """Gauges of the operator's function, read when its progress is reported."""
@@ -398,16 +398,16 @@ class KeySpec(OperatorSpec):
         return RowsOfKey()
 
 
-class Parted(NamedTuple):
+class SplitBatch(NamedTuple):
     """A batch that was split in two: rows that are finished now, and rows that stay at the input."""
 
-    begun: Begun
+    begun: StartedWork
     """The work that finishes the rows of `leaves`."""
     leaves: Batch
     stays: Batch
 
 
-class Begun(ABC):
+class StartedWork(ABC):
     """Work on one batch that an operator has started outside the mailbox, which calls the methods."""
 
     @abstractmethod
@@ -421,13 +421,13 @@ class Begun(ABC):
         I/O executor wakes the task."""
         return None
 
-    def part(self, batch: Batch) -> Parted | None:
+    def part(self, batch: Batch) -> SplitBatch | None:
         """Return the rows that may be emitted ahead of the others, while `ready` is False. They may
         also overtake earlier batches, up to the last mark. None: no row may overtake, or none was
         looked for so far. The other rows stay at the input, and their work has already begun."""
         return None
 
-    def joined(self, other: Begun) -> Begun | None:
+    def joined(self, other: StartedWork) -> StartedWork | None:
         """Return work that finishes both as one batch, with the rows of `other` after its own.
 
         Returns None if they may not share a batch. If they do, the operator, and not credits, bounds
@@ -454,7 +454,7 @@ class AsyncOperator(Operator):
     """
 
     @abstractmethod
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         """Begin to work on a batch, and return quickly. Submit work that waits to the I/O executor one
         piece at a time, so that the operator occupies at most one of its threads."""
 

@@ -69,7 +69,7 @@ from rheos.core.protocol.elements import (
     visible,
 )
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 
 LATEST = "event time"
@@ -104,7 +104,7 @@ class EventTimeSpec(RowSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         value = TypeShape(name="event time", label=self.watermark.read_from)
-        latest = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)
+        latest = StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=value)
         return {LATEST: latest, **progress_shapes(self.watermark)}
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:

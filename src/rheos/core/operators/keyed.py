@@ -18,9 +18,9 @@ from rheos.core.operators.calls import Calls, Process, Timer
 from rheos.core.operators.contract import OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import declared_shape, keyed_shape, make_backend
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import Hidden, Stamps, UserRaised, hidden_column
+from rheos.core.operators.records import HiddenColumns, Stamps, UserRaised, hidden_column
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import rows_of
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of, stored_types
@@ -41,7 +41,7 @@ def _nothing_passed(call: int) -> int:
 def function_shapes(port: PortType, function: object) -> dict[str, StateShape]:
     """Return the keyed state of a function: its declared state, and timers."""
     shapes = {name: declared_shape(port, state) for name, state in keyed_declarations(function).items()}
-    shapes[TIMERS] = keyed_shape(port, Holds.TIMERS, TypeShape(name="timer"))
+    shapes[TIMERS] = keyed_shape(port, StatePurpose.TIMERS, TypeShape(name="timer"))
     return shapes
 
 
@@ -112,13 +112,13 @@ class KeyedCore(Calls, ProcessCore):
 
     # --- calls ------------------------------------------------------------------------------------
 
-    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+    def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         """Call the method of the port for each row; see `deliver`."""
         keys, rows = self.codecs[port].of(batch), rows_of(batch, self.records[port])
         return self.deliver(self.methods[port], keys, rows, hidden)
 
     def deliver(
-        self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: Hidden
+        self, process: Process, keys: Sequence[Any], rows: Sequence[Any], hidden: HiddenColumns
     ) -> Iterator[Out]:
         """Call `process`, a method of the function, for each row, after the event-time timers due
         before it."""
@@ -160,7 +160,7 @@ class KeyedCore(Calls, ProcessCore):
             process,
             list(map(keys.__getitem__, places)),
             list(map(rows.__getitem__, places)),
-            Hidden(
+            HiddenColumns(
                 stamps, np.concatenate(marks)[order] if len(marks) == len(due) else None, stamps - 1
             ),
         )

@@ -57,7 +57,7 @@ from rheos.core.operators.contract import Operator, OperatorContext, Out, PortTy
 from rheos.core.operators.keyed import KeyedCore, function_shapes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.records import Hidden
+from rheos.core.operators.records import HiddenColumns
 from rheos.core.operators.rows_by_time import rows_by_time
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -122,7 +122,9 @@ class KeyedBroadcastProcessOperator(KeyedFunctionOperator):
             return
         rows = rows_of(batch, self._record)
         self._states.set_writable(True)
-        yield from self._core.deliver_without_key(self._process, self._context, rows, Hidden.of(batch))
+        yield from self._core.deliver_without_key(
+            self._process, self._context, rows, HiddenColumns.of(batch)
+        )
         self._states.set_writable(False)
 
     def snapshot(self, checkpoint: CheckpointId) -> Snapshot:

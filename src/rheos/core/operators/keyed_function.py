@@ -18,7 +18,7 @@ from rheos.core.operators.contract import (
 from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
-from rheos.core.operators.records import Hidden, hidden_column
+from rheos.core.operators.records import HiddenColumns, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.core.protocol.elements import SWM, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -84,7 +84,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
             batch = yield from self._waiting.in_time(port, batch)
             self._waiting.add(port, batch)
             return
-        yield from self._core.deliver_batch(port, batch, Hidden.of(batch))
+        yield from self._core.deliver_batch(port, batch, HiddenColumns.of(batch))
 
     def _deliver_due(self, due: Sequence[tuple[int, Batch]]) -> Iterator[Out]:
         """Call the function for buffered rows: by port, in the order of each port."""
@@ -92,7 +92,7 @@ class KeyedFunctionOperator(KeyedStateOperator):
         if len(due) == 1:
             [(port, batch)] = due
             stamps = batch.column(TS).to_numpy()
-            hidden = Hidden(stamps, hidden_column(batch, WM), stamps - 1)
+            hidden = HiddenColumns(stamps, hidden_column(batch, WM), stamps - 1)
             yield from core.deliver_batch(port, batch, hidden)
         elif due:
             assert isinstance(core, KeyedCore), "only this operator takes rows of several ports"

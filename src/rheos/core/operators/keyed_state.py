@@ -15,7 +15,7 @@ from rheos.core.graph.types import canonical, key_type
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import WINDOW, FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import WINDOW, FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.protocol.state_config import Backend
 from rheos.core.state.backend import KeyedStateBackend
@@ -100,7 +100,9 @@ def make_backend(
             assert_never(ctx.state.backend)
 
 
-def keyed_shape(port: PortType, holds: Holds, value: TypeShape, *, exact: bool = False) -> StateShape:
+def keyed_shape(
+    port: PortType, holds: StatePurpose, value: TypeShape, *, exact: bool = False
+) -> StateShape:
     """Return the shape of a state by the key of this port, which is the first keyed one."""
     key = _key_of(port)
     return StateShape(kind=StateKind.KEYED, holds=holds, key=key, value=value, exact=exact)

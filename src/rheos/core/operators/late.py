@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.protocol.elements import TS, WM, Batch, strip_hidden
 
 LATE = "late"
@@ -49,6 +49,6 @@ def emit_late(ctx: OperatorContext, tag: str | None, late: Batch) -> Iterator[Ou
     """Emit late rows, if the program reads them."""
     output = None if tag is None else ctx.outputs.get(tag)
     if tag is not None and output is not None:
-        whole = with_hidden(strip_hidden(late), output.schema, Hidden.of(late))
+        whole = with_hidden(strip_hidden(late), output.schema, HiddenColumns.of(late))
         for begin in range(0, whole.num_rows, ctx.batch_rows):
             yield Out(whole.slice(begin, ctx.batch_rows), tag)

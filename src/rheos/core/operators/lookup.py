@@ -50,12 +50,12 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import (
     ASKS_OUTSIDE,
     AsyncOperator,
-    Begun,
     Operator,
     OperatorContext,
     Out,
     Restored,
     SplitSpec,
+    StartedWork,
 )
 from rheos.core.operators.lookup_calls import Call, FoundBlock, Key, KnownRows, LookupCalls, spans
 from rheos.core.protocol.elements import Batch
@@ -124,7 +124,7 @@ class LookupOperator(AsyncOperator):
     def away_ms(self) -> float:
         return 0.0 if self._calls is None else self._calls.failing_ms()
 
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         assert self._calls is not None
         places, distinct = _distinct([batch.column(name) for name in self._spec.on])
         on = pa.RecordBatch.from_arrays(distinct, names=self._spec.on)
@@ -178,7 +178,7 @@ class LookupOperator(AsyncOperator):
             calls.close()
 
 
-class _LookedUp(Begun):
+class _LookedUp(StartedWork):
     """Work on a batch while its keys are looked up."""
 
     def __init__(

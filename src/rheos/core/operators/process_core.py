@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.records import Hidden, call_user
+from rheos.core.operators.records import HiddenColumns, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.protocol.elements import Batch
 from rheos.core.state.backend import KeyedStateBackend
@@ -60,7 +60,7 @@ class ProcessCore(ABC):
         """Forget all keys, and reset the watermark."""
 
     @abstractmethod
-    def deliver_batch(self, port: int, batch: Batch, hidden: Hidden) -> Iterator[Out]:
+    def deliver_batch(self, port: int, batch: Batch, hidden: HiddenColumns) -> Iterator[Out]:
         """Call the function for the rows of a keyed port. Before the call for a row, fire the
         event-time timers up to the stream's watermark at that row."""
 

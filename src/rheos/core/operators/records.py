@@ -41,7 +41,7 @@ def _user_frames(error: BaseException) -> list[traceback.FrameSummary]:
     return [frame for frame in frames if not frame.filename.startswith(PACKAGE)]
 
 
-def call_user(ctx: Located, method: Callable[[], object]) -> None:
+def call_user(ctx: LocatedName, method: Callable[[], object]) -> None:
     """Call a method of the user's function that belongs to no record, such as `close`."""
     try:
         method()
@@ -69,7 +69,7 @@ def user_site(frames: Sequence[traceback.FrameSummary]) -> Site | None:
     return None
 
 
-class Located(Protocol):
+class LocatedName(Protocol):
     """An object that an error message names, with the line where it was written."""
 
     @property
@@ -79,7 +79,7 @@ class Located(Protocol):
 
 
 def user_error(
-    ctx: Located,
+    ctx: LocatedName,
     error: Exception | SystemExit,
     *,
     record: Any = None,
@@ -187,7 +187,7 @@ def check_kept(
     )
 
 
-class Hidden(NamedTuple):
+class HiddenColumns(NamedTuple):
     """The hidden columns of rows; None for a column that the stream does not have."""
 
     stamps: Stamps | None = None
@@ -198,19 +198,19 @@ class Hidden(NamedTuple):
     """Watermark of the stream before each row. It never falls."""
 
     @classmethod
-    def of(cls, batch: Batch) -> Hidden:
+    def of(cls, batch: Batch) -> HiddenColumns:
         """Return the hidden columns of a batch."""
         return cls(*(hidden_column(batch, name) for name in (TS, WM, SWM)))
 
-    def at(self, rows: Any) -> Hidden:
+    def at(self, rows: Any) -> HiddenColumns:
         """Return the hidden columns of some rows, given by positions or as a slice."""
-        return Hidden(*(None if column is None else column[rows] for column in self))
+        return HiddenColumns(*(None if column is None else column[rows] for column in self))
 
 
-NOTHING_HIDDEN = Hidden()
+NOTHING_HIDDEN = HiddenColumns()
 
 
-def with_hidden(batch: Batch, schema: pa.Schema, hidden: Hidden) -> Batch:
+def with_hidden(batch: Batch, schema: pa.Schema, hidden: HiddenColumns) -> Batch:
     """Return the batch with the hidden columns that `schema` has.
 
     Without marks, the rows have the least watermark. If `hidden.reached` is None, rows are emitted as

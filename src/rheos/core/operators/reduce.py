@@ -32,9 +32,9 @@ from rheos.core.graph.types import canonical
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.origins import Origin, RowsOfKey
-from rheos.core.operators.records import Hidden, UserRaised, user_error, with_hidden, wrong_type
+from rheos.core.operators.records import HiddenColumns, UserRaised, user_error, with_hidden, wrong_type
 from rheos.core.protocol.elements import Batch, visible
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import RecordCollector, TypeMismatch, row_type, rows_of
 from rheos.core.state.describe import type_shape
 from rheos.core.state.keys import Key, KeyCodec
@@ -56,7 +56,7 @@ class ReduceSpec(KeySpec):
         return ReduceOperator(ctx, self)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        return {REDUCED: keyed_shape(ports[0], Holds.VALUE, self._shape(ports[0].schema))}
+        return {REDUCED: keyed_shape(ports[0], StatePurpose.VALUE, self._shape(ports[0].schema))}
 
     def _shape(self, schema: pa.Schema) -> TypeShape:
         """Return the shape of the combined record. Without a class, records are pickled as light rows,
@@ -108,7 +108,7 @@ class ReduceOperator(KeyedStateOperator):
                 at = error.index
                 raise wrong_type(self.ctx, error, record=rows[at], key=keys[at]) from None
             schema = self.ctx.outputs[MAIN].schema
-            yield Out(with_hidden(shown, schema, Hidden.of(batch)))
+            yield Out(with_hidden(shown, schema, HiddenColumns.of(batch)))
         made.clear()
 
     def _combine(self, keys: Sequence[Key], rows: Sequence[Any]) -> None:

@@ -20,7 +20,7 @@ from rheos.core.errors import InputError, RheosError, UserFunctionError
 from rheos.core.graph.exact_decimals import exact
 from rheos.core.graph.expression_trees import FAILURES, computes, computes_on_elements
 from rheos.core.graph.types import columns_read, empty_frame
-from rheos.core.operators.records import Located
+from rheos.core.operators.records import LocatedName
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import polars_frame
 from rheos.core.protocol.shown_rows import shown_record
@@ -93,7 +93,7 @@ class RowExpressions:
         self,
         batch: Batch,
         error: BaseException,
-        ctx: Located,
+        ctx: LocatedName,
         what: str,
         uses: Callable[[pl.Series], object],
     ) -> RheosError:

@@ -62,7 +62,7 @@ from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE, LATE_OF_TWO, not_late
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, visible
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
 
@@ -80,8 +80,8 @@ def held_shapes(ports: Sequence[PortType]) -> dict[str, StateShape]:
     shapes: dict[str, StateShape] = {}
     for number, port in enumerate(_keyed(ports)):
         rows, behind = _states(number)
-        shapes[rows] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
-        shapes[behind] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+        shapes[rows] = keyed_shape(port, StatePurpose.ROWS, columns_shape(visible(port.schema)))
+        shapes[behind] = keyed_shape(port, StatePurpose.PROGRESS, TypeShape(name="watermark"))
     return shapes
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.aggregates.cells import At, Cell, Frozen
-from rheos.core.aggregates.contract import Agg, Running, State
+from rheos.core.aggregates.contract import Agg, RunningForm, State
 from rheos.core.aggregates.extremes import ExtremeCell, Max, Min
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.operators.running_values import by_rank, ranked
@@ -133,9 +133,9 @@ class GivenExtreme(Agg):
     def windowed(self, schema: pa.Schema) -> State:
         raise NotImplementedError
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         kept = Min(self.column).running(schema)
-        return Running(lambda: _GivenCell(kept.cell()), kept.stored)
+        return RunningForm(lambda: _GivenCell(kept.cell()), kept.stored)
 
     running_value = staticmethod(Min.running_value)
 

@@ -27,7 +27,7 @@ from rheos.core.operators.contract import PortType
 from rheos.core.operators.key_lifetimes import KeyLifetimes
 from rheos.core.operators.keyed_state import keyed_shape
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_index import KeyIndex
@@ -373,4 +373,4 @@ def running_shape(
         )
         shape = TypeShape(name=str(canonical(running.stored)), label=str(agg))
         fields.append(FieldShape(name=name, type=shape, required=retracts))
-    return keyed_shape(port, Holds.RUNNING, TypeShape(name="aggregates", fields=fields))
+    return keyed_shape(port, StatePurpose.RUNNING, TypeShape(name="aggregates", fields=fields))

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.aggregates.contract import Agg, Running, State
+from rheos.core.aggregates.contract import Agg, RunningForm, State
 from rheos.core.aggregates.mean import averaged_type, means
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.aggregates.sum import DecimalSumCell, Sum, summed_type, sums_of_decimals
@@ -63,11 +63,11 @@ class SignedSum(Agg):
     def windowed(self, schema: pa.Schema) -> State:
         raise NotImplementedError
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         kind = self._type(schema)
         if pa.types.is_floating(kind):
             return Sum(self.column).running(schema)
-        return Running(partial(_SignedCell, kind), kind)
+        return RunningForm(partial(_SignedCell, kind), kind)
 
     running_value = staticmethod(Sum.running_value)
 

@@ -77,7 +77,7 @@ from rheos.core.operators.source_split import SPLIT_ROWS, SPLITS, SplitState
 from rheos.core.operators.watermarks import progress_shapes, reach_of
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, SWM, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.redaction import redacted
@@ -140,7 +140,7 @@ class SourceSpec(RowSpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         value = TypeShape(name="source", label=self.source.positions())
-        positions = StateShape(kind=StateKind.UNION, holds=Holds.POSITIONS, value=value)
+        positions = StateShape(kind=StateKind.UNION, holds=StatePurpose.POSITIONS, value=value)
         return {SPLITS: positions, **progress_shapes(self.watermark)}
 
     def origin(self) -> Origin:

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, assert_never
 
 from rheos.core.operators.calls import Calls, ContextWithoutKey, Process
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.records import Hidden, call_user
+from rheos.core.operators.records import HiddenColumns, call_user
 from rheos.core.operators.runtime_context import RuntimeContext, opening
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -69,7 +69,9 @@ class UnkeyedFunctionOperator(Operator):
         process, record = self._takes[port]
         rows = rows_of(batch, record)
         self._states.set_writable(self.ctx.ports[port].broadcast)
-        yield from self._calls.deliver_without_key(process, self._context, rows, Hidden.of(batch))
+        yield from self._calls.deliver_without_key(
+            process, self._context, rows, HiddenColumns.of(batch)
+        )
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
         self._calls.watermark_ms = max(self._calls.watermark_ms, timestamp_ms)

@@ -74,7 +74,7 @@ from rheos.core.graph.batch_functions import Emit
 from rheos.core.operators.batch_state import RowKeys, RowState
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out
-from rheos.core.operators.records import NOTHING_HIDDEN, Hidden, UserRaised, user_error
+from rheos.core.operators.records import NOTHING_HIDDEN, HiddenColumns, UserRaised, user_error
 from rheos.core.operators.returned_columns import given_columns
 from rheos.core.protocol.elements import strip_hidden, visible
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
@@ -135,7 +135,7 @@ class BatchCore(ColumnarCore):
 
     # --- outputs --------------------------------------------------------------------------------------
 
-    def _emitted(self, emit: Emit[Any], count: int, hidden: Hidden) -> Iterator[Out]:
+    def _emitted(self, emit: Emit[Any], count: int, hidden: HiddenColumns) -> Iterator[Out]:
         if not isinstance(emit, Emit):
             raise self._failed(
                 f"{self._name} returned {type(emit).__name__}, but must yield rh.Emit: {shown(emit)}",

@@ -35,7 +35,7 @@ from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.split_event_time import SplitEventTime
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
 from rheos.core.protocol.polars_frames import polars_frame
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.types import rows_of
 from rheos.core.shown import shown
@@ -58,14 +58,17 @@ def progress_shapes(watermark: Watermark | None) -> dict[str, StateShape]:
     ahead: dict[str, StateShape] = {}
     if watermark.max_ahead is not None:
         of_splits = TypeShape(name="latest times of splits")
-        ahead[AHEAD] = StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=of_splits)
+        ahead[AHEAD] = StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=of_splits)
     if watermark.on is None:
         value = TypeShape(name="ingestion time", label="")
-        return {INGESTED: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+        return {INGESTED: StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=value)}
     if watermark.generated_by is None:
         return ahead
     value = TypeShape(name="generator", label=type(watermark.generated_by).__name__)
-    return {**ahead, GENERATORS: StateShape(kind=StateKind.UNION, holds=Holds.PROGRESS, value=value)}
+    return {
+        **ahead,
+        GENERATORS: StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=value),
+    }
 
 
 def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> SplitEventTime:

@@ -45,7 +45,7 @@ from rheos.core.plan.physical import (
     ToOperator,
 )
 from rheos.core.plan.pruning import pruned
-from rheos.core.plan.two_phases import Phased, in_two_phases
+from rheos.core.plan.two_phases import TwoPhaseGraph, in_two_phases
 from rheos.core.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.core.protocol.ids import ChainId, OperatorId
 
@@ -75,7 +75,7 @@ def make_plan(
         prunes: Whether unneeded columns are dropped. A harness that feeds one operator needs all of
             them.
     """
-    phased = in_two_phases(graph) if two_phases else Phased(graph, {})
+    phased = in_two_phases(graph) if two_phases else TwoPhaseGraph(graph, {})
     if prunes:
         phased = replace(phased, graph=pruned(phased.graph, stores_state=stores_state))
     ids = operator_ids(phased.graph)

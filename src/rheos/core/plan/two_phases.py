@@ -20,7 +20,7 @@ from rheos.core.protocol.elements import TS, WM
 
 
 @dataclass(frozen=True)
-class Phased:
+class TwoPhaseGraph:
     """A graph, and remarks on its nodes."""
 
     graph: Graph
@@ -28,7 +28,7 @@ class Phased:
     """Remarks, by node id."""
 
 
-def in_two_phases(graph: Graph) -> Phased:
+def in_two_phases(graph: Graph) -> TwoPhaseGraph:
     """Return the graph with a combining node upstream of the windows over each whole stream."""
     live = live_nodes(graph)
     read = {(input.node, input.tag) for node in graph.nodes if node.id in live for input in node.inputs}
@@ -47,7 +47,7 @@ def in_two_phases(graph: Graph) -> Phased:
                 notes[combines.id] = "the first of two phases"
                 notes[node.id] = "the second of two phases"
         nodes.append(node)
-    return Phased(Graph(tuple(nodes)), notes)
+    return TwoPhaseGraph(Graph(tuple(nodes)), notes)
 
 
 def _phases(node: Node, graph: Graph, read: set[tuple[int, str]]) -> Phases | str:

@@ -226,7 +226,7 @@ class SplitsTaken(Message, frozen=True):
     taken: int
 
 
-class Reached(Message, frozen=True):
+class SourceWatermark(Message, frozen=True):
     """Watermark of the slowest split of the source in the subtask, ignoring idle splits; None if it
     reads no such split."""
 
@@ -311,7 +311,7 @@ ToMaster = (
     | PhaseRead
     | CaughtUp
     | SplitsTaken
-    | Reached
+    | SourceWatermark
     | StacksSampled
     | Logged
     | Drained

@@ -54,7 +54,7 @@ class FieldShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether old state must contain the field. False if the field has a default, or is nullable."""
 
 
-class Holds(StrEnum):
+class StatePurpose(StrEnum):
     """Purpose of a state. It determines what a difference of two shapes means."""
 
     VALUE = "value"
@@ -102,8 +102,7 @@ class StateShape(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     kind: StateKind
     holds: str
-    """Purpose of the state, one of `Holds`. It is a string, so that an older Rheos can read shapes of a
-    newer one."""
+    """Purpose of the state, one of `StatePurpose`. An older Rheos can read a newer one's string."""
     key: list[FieldShape] = []
     """Key columns of keyed state, with their types."""
     value: TypeShape

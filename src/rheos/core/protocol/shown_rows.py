@@ -13,7 +13,7 @@ import pyarrow as pa
 from rheos.core.protocol.elements import Batch, strip_hidden
 
 
-class AsText(str):
+class ShownAsString(str):
     """The string form of a value that Python cannot represent. Its `repr` has no quotes, as the value
     is not a string."""
 
@@ -39,7 +39,7 @@ def rows_values(rows: Batch) -> list[dict[str, Any]]:
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return all values of a column as Python objects, or as `AsText` if Python has no such object."""
+    """Return all values of a column as Python objects; as `ShownAsString` if Python has none."""
     try:
         return cast("list[Any]", column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -59,11 +59,11 @@ def shown_value(column: pa.Array, row: int) -> str:
 
 
 def value_of(column: pa.Array, row: int) -> Any:
-    """Return one value as a Python object, or as `AsText` if Python has no such object."""
+    """Return one value as a Python object, or as `ShownAsString` if Python has no such object."""
     try:
         return column[row].as_py()
     except (ValueError, OverflowError, pa.ArrowException):
-        return AsText(_text(column.slice(row, 1)))
+        return ShownAsString(_text(column.slice(row, 1)))
 
 
 def _text(one: pa.Array) -> str:

@@ -23,7 +23,7 @@ _PREFIX = struct.Struct("<IB")
 _HEAD_BYTES = _PREFIX.size + wire.HEADER_BYTES
 
 
-class Lies(IntEnum):
+class PayloadPlace(IntEnum):
     """Place of a frame's payload."""
 
     NOWHERE = 0
@@ -52,7 +52,7 @@ def decode_hello(said: bytes) -> Hello:
     return Hello(Attempt(attempt), sender)
 
 
-def head(header: bytes, payload_bytes: int, lies: Lies) -> bytes:
+def head(header: bytes, payload_bytes: int, lies: PayloadPlace) -> bytes:
     """Return the bytes that precede the payload of a frame."""
     return _PREFIX.pack(payload_bytes, lies) + header
 
@@ -86,8 +86,8 @@ class FrameCutter:
                 break
             at += _HEAD_BYTES
             header = data[at - wire.HEADER_BYTES : at]
-            payload = data[at : at + behind] if lies == Lies.BEHIND else None
-            frames.append(Frame(header, payload, size if lies == Lies.IN_MEMORY else 0))
+            payload = data[at : at + behind] if lies == PayloadPlace.BEHIND else None
+            frames.append(Frame(header, payload, size if lies == PayloadPlace.IN_MEMORY else 0))
             at += behind
         self._rest = bytearray(data[at:])
         return frames
@@ -102,10 +102,10 @@ class FrameCutter:
     @staticmethod
     def _checked(size: int, lies: int) -> int:
         """Return the number of payload bytes that follow the header."""
-        is_known = lies <= Lies.IN_MEMORY and (size == 0) == (lies == Lies.NOWHERE)
+        is_known = lies <= PayloadPlace.IN_MEMORY and (size == 0) == (lies == PayloadPlace.NOWHERE)
         if not is_known or size > wire.MAX_FRAME_BYTES:
             raise TransportError(f"a peer's frame declares an impossible payload: {size}, {lies}")
-        return size if lies == Lies.BEHIND else 0
+        return size if lies == PayloadPlace.BEHIND else 0
 
 
 class CreditCutter:

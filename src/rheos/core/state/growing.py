@@ -19,7 +19,7 @@ def with_room(values: Values, size: int, empty: int) -> Values:
     return np.concatenate([values, np.full(2 * size - len(values), empty, values.dtype)])
 
 
-class Growing:
+class NumberedArray:
     """Numbered elements. An element keeps its number when earlier ones are dropped."""
 
     def __init__(self, kind: Any) -> None:

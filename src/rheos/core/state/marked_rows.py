@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
-from rheos.core.state.growing import Growing
+from rheos.core.state.growing import NumberedArray
 from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 from rheos.core.state.slots import Slots
@@ -81,7 +81,7 @@ class MarkedRows(ABC):
     def clear(self) -> None:
         """Drop all rows. Ids are not used again: a delta may still name them."""
         self.rows = TimedRows(self._schema, self._folder)
-        self._marks = {name: Growing(kind) for name, kind in self._kinds.items()}
+        self._marks = {name: NumberedArray(kind) for name, kind in self._kinds.items()}
         self._settled = 0
         """Number of the first row that is not in the last snapshot."""
 

@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.protocol.elements import TS, Batch
-from rheos.core.state.growing import Growing, with_room
+from rheos.core.state.growing import NumberedArray, with_room
 from rheos.core.state.levels import FAN_IN, level_of, to_spill
 from rheos.core.state.numbered_rows import Numbers, taken
 from rheos.core.state.slots import Slots
@@ -104,15 +104,15 @@ class TimedRows:
         self._folder = folder
         self._segments: list[_Segment] = []
         # Indexed by place:
-        self._slots = Growing(np.int32)
-        self._stamps = Growing(np.int64)
-        self._numbers = Growing(np.int64)
+        self._slots = NumberedArray(np.int32)
+        self._stamps = NumberedArray(np.int64)
+        self._numbers = NumberedArray(np.int64)
         # Indexed by run: its slot, its first place, the place after it, and the previous run of its
         # slot.
-        self._of = Growing(np.int32)
-        self._begins = Growing(np.int64)
-        self._ends = Growing(np.int64)
-        self._before = Growing(np.int64)
+        self._of = NumberedArray(np.int32)
+        self._begins = NumberedArray(np.int64)
+        self._ends = NumberedArray(np.int64)
+        self._before = NumberedArray(np.int64)
         # Indexed by slot: the last run.
         self._heads: Numbers = np.full(1 << 10, -1, np.int64)
 

@@ -25,7 +25,7 @@ from rheos.core.graph.state import (
     bind,
     unkeyed_declarations,
 )
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.state.codec import ValueCodec
 from rheos.core.state.describe import type_shape
@@ -251,14 +251,16 @@ def _shape_of(declared: UnkeyedStateDeclaration) -> StateShape:
         case BroadcastState():
             args = [type_shape(declared.name, of) for of in (declared.key_type, declared.value_type)]
             value = TypeShape(name="dict", args=args)
-            return StateShape(kind=StateKind.BROADCAST, holds=Holds.MAP, value=value)
+            return StateShape(kind=StateKind.BROADCAST, holds=StatePurpose.MAP, value=value)
         case OperatorListState():
             kind = StateKind.LIST
         case OperatorUnionState():
             kind = StateKind.UNION
         case _:
             raise _no_kind(declared)
-    return StateShape(kind=kind, holds=Holds.LIST, value=type_shape(declared.name, declared.type))
+    return StateShape(
+        kind=kind, holds=StatePurpose.LIST, value=type_shape(declared.name, declared.type)
+    )
 
 
 def _no_kind(declared: UnkeyedStateDeclaration) -> ProgramError:

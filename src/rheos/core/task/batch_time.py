@@ -38,7 +38,7 @@ _SMALL = 16
 """Divisor of the current size; smaller batches than the quotient count as small."""
 
 
-class Intake(NamedTuple):
+class IntakeCounts(NamedTuple):
     """Rows and batches that a chain has taken, and its working time, since its attempt began."""
 
     rows: int
@@ -53,10 +53,10 @@ class BatchTime:
         self.rows = min(_FIRST_ROWS, most_rows)
         self._most_rows = most_rows
         self._batch_us = max(_BATCH_US, parallelism * _PIECE_US)
-        self._seen = [Intake(0, 0, 0)] * chains
+        self._seen = [IntakeCounts(0, 0, 0)] * chains
         self._row_us = [deque[float](maxlen=_INTERVALS) for _ in range(chains)]
 
-    def observe(self, taken: Sequence[Intake], share: float = 1.0) -> int:
+    def observe(self, taken: Sequence[IntakeCounts], share: float = 1.0) -> int:
         """Return the new size. `taken` has all chains, always in the same order. `share` is the part
         of the time since the last call in which the slot worked instead of waiting for a core."""
         told = False

@@ -40,7 +40,7 @@ from rheos.core.task.in_flight import InFlight
 from rheos.core.task.inputs import Arrival
 from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.outputs import OutputEdge, Outputs
-from rheos.core.task.traffic import Ran, Traffic
+from rheos.core.task.traffic import RunOutcome, Traffic
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.tree import Work as WorkOf
 
@@ -92,7 +92,7 @@ class ChainRunner(ABC):
         """Whether the chain takes no more elements in this run, even if there are some."""
         self._wake_at_us: int | None = None
         """Time, on the monotonic clock, at which to look for work again even if nothing has arrived."""
-        self._ran = Ran.STARVED
+        self._ran = RunOutcome.STARVED
         """The result of the last run."""
 
     # --- calls of the engine ----------------------------------------------------------------------
@@ -179,7 +179,7 @@ class ChainRunner(ABC):
         """Return the incoming edges, by id, with the counts of arrived elements and of waiting ones."""
         return ()
 
-    def run(self) -> Ran:
+    def run(self) -> RunOutcome:
         """Do a bounded amount of work. Raise the RheosError that ends the attempt."""
         try:
             self._ran = self._run()
@@ -187,29 +187,29 @@ class ChainRunner(ABC):
             raise self._tree.located(error) from error
         return self._ran
 
-    def _run(self) -> Ran:
+    def _run(self) -> RunOutcome:
         for check in self._checks:
             check()
         barriers = self._barriers
         if barriers.patience_us is not None and (due := barriers.overdue()) is not None:
             self._overtake(due)
-            return Ran.WORKED
+            return RunOutcome.WORKED
         worked = False
         for _ in range(self._elements_per_run):
             work = self._work
             if work is None:
                 if not self._outputs.writable or not all(sink.has_room() for sink in self._sinks):
-                    return Ran.SUSPENDED if worked else Ran.BLOCKED
+                    return RunOutcome.SUSPENDED if worked else RunOutcome.BLOCKED
                 work = self._work = self._next_work()
                 if work is None:
-                    return Ran.SETTLED if worked else Ran.STARVED
+                    return RunOutcome.SETTLED if worked else RunOutcome.STARVED
                 worked = True
             if self._suspends(work):
-                return Ran.SUSPENDED if worked else Ran.BLOCKED
+                return RunOutcome.SUSPENDED if worked else RunOutcome.BLOCKED
             worked = True
             if self._rests:
-                return Ran.SETTLED
-        return Ran.WORKED
+                return RunOutcome.SETTLED
+        return RunOutcome.WORKED
 
     def _suspends(self, work: Work) -> bool:
         """Resume the current work. Return whether it was suspended again, for lack of credit."""

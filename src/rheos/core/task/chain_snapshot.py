@@ -12,7 +12,7 @@ from rheos.core.protocol.elements import BarrierKind
 from rheos.core.protocol.ids import ChainId, CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.core.task.in_flight import InFlight
-from rheos.core.task.inputs import Recording
+from rheos.core.task.inputs import RecordedRows
 
 
 @dataclass(slots=True)
@@ -38,8 +38,8 @@ class ChainSnapshot:
     """Whether the barrier has been forwarded."""
     overtaken: Sequence[InFlight] = ()
     """Rows in the outputs that the barrier has overtaken, and unprocessed restored rows."""
-    recording: Recording | None = None
-    """Recording of the rows at the chain's input that the barrier has overtaken."""
+    recording: RecordedRows | None = None
+    """RecordedRows of the rows at the chain's input that the barrier has overtaken."""
     ports: Sequence[InFlight] = ()
     """Receivers of the recorded rows, by port; without the rows."""
 

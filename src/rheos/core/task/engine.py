@@ -43,7 +43,7 @@ from rheos.core.task.source_reports import (
     DriftReporter,
     PhaseReporter,
 )
-from rheos.core.task.traffic import Ran, TimeSpent
+from rheos.core.task.traffic import RunOutcome, TimeSpent
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import Wiring, open_chain, restore_in_flight
 
@@ -258,7 +258,7 @@ class SubtaskEngine:
             sent = chain.pump()
             worked |= sent or ran.worked
             blocked |= ran.blocked
-            restless |= ran is Ran.WORKED or (sent and ran.blocked)
+            restless |= ran is RunOutcome.WORKED or (sent and ran.blocked)
             for taken in chain.take_snapshots():
                 self._checkpoints.gather(taken)
             now_us = self._clock.monotonic_us()

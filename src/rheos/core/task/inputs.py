@@ -84,7 +84,7 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Recording:
+class RecordedRows:
     """Rows before a barrier that has overtaken them (EX12), or rows that return in a loop (IT1)."""
 
     checkpoint: CheckpointId
@@ -158,7 +158,7 @@ class InputGate:
         )
         self._arrivals: dict[CheckpointId, Arrival] = {}
         self._alignments: dict[CheckpointId, _Alignment] = {}
-        self._recordings: list[Recording] = []
+        self._recordings: list[RecordedRows] = []
         self._passed = 0
         """Newest checkpoint that was taken; barriers up to it are ignored."""
         self._aborted: set[CheckpointId] = set()
@@ -371,11 +371,11 @@ class InputGate:
 
     # --- overtaken rows ---------------------------------------------------------------------------
 
-    def overtake(self, checkpoint: CheckpointId) -> Recording:
+    def overtake(self, checkpoint: CheckpointId) -> RecordedRows:
         """Record the rows before the barrier, and rows that return in a loop before it. The chain has
         taken its snapshot without them."""
         delivered = self._alignments[checkpoint].lanes if checkpoint in self._alignments else set()
-        recording = Recording(checkpoint, set(range(len(self.channels))) - delivered)
+        recording = RecordedRows(checkpoint, set(range(len(self.channels))) - delivered)
         self._recordings.append(recording)
         for lane, channel in enumerate(self.channels):
             if channel.ended:
@@ -391,7 +391,7 @@ class InputGate:
             self._record_in(recording, lane, element)
         self._settle()
 
-    def _record_in(self, recording: Recording, lane: int, element: Element) -> None:
+    def _record_in(self, recording: RecordedRows, lane: int, element: Element) -> None:
         if lane not in recording.pending:
             return
         if isinstance(element, pa.RecordBatch):
@@ -409,6 +409,6 @@ class InputGate:
                 recording.ended_us = self._now_us()
         self._recordings = [r for r in self._recordings if r.pending and not r.abandoned]
 
-    def _abandon(self, recording: Recording) -> None:
+    def _abandon(self, recording: RecordedRows) -> None:
         recording.abandoned = True
         recording.batches.clear()

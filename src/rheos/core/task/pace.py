@@ -51,7 +51,7 @@ _ENOUGH_ROWS = 1_024
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class SlotMeasurements:
     """Measurements of a slot since its last report."""
 
     rows: int
@@ -89,7 +89,7 @@ class PaceController:
         self.found_us = 0
         """Worst latency of a row in the last measurement; 0 if there were no rows."""
 
-    def observe(self, seen: Observed) -> Pace:
+    def observe(self, seen: SlotMeasurements) -> Pace:
         if seen.rows == 0:
             return self.pace
         self._row_us.append(max(seen.busy_us, 1) / seen.rows)

@@ -14,10 +14,10 @@ from rheos.core.metrics import declarations as f
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ports import Clock, ThreadTimes
 from rheos.core.protocol.readings import Reading
-from rheos.core.task.batch_time import BatchTime, Intake
+from rheos.core.task.batch_time import BatchTime, IntakeCounts
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.config import TaskConfig
-from rheos.core.task.pace import OBSERVE_EVERY_US, Observed, PaceController, exchanges_on_path
+from rheos.core.task.pace import OBSERVE_EVERY_US, PaceController, SlotMeasurements, exchanges_on_path
 from rheos.core.task.traffic import TimeSpent
 
 
@@ -73,7 +73,9 @@ class BatchPacing(Pacing):
             return
         self._next_us = now_us + OBSERVE_EVERY_US
         was = self._controller.rows
-        taken = [Intake(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains]
+        taken = [
+            IntakeCounts(of.rows_taken, of.batches_taken, spent.busy_us) for of, spent in self._chains
+        ]
         if self._controller.observe(taken, self._worked(sum(each.busy_us for each in taken))) != was:
             self._set()
 
@@ -131,13 +133,13 @@ class ObjectivePacing(Pacing):
         if self._controller.observe(self._seen(now_us)) != was:
             self._set()
 
-    def _seen(self, now_us: int) -> Observed:
+    def _seen(self, now_us: int) -> SlotMeasurements:
         totals = [chain.totals() for chain in self._chains]
         rows = sum(sum(each.records_in.values()) + sum(each.records_out.values()) for each in totals)
         oldest_us = [since_us for chain in self._chains if (since_us := chain.oldest_us()) is not None]
         waited_us = now_us - min(oldest_us, default=now_us)
         timeout_us = self._controller.pace.buffer_timeout_us
-        seen = Observed(
+        seen = SlotMeasurements(
             rows=rows - self._rows,
             busy_us=self._busy_us,
             waited_us=max((chain.longest_sojourn_us() for chain in self._chains), default=0),

@@ -26,7 +26,7 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.input_chain import InputChain
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.source_chain import SourceChain
-from rheos.core.task.traffic import Ran
+from rheos.core.task.traffic import RunOutcome
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import MakeTree, Wiring, open_chain, restore_in_flight
 
@@ -126,11 +126,11 @@ class PlanDriver:
             if self._delivers is not None and isinstance(element, pa.RecordBatch):
                 self._delivers(element)
             chain.gate.offer(channel, element)
-            while self._run(chain) is Ran.WORKED:
+            while self._run(chain) is RunOutcome.WORKED:
                 pass
 
     @staticmethod
-    def _run(chain: ChainRunner) -> Ran:
+    def _run(chain: ChainRunner) -> RunOutcome:
         ran = chain.run()
         assert not ran.blocked, "a chain waits for credit, and the queue has no bound"
         return ran

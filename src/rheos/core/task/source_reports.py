@@ -14,7 +14,7 @@ from rheos.core.protocol.control import (
     CaughtUp,
     OpenPhase,
     PhaseRead,
-    Reached,
+    SourceWatermark,
     SplitsFound,
     SplitsTaken,
     ToMaster,
@@ -120,7 +120,7 @@ class DriftReporter(SourceReporter):
         if message.operator in self._sources:
             self._alignment(message.operator).align(message.least_ms)
 
-    def poll(self) -> list[Reached]:
+    def poll(self) -> list[SourceWatermark]:
         now_us = self._now_us()
         if now_us < self._next_us:
             return []
@@ -131,7 +131,9 @@ class DriftReporter(SourceReporter):
             ms = self._alignment(id).reached_ms()
             if ms != self._reported.get(id):
                 self._reported[id] = ms
-                news.append(Reached(attempt=attempt, subtask=subtask, operator=id, watermark_ms=ms))
+                news.append(
+                    SourceWatermark(attempt=attempt, subtask=subtask, operator=id, watermark_ms=ms)
+                )
         return news
 
 

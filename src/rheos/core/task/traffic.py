@@ -81,7 +81,7 @@ class Traffic:
         self.size_bytes += self._sizes.of(batch)
 
 
-class Ran(Enum):
+class RunOutcome(Enum):
     """The result of running a chain."""
 
     WORKED = "worked, and may have more to do", True, False
@@ -104,20 +104,20 @@ class TimeSpent:
     busy_us: int = 0
     blocked_us: int = 0
     idle_us: int = 0
-    _was: Ran = Ran.WORKED
+    _was: RunOutcome = RunOutcome.WORKED
     _until_us: int = 0
 
-    def turn(self, ran: Ran, began_us: int, ended_us: int) -> None:
+    def turn(self, ran: RunOutcome, began_us: int, ended_us: int) -> None:
         """Record a turn. The time since the previous one is counted by the previous turn's result."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
         if self._was.blocked:
             self.blocked_us += waited_us
-        elif self._was is not Ran.WORKED:
+        elif self._was is not RunOutcome.WORKED:
             self.idle_us += waited_us
         if ran.worked:
             self.busy_us += took_us
-        elif ran is Ran.BLOCKED:
+        elif ran is RunOutcome.BLOCKED:
             self.blocked_us += took_us
         else:
             self.idle_us += took_us

@@ -17,11 +17,11 @@ from rheos.core.connectors.contract import Pending
 from rheos.core.errors import RheosError, unexpected
 from rheos.core.operators.contract import (
     AsyncOperator,
-    Begun,
     CommittingOperator,
     Operator,
     Out,
     Restored,
+    StartedWork,
 )
 from rheos.core.operators.event_time import EventTimeOperator
 from rheos.core.operators.runtime_context import read_gauge
@@ -51,7 +51,7 @@ class RowOutputs(Protocol[T_co]):
 
 
 @dataclass(frozen=True, slots=True)
-class Shares:
+class CheckpointShares:
     """The operators' shares of a checkpoint."""
 
     snapshots: list[tuple[OperatorId, Snapshot]]
@@ -101,7 +101,7 @@ class OperatorTree(Generic[T]):
         make: Callable[[PlannedOperator], Operator],
         outputs: RowOutputs[T],
         *,
-        wait_for: Callable[[Begun], None] | None = None,
+        wait_for: Callable[[StartedWork], None] | None = None,
     ) -> None:
         """Create the operators. `wait_for` waits for the calls of an asynchronous operator, if the host
         may wait. Such an operator may then be anywhere in the chain. Otherwise it is the head, and the
@@ -183,19 +183,19 @@ class OperatorTree(Generic[T]):
         is asynchronous, and the host may not wait."""
         return self._wait_for is None and isinstance(self._operators[0], AsyncOperator)
 
-    def begin(self, port: int, batch: Batch) -> Begun:
+    def begin(self, port: int, batch: Batch) -> StartedWork:
         """Start the head's work on rows for one of its inputs, before their turn."""
         head = self._operators[0]
         assert isinstance(head, AsyncOperator)
         self._at = 0
         return head.begin(port, batch)
 
-    def is_ready(self, begun: Begun) -> bool:
+    def is_ready(self, begun: StartedWork) -> bool:
         """Return whether `finish` may be called."""
         self._at = 0
         return begun.ready()
 
-    def finish(self, begun: Begun, batch: Batch) -> Work[T]:
+    def finish(self, begun: StartedWork, batch: Batch) -> Work[T]:
         """Return the work on rows whose calls have completed, when it is their turn."""
         self._at = 0
         self._records_in[0] += batch.num_rows
@@ -298,10 +298,10 @@ class OperatorTree(Generic[T]):
 
     # --- all operators ----------------------------------------------------------------------------
 
-    def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> Shares:
+    def snapshot(self, checkpoint: CheckpointId, *, savepoint: bool) -> CheckpointShares:
         """Take the snapshots: a checkpoint's synchronous part; for a savepoint, also the whole
         state."""
-        shares = Shares([], [])
+        shares = CheckpointShares([], [])
         for index, operator in enumerate(self._operators):
             self._at = index
             snapshot = operator.snapshot(checkpoint)
@@ -384,7 +384,7 @@ class OperatorTree(Generic[T]):
 
 
 def _awaited(
-    operator: AsyncOperator, port: int, batch: Batch, wait_for: Callable[[Begun], None]
+    operator: AsyncOperator, port: int, batch: Batch, wait_for: Callable[[StartedWork], None]
 ) -> Iterator[Out]:
     """Return the output of an asynchronous operator for a batch, after its calls have completed."""
     begun = operator.begin(port, batch)

@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import pyarrow as pa
 
-from rheos.core.operators.contract import Begun
+from rheos.core.operators.contract import StartedWork
 from rheos.core.protocol.elements import Element
 from rheos.core.protocol.ids import ChannelId
 from rheos.core.task.in_flight import InFlight
@@ -31,9 +31,11 @@ class WorkAhead:
         self._tree = tree
         self._gate = gate
         self._may_take = may_take
-        self._begun: dict[ChannelId, deque[Begun]] = {channel.id: deque() for channel in gate.channels}
+        self._begun: dict[ChannelId, deque[StartedWork]] = {
+            channel.id: deque() for channel in gate.channels
+        }
         """Work in progress on the first batches in the queue of each channel."""
-        self._restored: list[Begun] = []
+        self._restored: list[StartedWork] = []
         """Work in progress on the next rows in flight."""
 
     def take(self) -> tuple[Channel, Element] | None:
@@ -84,7 +86,7 @@ class WorkAhead:
                 return channel, frees, self._tree.finish(parted.begun, leaves)
         return None
 
-    def _join(self, queue: deque[Element], begun: deque[Begun], place: int) -> bool:
+    def _join(self, queue: deque[Element], begun: deque[StartedWork], place: int) -> bool:
         """Join the rest of a batch to the batch ahead of it, if possible. Return whether it was."""
         if not place:
             return False
@@ -108,7 +110,7 @@ class WorkAhead:
         begun, self._restored = self._restored, []
         return self._finish_all(begun, rows)
 
-    def _finish_all(self, begun: list[Begun], rows: InFlight) -> Work[None]:
+    def _finish_all(self, begun: list[StartedWork], rows: InFlight) -> Work[None]:
         for each, batch in zip(begun, rows.batches, strict=True):
             yield from self._tree.finish(each, batch)
 

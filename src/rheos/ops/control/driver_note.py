@@ -21,7 +21,7 @@ from rheos.core.checkpoint.driver_note import (
     note_path,
 )
 from rheos.core.checkpoint.events import Outcome
-from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, Standing
+from rheos.core.checkpoint.standby import LOOK_EVERY_MS, Standby, StandbyView
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.ports import Clock, Store
@@ -111,12 +111,12 @@ class HeldNote:
                 latest = self._read()
                 driver = Driver.UNKNOWN if latest is None else look(latest)
                 match standby.look(latest, driver, clock.monotonic_us() // 1000):
-                    case Standing.OVER:
+                    case StandbyView.OVER:
                         return latest
-                    case Standing.TAKES_OVER:
+                    case StandbyView.TAKES_OVER:
                         if self._take(latest) and self._still_held(pause):
                             return None
-                    case Standing.BEHIND:
+                    case StandbyView.BEHIND:
                         if latest is not None and latest.owner != told:
                             told = latest.owner
                             behind(latest.driver)

@@ -21,7 +21,7 @@ from typing import TextIO
 
 import msgspec
 
-from rheos.connectors.client_logs import CLIENT_LOGGERS, OncePerWhile, is_of_client
+from rheos.connectors.client_logs import LOGGERS_OF_LIBRARIES, RepeatedMessageFilter, is_of_client
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.core.redaction import redacted
@@ -90,7 +90,7 @@ class _Outputs(logging.Handler):
         super().__init__()
         self._open = open_
         self._prints = prints
-        self._once = OncePerWhile()
+        self._once = RepeatedMessageFilter()
 
     def emit(self, record: logging.LogRecord) -> None:
         of_client = is_of_client(record.name)
@@ -112,7 +112,7 @@ _HANDLERS = (
     (JOBS, _Outputs(_open, prints=False)),
     *(
         (logging.getLogger(name), _CLIENTS)
-        for names in CLIENT_LOGGERS.values()
+        for names in LOGGERS_OF_LIBRARIES.values()
         for name in names
         if name.partition(".")[0] != _RHEOS.name
     ),

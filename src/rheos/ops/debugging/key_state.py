@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from rheos.core.errors import RheosError
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.window.process import STATE as WINDOW_ROWS
-from rheos.core.protocol.shapes import VALUE, Holds, StateShape
+from rheos.core.protocol.shapes import VALUE, StatePurpose, StateShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.ops.debugging.debugged_key import KeyOfOperator
 from rheos.ops.savepoints.key_columns import KeyColumns
@@ -25,17 +25,17 @@ _Entry: TypeAlias = tuple[bytes, bytes]
 """Key and namespace of an entry."""
 
 _PLACE = {
-    Holds.VALUE: (),
-    Holds.RUNNING: (),
-    Holds.LIST: ("position",),
-    Holds.MAP: ("map_key",),
-    Holds.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
+    StatePurpose.VALUE: (),
+    StatePurpose.RUNNING: (),
+    StatePurpose.LIST: ("position",),
+    StatePurpose.MAP: ("map_key",),
+    StatePurpose.WINDOW_CONTENT: ("pane_start", "pane_end", "first_window_end"),
 }
 """Columns that identify a row of state before and after a change, by kind of state. Rows of other kinds
 are only added or removed."""
-_BY_ENTRY = (Holds.VALUE, Holds.MAP, Holds.TIMERS)
+_BY_ENTRY = (StatePurpose.VALUE, StatePurpose.MAP, StatePurpose.TIMERS)
 """Kinds of state in which each entry is a row."""
-_PURGED = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
+_PURGED = (StatePurpose.WINDOW_CONTENT, StatePurpose.UNDECIDED)
 """States whose rows are also removed without being written, together with their windows."""
 _WINDOW = ("window_start", "window_end")
 """Columns of states that are by key and window."""
@@ -158,7 +158,7 @@ class KeyStates:
         found: dict[str, StateRows] = {}
         for part in parts:
             shape = self._shapes.get(part.state)
-            if shape is None or not shape.key or shape.holds == Holds.PROGRESS:
+            if shape is None or not shape.key or shape.holds == StatePurpose.PROGRESS:
                 continue
             try:
                 rows = self._shown(part, since.get(part.state), shape)
@@ -174,9 +174,9 @@ class KeyStates:
         self, part: SnapshotPart, delta: SnapshotPart | None, shape: StateShape
     ) -> StateRows | None:
         unchanged = delta is not None and delta.unchanged
-        if unchanged and Holds(shape.holds) not in _PURGED:
+        if unchanged and StatePurpose(shape.holds) not in _PURGED:
             return self._last.get(part.state)
-        if Holds(shape.holds) in _BY_ENTRY:
+        if StatePurpose(shape.holds) in _BY_ENTRY:
             rows = self._by_entry(part, delta, shape)
         else:
             layout = layout_of(part.state, self._shapes, trusted=True)
@@ -219,7 +219,7 @@ def tables_of(part: SnapshotPart) -> Iterable[pa.Table]:
 
 
 def _place(state: str, shape: StateShape, row: Row) -> tuple[str, ...] | None:
-    place = None if state == WINDOW_ROWS else _PLACE.get(Holds(shape.holds))
+    place = None if state == WINDOW_ROWS else _PLACE.get(StatePurpose(shape.holds))
     if place is None:
         return None
     values = (field.name for field in shape.key if field.type.label == VALUE)

@@ -91,7 +91,7 @@ class SplitTape:
         self.end = TapeEnd.NOW
 
     @property
-    def _beside(self) -> Path:
+    def _rejected_path(self) -> Path:
         return self._place.with_suffix(".rejected")
 
     def add(self, batch: Batch, places: RowPlaces | None) -> None:
@@ -103,7 +103,7 @@ class SplitTape:
 
     def reject(self, batch: Batch) -> None:
         if self._rejected is None:
-            self._rejected = _writer(self._beside, batch.schema)
+            self._rejected = _writer(self._rejected_path, batch.schema)
         self._rejected.write_batch(batch)
 
     def reached(self, time: TimeReached) -> None:
@@ -116,7 +116,7 @@ class SplitTape:
         self._rows.close()
         if self._rejected is not None:
             self._rejected.close()
-        rejected = None if self._rejected is None else str(self._beside)
+        rejected = None if self._rejected is None else str(self._rejected_path)
         return TapedSplit(self._split, str(self._place), rejected, self.end, self._count)
 
 

@@ -26,7 +26,7 @@ from rheos.core.connectors.contract import (
 from rheos.core.connectors.rejected import places_of_rejected
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
-from rheos.core.operators.contract import Begun, Operator, Out
+from rheos.core.operators.contract import Operator, Out, StartedWork
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
@@ -58,7 +58,7 @@ class TracedTree(UntimedTree):
         chain: Chain,
         make: Callable[[PlannedOperator], Operator],
         outputs: RowOutputs[None],
-        wait_for: Callable[[Begun], None],
+        wait_for: Callable[[StartedWork], None],
         ledger: Ledger,
         first_place: int,
         one_by_one: Sequence[bool],

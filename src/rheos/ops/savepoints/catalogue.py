@@ -11,7 +11,7 @@ from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.type_changes import described
 from rheos.core.errors import CheckpointError, ConfigurationError
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 
 T = TypeVar("T")
 
@@ -222,11 +222,11 @@ def _instead(asked: str, there: Sequence[str], says: str) -> str:
 
 def _value(shape: StateShape) -> str:
     match shape.holds:
-        case Holds.VALUE | Holds.LIST | Holds.MAP:
+        case StatePurpose.VALUE | StatePurpose.LIST | StatePurpose.MAP:
             expires = "" if shape.ttl is None else f", expires after {shape.ttl.ms} ms"
             return f"{described(shape.value)}{expires}"
-        case Holds.RUNNING:
+        case StatePurpose.RUNNING:
             return ", ".join(f"{field.name}: {field.type.label}" for field in shape.value.fields)
-        case _ if shape.value.fields and shape.holds != Holds.WINDOWS:
+        case _ if shape.value.fields and shape.holds != StatePurpose.WINDOWS:
             return ", ".join(field.name for field in shape.value.fields)
     return ""

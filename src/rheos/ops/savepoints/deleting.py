@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.state.keys import Key
 from rheos.ops.savepoints.encoding import RAW
 from rheos.ops.savepoints.key_columns import KeyColumns
@@ -27,7 +27,7 @@ class DeletedKeys:
 
     def left(self, table: pa.Table, shape: StateShape) -> pa.Table:
         """Return the rows of other keys."""
-        if not shape.key or shape.holds == Holds.PROGRESS or not table.num_rows:
+        if not shape.key or shape.holds == StatePurpose.PROGRESS or not table.num_rows:
             return table
         columns = KeyColumns(shape.key)
         if "namespace" in table.column_names:

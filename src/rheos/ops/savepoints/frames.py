@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from rheos.connectors.spark.types import spark_schema
 from rheos.core.checkpoint.savepoint import Savepoint
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.protocol.snapshots import StateHandle, StateKind
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.ops.savepoints.reading_tasks import ReadState
@@ -46,7 +46,7 @@ def reads(directory: str, savepoint: Savepoint, operator: OperatorId, state: str
     if shapes[state].kind is StateKind.BROADCAST:
         # All subtasks have the same state.
         handles = [handle for handle in handles if handle.subtask == 0]
-    if shapes[state].holds != Holds.LIST:
+    if shapes[state].holds != StatePurpose.LIST:
         return ReadState(directory, state, [[handle] for handle in handles], shapes)
     by_subtask: dict[int, list[StateHandle]] = {}
     for handle in handles:

@@ -25,8 +25,8 @@ class KeyColumns:
         self.shown = pa.schema(
             [field.with_type(spark_arrow_type(field.type, field.name)) for field in self.stored]
         )
-        beside = sum(field.type.label in (WINDOW, VALUE) for field in key)
-        self.codec = KeyCodec(self.stored, self.names, routed_by=len(key) - beside)
+        added = sum(field.type.label in (WINDOW, VALUE) for field in key)
+        self.codec = KeyCodec(self.stored, self.names, routed_by=len(key) - added)
 
     def columns(self, keys: Sequence[Key]) -> list[pa.Array]:
         """Return the columns for decoded keys."""

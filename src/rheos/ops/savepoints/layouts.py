@@ -38,7 +38,7 @@ from rheos.core.operators.running_state import AGG
 from rheos.core.operators.window.frames import KEY, KEY_GROUP
 from rheos.core.operators.window.progress import FIRED, stored_name
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.unkeyed import ITEM, VALUE
 from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
@@ -80,32 +80,32 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
     whether pickled rows may run code when they are read. Raise SchemaError if a column has a type that
     DataFrames lack, or if the state's contents are unknown."""
     shape = shapes[state]
-    if shape.kind is StateKind.BROADCAST and shape.holds == Holds.MAP:
+    if shape.kind is StateKind.BROADCAST and shape.holds == StatePurpose.MAP:
         return BroadcastLayout(state, shape, trusted)
-    if shape.kind is not StateKind.KEYED and shape.holds == Holds.LIST:
+    if shape.kind is not StateKind.KEYED and shape.holds == StatePurpose.LIST:
         return OperatorListLayout(state, shape, trusted)
     match shape.holds:
-        case Holds.VALUE:
+        case StatePurpose.VALUE:
             return ValueLayout(state, shape, trusted)
-        case Holds.LIST:
+        case StatePurpose.LIST:
             return ListLayout(state, shape, trusted)
-        case Holds.MAP:
+        case StatePurpose.MAP:
             return MapLayout(state, shape, trusted)
-        case Holds.TIMERS:
+        case StatePurpose.TIMERS:
             return TimerLayout(shape)
-        case Holds.ROWS:
+        case StatePurpose.ROWS:
             return _Columns(shape)
-        case Holds.RUNNING:
+        case StatePurpose.RUNNING:
             return _Running(shape)
-        case Holds.WINDOW_CONTENT | Holds.UNDECIDED:
+        case StatePurpose.WINDOW_CONTENT | StatePurpose.UNDECIDED:
             return window_layout(state, shape, shapes[FIRED])
-        case Holds.WINDOWS:
+        case StatePurpose.WINDOWS:
             return _Fired(shape)
-        case Holds.PROGRESS:
+        case StatePurpose.PROGRESS:
             return _Progress()
-        case Holds.POSITIONS:
+        case StatePurpose.POSITIONS:
             return _Positions()
-        case Holds.MATCHES:
+        case StatePurpose.MATCHES:
             raise SchemaError(
                 f"state {state!r} contains partial matches, which cannot be shown as rows",
                 hint="read the other states of the operator",

@@ -14,7 +14,7 @@ from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.operators.window.progress import FIRED
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.polars_frames import arrow_table
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.state import format as state_format
 from rheos.ops.savepoints.entry_layouts import EVENT_DOMAIN
@@ -23,7 +23,7 @@ from rheos.ops.savepoints.window_layouts import PANE, cut_of
 
 MOST = 1000
 """Maximum number of windows and timers that are named."""
-_WINDOWS = (Holds.WINDOW_CONTENT, Holds.UNDECIDED)
+_WINDOWS = (StatePurpose.WINDOW_CONTENT, StatePurpose.UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def kept_for_key(
                 rows += own.height
                 if keyed[state].holds in _WINDOWS:
                     windows |= _windows(own)
-                elif keyed[state].holds == Holds.TIMERS:
+                elif keyed[state].holds == StatePurpose.TIMERS:
                     due = own.filter(pl.col("domain") == EVENT_DOMAIN).get_column("timestamp_ms")
                     timers |= set(due.unique().to_list())
         except _UnreadableStateError as error:
@@ -151,7 +151,10 @@ def _frames(
         state_format.decode(checkpoint.files[handle.path] if handle.path else handle.inline, None)
         for handle in handles
     ]
-    if any(handle.mode is PartMode.DELTA for handle in handles) and shapes[state].holds != Holds.ROWS:
+    if (
+        any(handle.mode is PartMode.DELTA for handle in handles)
+        and shapes[state].holds != StatePurpose.ROWS
+    ):
         tables = _newest(tables)
     for table in tables:
         with _said(state):

@@ -12,7 +12,7 @@ import pyarrow as pa
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.core.errors import SchemaError
 from rheos.core.operators.window.frames import KEY
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape
 
 
 class StateLayout(ABC):
@@ -50,7 +50,7 @@ def unique(taken: Sequence[str], wanted: Sequence[str] | Mapping[str, Any]) -> d
 
 def key_prefix(shape: StateShape) -> str:
     """Return the prefix of the names of key columns in the tables of columnar state."""
-    return "" if shape.holds == Holds.ROWS else KEY
+    return "" if shape.holds == StatePurpose.ROWS else KEY
 
 
 # --- Arrow types by their names -----------------------------------------------------------------------

@@ -21,7 +21,7 @@ from rheos.core.errors import CheckpointError
 from rheos.core.protocol import error_data
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.version import VERSION
 from rheos.ops.savepoints.deleting import DeletedKeys, DeleteRows
@@ -191,7 +191,7 @@ class _Writing:
         # are.
         slots = max(self.spark.sparkContext.defaultParallelism, 1)
         targets = parallelism * max(1, min(-(-slots // parallelism), most // parallelism))
-        lists = shape.holds == Holds.LIST
+        lists = shape.holds == StatePurpose.LIST
         last = [f.col("priority").desc(), f.col("namespace")]
         order = [f.col("key"), *(last if lists else reversed(last))]
         target = f.expr(f"cast(cast(key_group as bigint) * {targets} div {most} as int)")

@@ -72,13 +72,13 @@ class SparkLauncher:
         context: SparkContext,
         directory: str,
         version: str,
-        beside: int = 0,
+        reserved: int = 0,
     ) -> None:
-        """`beside` is the number of slots reserved for the Spark jobs that publish the job's output."""
-        self._beside = beside
+        """`reserved` is the number of slots for the Spark jobs that publish the job's output."""
+        self._reserved = reserved
         scaling = config.scaling
         most = None if scaling is None else scaling.most
-        self._wanted = max(plan.parallelism, most or 0) + beside
+        self._wanted = max(plan.parallelism, most or 0) + reserved
         self._plan = plan
         self._config = config
         self._splits = splits
@@ -113,7 +113,7 @@ class SparkLauncher:
     # --- the contract -----------------------------------------------------------------------------
 
     def free_slots(self) -> int:
-        return available_slots(self._context, self._wanted) - self._beside
+        return available_slots(self._context, self._wanted) - self._reserved
 
     def launch(self, attempt: Attempt, restore: Restore | None, parallelism: int) -> None:
         assert self._attempt is None, "one attempt at a time"

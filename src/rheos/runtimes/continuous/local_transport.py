@@ -25,7 +25,7 @@ import pyarrow as pa
 from rheos.core.errors import ConfigurationError, TransportError
 from rheos.core.protocol import streamed, wire
 from rheos.core.protocol.ids import Attempt
-from rheos.core.protocol.streamed import Hello, Lies
+from rheos.core.protocol.streamed import Hello, PayloadPlace
 from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
 from rheos.runtimes.host import memory_files
 from rheos.runtimes.host.sockets import is_of
@@ -144,17 +144,19 @@ class LocalTransport(FramedTransport):
     def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
         outgoing = self._outgoing[receiver]
         if payload is None:
-            outgoing.send((streamed.head(header, 0, Lies.NOWHERE),))
+            outgoing.send((streamed.head(header, 0, PayloadPlace.NOWHERE),))
             return
         if self._uses_memory and payload.size >= _IN_MEMORY_FROM_BYTES:
             try:
                 descriptor = memory_files.write_memory_file(payload)
-                outgoing.send((streamed.head(header, payload.size, Lies.IN_MEMORY),), descriptor)
+                outgoing.send(
+                    (streamed.head(header, payload.size, PayloadPlace.IN_MEMORY),), descriptor
+                )
             except OSError:
                 pass  # Send it through the socket.
             else:
                 return
-        outgoing.send((streamed.head(header, payload.size, Lies.BEHIND), memoryview(payload)))
+        outgoing.send((streamed.head(header, payload.size, PayloadPlace.BEHIND), memoryview(payload)))
 
     def _take(self, max_frames: int) -> Iterator[Sequence[Part]]:
         for _ in range(min(max_frames, len(self._frames))):

@@ -57,31 +57,31 @@ def driver_host(context: SparkContext) -> str:
     return context.getConf().get("spark.driver.host", "127.0.0.1") or "127.0.0.1"
 
 
-def check_slots(context: SparkContext, parallelism: int, beside: int = 0) -> None:
-    """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and `beside` more
-    for the Spark jobs that publish the job's output.
+def check_slots(context: SparkContext, parallelism: int, reserved: int = 0) -> None:
+    """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and
+    `reserved` more for the Spark jobs that publish the job's output.
 
     On a cluster, wait for a bounded time until the executors have registered. With dynamic allocation,
     Spark requests executors for tasks that wait, so only a configured maximum is checked.
     """
-    needed = parallelism + beside
+    needed = parallelism + reserved
     dynamic = chosen_stage(context).kind is StageKind.ORDINARY
     deadline = time.monotonic() + _EXECUTORS_WITHIN_S
     while (have := available_slots(context, needed)) < needed:
         if dynamic or _IN_DRIVER.fullmatch(context.master) or time.monotonic() > deadline:
-            besides = (
-                f" ({parallelism} to run, and {beside} in which Spark publishes its tables)"
-                if beside
+            of_them = (
+                f" ({parallelism} for tasks, and {reserved} for Spark jobs that publish tables)"
+                if reserved
                 else ""
             )
-            fitting = max(have - beside, 1)
+            fitting = max(have - reserved, 1)
             larger = (
                 f"raise {_MOST_EXECUTORS}"
                 if dynamic
                 else f"start the master with more cores, such as local[{parallelism + 1}]"
             )
             raise ConfigurationError(
-                f"the job needs {needed} slots{besides}, but the master {context.master!r} has {have}",
+                f"the job needs {needed} slots{of_them}, but the master {context.master!r} has {have}",
                 hint=f"lower the parallelism to {fitting}, or {larger}",
             )
         time.sleep(0.1)

@@ -31,10 +31,10 @@ from rheos.runtimes.driver.sources_and_sinks import (
     prepared_sinks,
     published_here,
     release_sources,
+    runs_streaming_queries,
     staged_sinks,
     staged_sources,
     stages,
-    streams_beside,
 )
 from rheos.runtimes.host.io import DetachedIo, SystemClock
 from rheos.runtimes.host.process_metrics import driver_readings
@@ -85,15 +85,15 @@ class ContinuousRuntime:
         splits = None if stages(plan) else enumerate_splits(plan)
         if config.checkpoint_dir is None and config.from_savepoint is None:
             check_targets(plan)  # A job without earlier state: check before Spark starts.
-        wanted = most_slots(plan, config) + 1 + config.slots_beside
+        wanted = most_slots(plan, config) + 1 + config.extra_slots
         context = get_context(config, wanted)
         session = found_session(config)
         if session is not None:
             activate(session)
         plan = prepared_sinks(plan)
         publishes = bool(published_here(plan))
-        beside = 1 if publishes or streams_beside(plan) else 0
-        check_slots(context, config.min_parallelism or plan.parallelism, beside)
+        reserved = 1 if publishes or runs_streaming_queries(plan) else 0
+        check_slots(context, config.min_parallelism or plan.parallelism, reserved)
         if publishes:
             session = get_session(config, wanted)
         plan = replace(plan, context=brought(context, plan.context))
@@ -134,7 +134,7 @@ class ContinuousJob(MasterDrivenJob):
         directory = str(config.checkpoint_dir) if self._temporary is None else self._temporary.path
         staged = f"{directory.rstrip('/')}/{safe_name(config.job)}/staged"
         plan = staged_sinks(plan, staged)
-        beside = 1 if published_here(plan) or streams_beside(plan) else 0
+        reserved = 1 if published_here(plan) or runs_streaming_queries(plan) else 0
         if splits is None:
             plan = self._staged(plan, staged, directory)
         self._plan = plan
@@ -144,7 +144,7 @@ class ContinuousJob(MasterDrivenJob):
         try:
             splits = enumerate_splits(plan) if splits is None else splits
             self._launcher = SparkLauncher(
-                plan, config, splits, context, directory, VERSION, beside=beside
+                plan, config, splits, context, directory, VERSION, reserved=reserved
             )
             self._make_master(config, directory, splits)
         except BaseException:

@@ -6,7 +6,7 @@ These times are slightly old, so they bound the drift only loosely. No result de
 
 from __future__ import annotations
 
-from rheos.core.protocol.control import Align, Reached
+from rheos.core.protocol.control import Align, SourceWatermark
 from rheos.core.protocol.ids import OperatorId
 
 
@@ -24,7 +24,7 @@ class SourceDrift:
         self._reached.clear()
         self._least.clear()
 
-    def reported(self, event: Reached) -> list[Align]:
+    def reported(self, event: SourceWatermark) -> list[Align]:
         """Return the messages to all subtasks that result from a report."""
         reached = self._reached.setdefault(event.operator, {})
         reached[event.subtask] = event.watermark_ms

@@ -9,7 +9,7 @@ from typing import assert_never
 from rheos.core.checkpoint.coordinator import Coordinator
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     AppendLog,
     AttemptLost,
     EndJob,
@@ -234,13 +234,13 @@ class EventRecorder:
         place = f" in {redacted(event.directory)}" if event.directory else ""
         kind = EventKind.SAVEPOINT
         match event.after:
-            case After.GO_ON:
+            case AfterSavepoint.GO_ON:
                 what = f"savepoint{place}"
-            case After.STOP:
+            case AfterSavepoint.STOP:
                 what = f"stop with a savepoint{place}"
-            case After.DRAIN:
+            case AfterSavepoint.DRAIN:
                 what = f"stop with a savepoint{place} after all input"
-            case After.RESCALE:
+            case AfterSavepoint.RESCALE:
                 kind = EventKind.RESCALE
                 why = f" ({event.why})" if event.why else ""
                 what = f"rescale from {coordinator.parallelism} to {event.parallelism}{why}"

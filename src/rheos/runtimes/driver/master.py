@@ -20,7 +20,7 @@ from rheos.core.checkpoint.coordinator import Coordinator
 from rheos.core.checkpoint.decision_log import CoordinatorDecision
 from rheos.core.checkpoint.events import (
     Action,
-    After,
+    AfterSavepoint,
     Announce,
     AppendLog,
     AttemptEnded,
@@ -82,7 +82,7 @@ from rheos.core.protocol.control import (
     Failed,
     Logged,
     Progress,
-    Reached,
+    SourceWatermark,
     StacksSampled,
     Totals,
 )
@@ -180,7 +180,7 @@ class Master:
         self._log = JobLog(store, config.job, config.checkpoint.log_block)
         self._compaction: Completion[int] | None = None
         self._log_identity: str | None = None
-        self._beside = listing
+        self._listing_io = listing
         self._on_driver = published_here(plan)
         shape = JobShape(
             self._names,
@@ -256,7 +256,9 @@ class Master:
         """Request the end of the job. The next steps cancel it."""
         self._cancel_requested = True
 
-    def request_savepoint(self, directory: str, after: After = After.GO_ON) -> Future[str]:
+    def request_savepoint(
+        self, directory: str, after: AfterSavepoint = AfterSavepoint.GO_ON
+    ) -> Future[str]:
         """Request a savepoint in a new folder below `directory`, without waiting for it. The next steps
         take it. The answer is the folder, or a CheckpointError."""
         return self._savepoints.request(directory, after)
@@ -264,7 +266,7 @@ class Master:
     def request_stop(self, directory: str, *, drain: bool) -> Future[str]:
         """Request the end of the job with a savepoint; returns as `request_savepoint` does. With
         `drain`, the input ends first."""
-        return self.request_savepoint(directory, After.DRAIN if drain else After.STOP)
+        return self.request_savepoint(directory, AfterSavepoint.DRAIN if drain else AfterSavepoint.STOP)
 
     def request_rescale(self, parallelism: int) -> Future[str]:
         """Request another parallelism, without waiting for it. The answer comes when the job runs with
@@ -369,7 +371,7 @@ class Master:
             self._cancel_requested = False
             self._feed(CancelRequested())
         while (request := self._savepoints.take()) is not None:
-            if request.after is After.RESCALE:
+            if request.after is AfterSavepoint.RESCALE:
                 request = replace(request, slots=self._launcher.free_slots())
             self._feed(request)
         if self._coordinator.state is LifecycleState.NEW:
@@ -421,7 +423,7 @@ class Master:
             self._compaction = None
         work = self._log.compaction()
         if work is not None:
-            self._compaction = self._beside.submit(work)
+            self._compaction = self._listing_io.submit(work)
         self._metrics.log_entries = self._log.entries
 
     def _profile(self) -> None:
@@ -460,7 +462,7 @@ class Master:
                 clock = self._clock
                 if self._reports.take(event, clock.now_ms(), clock.monotonic_us()):
                     self._totals.progressed(event)
-            case Reached():
+            case SourceWatermark():
                 for message in self._drift.reported(event):
                     self._launcher.send(message)
             case Logged():

@@ -11,7 +11,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from rheos.core.checkpoint.events import (
-    After,
+    AfterSavepoint,
     Event,
     SavepointEnded,
     SavepointNotWritten,
@@ -68,7 +68,7 @@ class SavepointService:
 
     # --- for any thread ---------------------------------------------------------------------------
 
-    def request(self, directory: str, after: After) -> Future[str]:
+    def request(self, directory: str, after: AfterSavepoint) -> Future[str]:
         """Request a savepoint in a new folder below `directory`."""
 
         def made(number: int) -> SavepointRequested:
@@ -81,7 +81,9 @@ class SavepointService:
     def rescale(self, parallelism: int, why: str = "") -> Future[str]:
         """Request another parallelism. The answer is "", and comes when the job runs with it."""
         return self._ask(
-            lambda number: SavepointRequested(number, None, After.RESCALE, parallelism, why=why)
+            lambda number: SavepointRequested(
+                number, None, AfterSavepoint.RESCALE, parallelism, why=why
+            )
         )
 
     def _ask(self, made: Callable[[int], SavepointRequested]) -> Future[str]:

@@ -46,7 +46,7 @@ def stages(plan: PhysicalPlan) -> bool:
     return any(isinstance(source, StagesRows) for _, source in sources(plan))
 
 
-def streams_beside(plan: PhysicalPlan) -> bool:
+def runs_streaming_queries(plan: PhysicalPlan) -> bool:
     """Return whether Spark queries run alongside the job for as long as it runs."""
     return any(
         not stream.bounded for _, source in sources(plan) for stream in capabilities.queries(source)

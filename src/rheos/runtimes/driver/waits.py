@@ -9,9 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeAlias
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
-from rheos.core.checkpoint.checkpointing import Awaited
+from rheos.core.checkpoint.checkpointing import AwaitedRequest
 from rheos.core.checkpoint.coordinator import Coordinator
-from rheos.core.checkpoint.events import After
+from rheos.core.checkpoint.events import AfterSavepoint
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.protocol.ids import OperatorId
@@ -24,11 +24,11 @@ _MOST = 20
 
 _Wait: TypeAlias = tuple[str, tuple[str, int | None]]
 
-_REQUESTS: Mapping[After, str] = {
-    After.GO_ON: "the savepoint",
-    After.STOP: "the stop with a savepoint",
-    After.DRAIN: "the stop with --drain",
-    After.RESCALE: "the rescale",
+_REQUESTS: Mapping[AfterSavepoint, str] = {
+    AfterSavepoint.GO_ON: "the savepoint",
+    AfterSavepoint.STOP: "the stop with a savepoint",
+    AfterSavepoint.DRAIN: "the stop with --drain",
+    AfterSavepoint.RESCALE: "the rescale",
 }
 
 
@@ -86,7 +86,7 @@ class Waits:
             yield from self._request(awaited, coordinator.state, unpublished)
 
     def _request(
-        self, awaited: Awaited, state: LifecycleState, unpublished: Sequence[Unpublished]
+        self, awaited: AwaitedRequest, state: LifecycleState, unpublished: Sequence[Unpublished]
     ) -> Iterator[_Wait]:
         name, key = _REQUESTS[awaited.request.after], f"request {awaited.request.request}"
         if awaited.stage is Stage.COMMITTING and state is LifecycleState.RUNNING:
@@ -106,7 +106,7 @@ class Waits:
         return repr(self._names.get(operator, operator))
 
 
-def _reason(awaited: Awaited, state: LifecycleState) -> str:
+def _reason(awaited: AwaitedRequest, state: LifecycleState) -> str:
     if state is not LifecycleState.RUNNING:
         return f"the job is not running ({state.value})"
     who = _subtasks(awaited.subtasks)

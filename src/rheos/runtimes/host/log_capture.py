@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 
 from rheos.connectors.calls.outside_calls import operator_here
-from rheos.connectors.client_logs import OncePerWhile, is_of_client
+from rheos.connectors.client_logs import RepeatedMessageFilter, is_of_client
 from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
 
 MAX_LINES = 1000
@@ -31,7 +31,7 @@ class LogCapture(logging.Handler):
         self._dropped = 0
         self._next_s = 0.0
         self._level_before = logging.WARNING
-        self._once = OncePerWhile()
+        self._once = RepeatedMessageFilter()
 
     def open(self) -> None:
         root = logging.getLogger()

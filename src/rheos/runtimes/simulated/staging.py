@@ -17,7 +17,7 @@ from rheos.runtimes.driver.sources_and_sinks import (
 from rheos.runtimes.host.scratch import folder_of
 
 
-def staged_beside(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
+def with_staging_folders(owner: object, plan: PhysicalPlan) -> PhysicalPlan:
     """Return the plan with sources staged in a temporary folder, and a folder for each sink that needs
     one, removed with `owner`. Raise ConfigurationError for a Spark stream that does not end."""
     refuse_streams(

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import count
 from random import Random
 
-from rheos.core.checkpoint.events import After
+from rheos.core.checkpoint.events import AfterSavepoint
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import JobFinished
 from rheos.core.checkpoint.savepoint import read_savepoint
@@ -32,7 +32,7 @@ from rheos.runtimes.simulated.invariants import SAVEPOINTS, InvariantError, Watc
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.launcher import SimLauncher
 from rheos.runtimes.simulated.slot import Slot
-from rheos.runtimes.simulated.staging import staged_beside
+from rheos.runtimes.simulated.staging import with_staging_folders
 from rheos.runtimes.simulated.store import Moment, Operation, Storage, StoreFolder
 
 _TURN_US = 200
@@ -48,7 +48,7 @@ class Died(BaseException):
 class Asked:
     """A request for a savepoint or for another parallelism, and its answer."""
 
-    after: After
+    after: AfterSavepoint
     answer: Future[str]
 
 
@@ -90,7 +90,7 @@ class World:
         until_read: Callable[[int, int], bool] | None = None,
         slots: int | None = None,
     ) -> None:
-        plan = staged_beside(self, prepared_sinks(plan))
+        plan = with_staging_folders(self, prepared_sinks(plan))
         # Nothing is sent here. But what cannot be pickled is an error, as in the other runtimes.
         pickling.check(plan.operators())
         self._plan = plan
@@ -230,7 +230,7 @@ class World:
 
     def _end_input(self) -> None:
         self.drained = True
-        answer = self.master.request_savepoint(SAVEPOINTS, After.DRAIN)
+        answer = self.master.request_savepoint(SAVEPOINTS, AfterSavepoint.DRAIN)
         self._end_of_input = self.master, answer
 
     def run_until(self, reached: Callable[[], bool]) -> None:
@@ -386,19 +386,19 @@ class World:
             self._stopped = True
             self.master.cancel()
         for rate, after in (
-            (self.requests.savepoint, After.GO_ON),
-            (self.requests.stop, After.STOP),
-            (self.requests.drain, After.DRAIN),
+            (self.requests.savepoint, AfterSavepoint.GO_ON),
+            (self.requests.stop, AfterSavepoint.STOP),
+            (self.requests.drain, AfterSavepoint.DRAIN),
         ):
             if happens(rate):
                 self._note(after.name.encode())
-                self._stopped |= after is After.STOP
-                self.drained |= after is After.DRAIN
+                self._stopped |= after is AfterSavepoint.STOP
+                self.drained |= after is AfterSavepoint.DRAIN
                 self._asked.append(Asked(after, self.master.request_savepoint(SAVEPOINTS, after)))
         if happens(self.requests.rescale):
             self._note(b"rescale")
             width = self._rng.randrange(1, self._most_slots + 2)
-            self._asked.append(Asked(After.RESCALE, self.master.request_rescale(width)))
+            self._asked.append(Asked(AfterSavepoint.RESCALE, self.master.request_rescale(width)))
 
     def _hear_answers(self) -> None:
         """Record savepoints that were answered: the requester relies on them."""
@@ -407,7 +407,7 @@ class World:
         for asked in answered:
             if asked.answer.exception() is not None:
                 continue
-            if asked.after is After.RESCALE:
+            if asked.after is AfterSavepoint.RESCALE:
                 self.rescaled += 1
                 continue
             directory = asked.answer.result()

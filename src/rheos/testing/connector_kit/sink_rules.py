@@ -285,7 +285,7 @@ _TWO_PHASES: Mapping[str, Callable[[SinkTarget, _Cuts], None]] = {
 
 
 def _takes_types(target: Callable[..., SinkTarget], rows: pa.Table) -> tuple[str, ...]:
-    """A column of each type that the sink takes beside the rows' own: all of them arrive together."""
+    """Send columns of all types that the sink takes, and the rows' own: all arrive together."""
     taken: dict[str, pa.Array] = {}
     probe = target(TYPES)
     for name, values in COLUMNS.items():

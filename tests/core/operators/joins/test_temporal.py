@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.core.operators.joins.versions import LEAST_ROWS, Versions
+from rheos.core.operators.joins.versions import LEAST_ROWS, LatestRows
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
@@ -44,7 +44,7 @@ _SCHEMA = pa.schema([("k", pa.int64()), ("v", pa.int64())])
 
 def test_replaced_versions_are_removed_and_deltas_contain_the_others() -> None:
     rng = np.random.default_rng(3)
-    versions = Versions("versions", _SCHEMA, ("k",), 16)
+    versions = LatestRows("versions", _SCHEMA, ("k",), 16)
     latest: dict[int, int] = {}
     chain: list[pa.Table] = []
     modes = set()
@@ -60,7 +60,7 @@ def test_replaced_versions_are_removed_and_deltas_contain_the_others() -> None:
             made = part.write()
             assert isinstance(made, pa.Table)
             chain.append(made)
-            again = Versions("versions", _SCHEMA, ("k",), 16)
+            again = LatestRows("versions", _SCHEMA, ("k",), 16)
             again.restore(chain)
             every = pa.record_batch([np.arange(600), np.arange(600)], schema=_SCHEMA)
             numbers = again.find(again.known(every, ("k",)))

@@ -14,7 +14,7 @@ import rheos as rh
 from rheos.core.checkpoint.compatibility import Verdict, compare
 from rheos.core.errors import ProgramError, UnrestorableError
 from rheos.core.graph.windows import Window
-from rheos.core.operators.window.contract import Assigned, FixedWindows, IntOrInts, Ints
+from rheos.core.operators.window.contract import FixedWindows, IntOrInts, Ints, PaneAssignment
 from rheos.core.operators.window.kinds import KINDS
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.core.protocol.ids import OperatorId
@@ -57,7 +57,9 @@ class DoublingWindows(FixedWindows):
     def of(cls, cut: Mapping[str, int]) -> DoublingWindows:
         return cls(cut["first"])
 
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         starts = self.first << np.log2(np.maximum(ts // self.first, 1)).astype(np.int64)
         ends = 2 * starts
         inside = ts >= self.first
@@ -65,7 +67,7 @@ class DoublingWindows(FixedWindows):
         by_itself = inside & (ends - 1 + lateness_ms <= own)
         late = inside & (ends - 1 + lateness_ms <= np.maximum(own, purged_through))
         taken = inside & ~late
-        return Assigned(
+        return PaneAssignment(
             (starts[taken], ends[taken]),
             taken,
             late if late.any() else None,

@@ -18,7 +18,7 @@ import pytest
 import rheos as rh
 from rheos import agg
 from rheos.core.aggregates import KINDS
-from rheos.core.aggregates.contract import Agg, Kept
+from rheos.core.aggregates.contract import Agg, RowsState
 from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
 from rheos.core.errors import CheckpointError
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
@@ -122,7 +122,7 @@ def values_of(aggregates: dict[str, Agg], rows: Sequence[Row]) -> dict[str, Any]
     bench.rows([*rows] or [{"k": "k", "v": None, "ts": 0}])
     (row,) = bench.end()
     return {
-        name: None if not rows and isinstance(aggregate.windowed(SCHEMA), Kept) else row[name]
+        name: None if not rows and isinstance(aggregate.windowed(SCHEMA), RowsState) else row[name]
         for name, aggregate in aggregates.items()
     }
 

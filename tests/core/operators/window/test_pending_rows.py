@@ -6,15 +6,15 @@ import numpy as np
 import polars as pl
 
 from rheos.core.graph.windows import Tumbling
-from rheos.core.operators.window.contract import Assigned
+from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.pending_rows import PendingRows
 from tests.core.operators.rows import SCHEMA
 from tests.core.operators.window.harness import Bench
 from tests.core.operators.window.test_stories import COUNT, seen
 
 
-def of_pane(start: int, end: int) -> Assigned:
-    return Assigned((np.array([start]), np.array([end])), None, None)
+def of_pane(start: int, end: int) -> PaneAssignment:
+    return PaneAssignment((np.array([start]), np.array([end])), None, None)
 
 
 def taken(waiting: PendingRows, upto: int | None = None) -> list[tuple[list[int], list[list[int]]]]:
@@ -23,10 +23,10 @@ def taken(waiting: PendingRows, upto: int | None = None) -> list[tuple[list[int]
     ]
 
 
-def of_panes(numbers: list[int], slices: list[int]) -> tuple[pl.DataFrame, Assigned]:
+def of_panes(numbers: list[int], slices: list[int]) -> tuple[pl.DataFrame, PaneAssignment]:
     ends = [start + 10 for start in slices]
     rows = pl.DataFrame({"k": numbers, "slice_start": slices, "first_window_end": ends})
-    return rows, Assigned((np.array(slices), np.array(ends)), None, None)
+    return rows, PaneAssignment((np.array(slices), np.array(ends)), None, None)
 
 
 def test_rows_of_one_pane_are_combined() -> None:

@@ -77,7 +77,7 @@ class _Blobs:
             return None
 
 
-class _Staging(PartedOutput):
+class _BlockUpload(PartedOutput):
     """Blocks of a file on their way to Azure."""
 
     def __init__(self, blobs: _Blobs, target: str) -> None:
@@ -106,7 +106,7 @@ class AzurePublication(Publication):
         self._blobs = _Blobs(folder)
 
     def create(self, staged: str, target: str) -> StagedOutput:
-        return _Staging(self._blobs, target)
+        return _BlockUpload(self._blobs, target)
 
     def publish(self, file: FileCommittable) -> None:
         from azure.core import MatchConditions

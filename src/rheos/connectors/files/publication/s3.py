@@ -69,7 +69,7 @@ class _Requests:
             }
 
 
-class _Uploading(PartedOutput):
+class _PartUpload(PartedOutput):
     """Parts of a file on their way to S3."""
 
     def __init__(self, requests: _Requests, target: str) -> None:
@@ -102,7 +102,7 @@ class S3Publication(Publication):
         self._requests = _Requests(folder)
 
     def create(self, staged: str, target: str) -> StagedOutput:
-        return _Uploading(self._requests, target)
+        return _PartUpload(self._requests, target)
 
     def publish(self, file: FileCommittable) -> None:
         upload = decode_upload(file, S3Upload)

@@ -42,7 +42,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.aggregates.cells import Cell, SlotArray
-from rheos.core.aggregates.contract import Agg, Running, State
+from rheos.core.aggregates.contract import Agg, RunningForm, State
 from rheos.core.aggregates.segments import Ints, Segments
 from rheos.core.graph.changelog import INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
@@ -64,7 +64,7 @@ from rheos.core.operators.running_disk import DiskRunningState
 from rheos.core.operators.running_state import AGG, KeptAggregates, MemoryRunningState, running_shape
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.state.key_groups import refuse_null_keys
 
@@ -98,7 +98,9 @@ class DedupSpec(SplitSpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         states = {STATE: running_shape(ports[0], self.kept, ports[0].schema)}
         if self.within_ms is not None:
-            states[FORGOTTEN] = keyed_shape(ports[0], Holds.PROGRESS, TypeShape(name="watermark"))
+            states[FORGOTTEN] = keyed_shape(
+                ports[0], StatePurpose.PROGRESS, TypeShape(name="watermark")
+            )
         return states
 
     @property
@@ -219,10 +221,10 @@ class KeptTime(Agg):
     def windowed(self, schema: pa.Schema) -> State:
         raise NotImplementedError
 
-    def running(self, schema: pa.Schema) -> Running:
+    def running(self, schema: pa.Schema) -> RunningForm:
         within = _ALWAYS if self.within_ms is None else self.within_ms
         cell = FirstCell if self.keep == "first" else LastCell
-        return Running(partial(cell, within), pa.int64())
+        return RunningForm(partial(cell, within), pa.int64())
 
 
 class _TimeCell(Cell):

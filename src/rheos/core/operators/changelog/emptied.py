@@ -48,7 +48,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.state.keys import Key, KeyCodec
 from rheos.core.state.stores import ABSENT, MISSING
 
@@ -70,7 +70,7 @@ class EmptiedSpec(KeySpec):
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         held = TypeShape(name="dict", args=[TypeShape(name="bytes"), TypeShape(name="bool")])
-        return {KEYS: keyed_shape(ports[0], Holds.MAP, held)}
+        return {KEYS: keyed_shape(ports[0], StatePurpose.MAP, held)}
 
     def summary(self) -> str:
         return f"the keys of a table by {', '.join(self.key)}"

@@ -41,7 +41,7 @@ from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import batch_of, rows_of
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.stores import ABSENT, MISSING
@@ -58,7 +58,9 @@ class RetractionsSpec(KeySpec):
         return RetractionsOperator(ctx)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        return {ROW: keyed_shape(ports[0], Holds.VALUE, row_shape(table_columns(ports[0].schema)))}
+        return {
+            ROW: keyed_shape(ports[0], StatePurpose.VALUE, row_shape(table_columns(ports[0].schema)))
+        }
 
 
 class RetractionsOperator(KeyedStateOperator):
@@ -75,7 +77,7 @@ class RetractionsOperator(KeyedStateOperator):
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, ops = self._codec.of(batch), batch.column(OP).to_pylist()
         rows = rows_of(batch.select(self._columns.names), None)
-        made = ChangesOut(self.ctx, self._columns)
+        made = ChangeBuffer(self.ctx, self._columns)
         stride = self.backend.stride
         for first in range(0, len(keys), stride):
             some = range(first, min(first + stride, len(keys)))
@@ -103,7 +105,7 @@ class RetractionsOperator(KeyedStateOperator):
         yield from made.of(batch)
 
 
-class ChangesOut:
+class ChangeBuffer:
     """Buffer of changes to emit, each with the row of a batch that caused it."""
 
     def __init__(self, ctx: OperatorContext, columns: pa.Schema) -> None:

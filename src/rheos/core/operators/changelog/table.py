@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 from rheos.core.aggregates import Agg, count
 from rheos.core.aggregates import sum as sum_of
 from rheos.core.aggregates.count import Count
-from rheos.core.aggregates.distinct import CountDistinct, MeanDistinct, OfDistinct, SumDistinct
+from rheos.core.aggregates.distinct import CountDistinct, DistinctAgg, MeanDistinct, SumDistinct
 from rheos.core.aggregates.extremes import Max, Min
 from rheos.core.aggregates.mean import Mean
 from rheos.core.aggregates.segments import Segments
@@ -68,7 +68,7 @@ SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
 
 def can_be_kept(agg: Agg) -> bool:
     """Return whether a table of append-only rows supports the aggregate."""
-    return agg.can_run() or isinstance(agg, OfDistinct)
+    return agg.can_run() or isinstance(agg, DistinctAgg)
 
 
 _ROWS = "__rows"
@@ -97,14 +97,14 @@ class TableSpec(KeySpec):
         shapes = {}
         for name, kept in _Plan(self, ports[0]).states.items():
             shape = running_shape(ports[0], kept.aggregates, kept.schema, retracts=self.of_changes)
-            beside = [
+            added = [
                 FieldShape(
                     name=column,
                     type=TypeShape(name=key_type(kept.schema.field(column).type), label=VALUE),
                 )
                 for column in kept.within
             ]
-            shapes[name] = msgspec.structs.replace(shape, key=[*shape.key, *beside])
+            shapes[name] = msgspec.structs.replace(shape, key=[*shape.key, *added])
         return shapes
 
     def summary(self) -> str:
@@ -140,13 +140,13 @@ class _Plan:
 
     def is_signed(self, agg: Agg) -> bool:
         """Return whether the aggregate is derived from signed sums or values, and has no own state."""
-        return self.spec.of_changes or isinstance(agg, OfDistinct)
+        return self.spec.of_changes or isinstance(agg, DistinctAgg)
 
     @cached_property
     def values(self) -> dict[str, str]:
         """Return the columns whose values are state, by the names of these states."""
         aggregates = self.spec.aggregates.values()
-        kinds = (Min, Max, OfDistinct)
+        kinds = (Min, Max, DistinctAgg)
         of = [agg.column for agg in aggregates if self.is_signed(agg) and isinstance(agg, kinds)]
         return {_VALUES + column: column for column in of if column is not None}
 
@@ -317,7 +317,7 @@ class TableOperator(RunningStateOperator):
 
 def _summed(agg: Agg) -> str:
     """Return the name of the aggregate's sum, without the prefix "__n." or "__s."."""
-    return f"{_DISTINCT if isinstance(agg, OfDistinct) else ''}{agg.column}"
+    return f"{_DISTINCT if isinstance(agg, DistinctAgg) else ''}{agg.column}"
 
 
 def _extreme(agg: Min | Max) -> str:

@@ -41,13 +41,13 @@ import pyarrow.compute as pc
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, table_columns
-from rheos.core.operators.changelog.retractions import ChangesOut, changes_out, row_shape
+from rheos.core.operators.changelog.retractions import ChangeBuffer, changes_out, row_shape
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.row_order import alike, plain_type, row_order, value_order
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import batch_of, rows_of
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.key_limit import KeyContents
@@ -80,9 +80,9 @@ class TopNSpec(KeySpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         row = row_shape(table_columns(ports[0].schema))
         if self.of_changes is None:
-            return {_TOP: keyed_shape(ports[0], Holds.VALUE, TypeShape(name="list", args=[row]))}
+            return {_TOP: keyed_shape(ports[0], StatePurpose.VALUE, TypeShape(name="list", args=[row]))}
         rows = TypeShape(name="dict", args=[TypeShape(name="str"), row])
-        return {_ROWS: keyed_shape(ports[0], Holds.MAP, rows)}
+        return {_ROWS: keyed_shape(ports[0], StatePurpose.MAP, rows)}
 
     def summary(self) -> str:
         return f"the {self.n} {'smallest' if self.smallest else 'largest'} by {self.by}"
@@ -273,7 +273,7 @@ class TopNOfChanges(_TopN):
     def on_rows(self, port: int, batch: Batch) -> Iterator[Out]:
         keys, gone = self._codec.of(batch), goes(batch).tolist()
         rows = rows_of(batch.select(self._columns.names), None)
-        made = ChangesOut(self.ctx, self._ranked)
+        made = ChangeBuffer(self.ctx, self._ranked)
         stride = self.backend.stride
         for first in range(0, len(keys), stride):
             self.backend.prepare(keys[first : first + stride])
@@ -308,7 +308,7 @@ class TopNOfChanges(_TopN):
         return ordered[: self._spec.n]
 
 
-def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangesOut) -> None:
+def _rank(before: Sequence[Any], after: Sequence[Any], at: int, made: ChangeBuffer) -> None:
     """Record the changes of each rank."""
     for rank, (was, now) in enumerate(zip_longest(before, after), 1):
         if was is None:

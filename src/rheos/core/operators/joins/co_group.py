@@ -81,7 +81,7 @@ class CoGroupSpec(BothSidesSpec):
         return RowsOfWindow(0, calls_function=True)
 
 
-class _Sided:
+class _RecordOfSide:
     """A record and its side."""
 
     __slots__ = ("port", "record")
@@ -95,19 +95,19 @@ class _Sided:
 
 
 @dataclass(frozen=True)
-class _OfBoth:
+class _TwoStreamFunction:
     """Adapter that makes the user's function a function of windows over one stream."""
 
     fn: CoGroupFunction
 
-    def process(self, records: list[_Sided], ctx: Any) -> Any:
+    def process(self, records: list[_RecordOfSide], ctx: Any) -> Any:
         left, right = ([of.record for of in records if of.port == port] for port in (LEFT, RIGHT))
         return self.fn.co_group(left, right, ctx)
 
 
 class _CoGroups(WindowProcessOperator):
     def __init__(self, ctx: OperatorContext, spec: CoGroupSpec, united: UnitedRows) -> None:
-        super().__init__(ctx, replace(spec.as_rows, fn=_OfBoth(spec.fn)))
+        super().__init__(ctx, replace(spec.as_rows, fn=_TwoStreamFunction(spec.fn)))
         self._of_sides = spec.records
         self._united = united
 
@@ -122,5 +122,5 @@ class _CoGroups(WindowProcessOperator):
             rows = np.flatnonzero(of_port)
             side = self._united.side(port, batch.take(pa.array(rows)))
             for row, record in zip(rows.tolist(), rows_of(side, self._of_sides[port]), strict=True):
-                records[row] = _Sided(port, record)
+                records[row] = _RecordOfSide(port, record)
         return records

@@ -61,7 +61,7 @@ from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import hidden_column
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart, StateKind
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.key_index import KeySlots
@@ -103,7 +103,7 @@ class IntervalJoinSpec(SplitSpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         sides = _sides(self, ports, 1, None)
         found = {side.state: side.shape(port) for side, port in zip(sides, ports, strict=True)}
-        progress = keyed_shape(ports[LEFT], Holds.PROGRESS, TypeShape(name="watermark"))
+        progress = keyed_shape(ports[LEFT], StatePurpose.PROGRESS, TypeShape(name="watermark"))
         return {**found, BEHIND: progress}
 
     def summary(self) -> str:

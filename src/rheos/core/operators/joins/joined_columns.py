@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.operators.contract import OutputType
-from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.protocol.elements import Batch
 
 LEFT, RIGHT = 0, 1
@@ -57,7 +57,7 @@ class JoinedColumns:
             for column in self.columns
         ]
         rows = pa.RecordBatch.from_arrays([*shown, *more], schema=output.type.schema)
-        return with_hidden(rows, output.schema, Hidden(stamps, reached=reached))
+        return with_hidden(rows, output.schema, HiddenColumns(stamps, reached=reached))
 
     @staticmethod
     def _values(

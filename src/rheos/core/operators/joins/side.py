@@ -18,7 +18,7 @@ from rheos.core.operators.fitting import fitted
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.protocol.elements import TS, Batch, visible
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import SnapshotPart
 from rheos.core.state.key_index import KeySlots
 from rheos.core.state.marked_rows import ROW, MarkedRows, Mask, last_of_ids
@@ -130,7 +130,7 @@ class JoinSide(MarkedRows):
         schema = visible(port.schema)
         if self.keeps:
             schema = pa.schema([*schema, *_STORED])
-        return keyed_shape(port, Holds.ROWS, columns_shape(schema))
+        return keyed_shape(port, StatePurpose.ROWS, columns_shape(schema))
 
     def part(self, watermark_ms: int) -> SnapshotPart:
         """Return the part of the next snapshot."""

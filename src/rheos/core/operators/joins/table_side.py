@@ -24,7 +24,7 @@ from rheos.core.operators.contract import PortType
 from rheos.core.operators.fitting import fitted
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.protocol.elements import TS, Batch, visible
-from rheos.core.protocol.shapes import Holds, StateShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import SnapshotPart
 from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeySlots
@@ -214,7 +214,9 @@ class TableSide(MarkedRows):
 
     def shape(self, port: PortType) -> StateShape:
         return keyed_shape(
-            port, Holds.ROWS, columns_shape(self._stored.remove(self._stored.get_field_index(TS)))
+            port,
+            StatePurpose.ROWS,
+            columns_shape(self._stored.remove(self._stored.get_field_index(TS))),
         )
 
     def part(self) -> SnapshotPart:

@@ -53,14 +53,14 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.buffered_rows import BufferedRows
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
-from rheos.core.operators.joins.versions import Versions
+from rheos.core.operators.joins.versions import LatestRows
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.operators.late import LATE_OF_TWO, not_late
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state.key_groups import refuse_null_keys
 from rheos.core.state.numbered_rows import Numbers
@@ -94,8 +94,8 @@ class TemporalJoinSpec(SplitSpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         found = {}
         for port, (rows, behind) in zip(ports, WAITING, strict=True):
-            found[rows] = keyed_shape(port, Holds.ROWS, columns_shape(visible(port.schema)))
-            found[behind] = keyed_shape(port, Holds.PROGRESS, TypeShape(name="watermark"))
+            found[rows] = keyed_shape(port, StatePurpose.ROWS, columns_shape(visible(port.schema)))
+            found[behind] = keyed_shape(port, StatePurpose.PROGRESS, TypeShape(name="watermark"))
         return {**found, VERSIONS: found[WAITING[RIGHT][0]]}
 
     def summary(self) -> str:
@@ -115,7 +115,7 @@ class TemporalJoinOperator(Operator):
             for schema, port, names in zip(self._schemas, ctx.ports, WAITING, strict=True)
         ]
         right = ctx.ports[RIGHT]
-        self._versions = Versions(VERSIONS, self._schemas[RIGHT], right.keys, ctx.max_parallelism)
+        self._versions = LatestRows(VERSIONS, self._schemas[RIGHT], right.keys, ctx.max_parallelism)
         self._watermark = MIN_TIMESTAMP_MS
 
     # --- rows -----------------------------------------------------------------------------------------

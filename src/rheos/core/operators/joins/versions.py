@@ -21,7 +21,7 @@ LEAST_ROWS = 1 << 12
 replaced versions, too."""
 
 
-class Versions:
+class LatestRows:
     """The latest row of each key. Rows are numbered in order of arrival. A delta has the rows that
     arrived since the last snapshot."""
 

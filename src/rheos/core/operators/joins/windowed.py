@@ -57,7 +57,7 @@ from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
 from rheos.core.operators.joins.united import UnitedRows
 from rheos.core.operators.late import LATE_OF_TWO
 from rheos.core.operators.origins import Origin, PairOfRows
-from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.process import WindowRowsOperator
 from rheos.core.operators.window.spec import WindowSpec
@@ -182,7 +182,7 @@ def late_sides(ctx: OperatorContext, united: UnitedRows, late: Batch) -> Iterato
         rows = late.filter(pa.array(of_port))
         side = united.side(port, rows)
         shown = pa.RecordBatch.from_arrays(side.columns, schema=output.type.schema)
-        yield Out(with_hidden(shown, output.schema, Hidden.of(rows)), LATE_OF_TWO[port])
+        yield Out(with_hidden(shown, output.schema, HiddenColumns.of(rows)), LATE_OF_TWO[port])
 
 
 class _PairsOfWindows(WindowRowsOperator):

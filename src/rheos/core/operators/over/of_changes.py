@@ -67,14 +67,14 @@ import pyarrow as pa
 from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, table_columns
-from rheos.core.operators.changelog.retractions import ChangesOut, row_shape
+from rheos.core.operators.changelog.retractions import ChangeBuffer, row_shape
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
 from rheos.core.operators.over.by_time import OverColumns
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, FrameTooLarge, MovingFrames
 from rheos.core.operators.row_order import alike, row_order, value_order
 from rheos.core.protocol.elements import Batch
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.types import rows_of
 from rheos.core.state.key_limit import KeyContents
 from rheos.core.state.keys import Key, KeyCodec
@@ -98,7 +98,7 @@ class OverSpec(KeySpec):
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         row = row_shape(table_columns(ports[0].schema))
         rows = TypeShape(name="dict", args=[TypeShape(name="str"), row])
-        return {_ROWS: keyed_shape(ports[0], Holds.MAP, rows)}
+        return {_ROWS: keyed_shape(ports[0], StatePurpose.MAP, rows)}
 
     def summary(self) -> str:
         return f"{self.columns} of {self.frame} by {self.columns.by}"
@@ -195,7 +195,7 @@ class OverOfChanges(KeyedStateOperator):
         if output is None:
             return
         added = [output.schema.field(name) for name in self._spec.columns.results]
-        changes = ChangesOut(self.ctx, pa.schema([*self._columns, *added]))
+        changes = ChangeBuffer(self.ctx, pa.schema([*self._columns, *added]))
         for row, op, origin in made:
             changes.add(row, op, origin)
         yield from changes.of(batch)

@@ -44,7 +44,7 @@ MOST_CONDITIONS = 62
 """Maximum number of conditions: the bits of a 64-bit word, without EVERY."""
 
 
-class Blocked(NamedTuple):
+class BlockedTest(NamedTuple):
     """A test that holds for a row that fulfils `condition` and none of the conditions in `unless`."""
 
     condition: int
@@ -52,28 +52,28 @@ class Blocked(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Guards:
+class EdgeGuards:
     """Conditions for rows that close an edge."""
 
-    never: tuple[Blocked, ...] = ()
+    never: tuple[BlockedTest, ...] = ()
     """Tests for rows that close the edge, even a row that the edge would take."""
     between: tuple[int, ...] = ()
     """Conditions of rows that close the edge, unless the edge takes the row."""
     first: tuple[int, ...] = ()
     """Conditions that close the edge at the row directly after the last one taken."""
 
-    def __add__(self, other: Guards) -> Guards:
-        return Guards(
+    def __add__(self, other: EdgeGuards) -> EdgeGuards:
+        return EdgeGuards(
             tuple(dict.fromkeys(self.never + other.never)),
             tuple(dict.fromkeys(self.between + other.between)),
             tuple(dict.fromkeys(self.first + other.first)),
         )
 
 
-_NOTHING = Guards()
+_NOTHING = EdgeGuards()
 
 
-class Leads(Enum):
+class EdgeEffect(Enum):
     """Effect of an edge on a match."""
 
     TAKES = "takes a row"
@@ -84,13 +84,13 @@ class Leads(Enum):
 @dataclass(frozen=True, eq=False)
 class PatternEdge:
     number: int
-    leads: Leads
+    leads: EdgeEffect
     target: int
     """Position that the edge leads to; -1 if the edge completes the match."""
     condition: int
     """Condition of the row that is taken; -1 if no row is taken."""
     contiguity: Contiguity
-    guards: Guards
+    guards: EdgeGuards
     wakes: int
     later: int
     """Edge that replaces this one after the first row that did not close it."""
@@ -154,7 +154,7 @@ class _Entry:
     contiguity: Contiguity
     leading: bool
     """Whether it is in the first part, so that the contiguity of the whole applies to it."""
-    guards: Guards = _NOTHING
+    guards: EdgeGuards = _NOTHING
 
 
 @dataclass(frozen=True)
@@ -162,15 +162,15 @@ class _Exit:
     """A position after which a fragment may be left."""
 
     position: int
-    guards: Guards = _NOTHING
+    guards: EdgeGuards = _NOTHING
 
 
 @dataclass(frozen=True)
 class _Fragment:
     entries: tuple[_Entry, ...]
     exits: tuple[_Exit, ...]
-    skipped: Guards | None
-    """Guards of the edges that skip the fragment; None if it is not optional."""
+    skipped: EdgeGuards | None
+    """EdgeGuards of the edges that skip the fragment; None if it is not optional."""
 
 
 @dataclass
@@ -196,7 +196,7 @@ class _Compiler:
         self._places: list[_Place] = []
         self._until: tuple[int, ...] = ()
         """Conditions that end the repetitions around the part that is being compiled."""
-        self._links: dict[tuple[int, int, Contiguity, Guards], None] = {}
+        self._links: dict[tuple[int, int, Contiguity, EdgeGuards], None] = {}
         """Links from one position to another. The guards are those of the link, without the
         target's."""
 
@@ -224,12 +224,18 @@ class _Compiler:
         }
         for source, target, contiguity, guards in self._links:
             place = self._places[target]
-            until = tuple(Blocked(condition) for condition in place.until)
-            guards = Guards(never=until) + guards
+            until = tuple(BlockedTest(condition) for condition in place.until)
+            guards = EdgeGuards(never=until) + guards
             if source == _START:
                 contiguity = Contiguity.NEXT
             made = self._edges(
-                len(edges), Leads.TAKES, target, place.condition, contiguity, guards, source == _START
+                len(edges),
+                EdgeEffect.TAKES,
+                target,
+                place.condition,
+                contiguity,
+                guards,
+                source == _START,
             )
             edges += made
             by_position[source].append(made[0])
@@ -241,8 +247,8 @@ class _Compiler:
                 continue
             if not guards.first and not guards.between:
                 raise self._greedy_at_the_end()
-            leads = Leads.ENDS_IN_TIME if guards.between else Leads.ENDS_AT_NEXT
-            if leads is Leads.ENDS_IN_TIME and self._pattern.within_ms is None:
+            leads = EdgeEffect.ENDS_IN_TIME if guards.between else EdgeEffect.ENDS_AT_NEXT
+            if leads is EdgeEffect.ENDS_IN_TIME and self._pattern.within_ms is None:
                 raise ProgramError(
                     "the pattern ends with an absence, but has no time limit",
                     site=pattern_ends.last_absence(self._pattern.parts, Contiguity.FOLLOWED_BY).site,
@@ -294,7 +300,7 @@ class _Compiler:
 
     # --- parts ----------------------------------------------------------------------------------------
 
-    def _sequence(self, parts: Sequence[Part]) -> tuple[_Fragment, Guards]:
+    def _sequence(self, parts: Sequence[Part]) -> tuple[_Fragment, EdgeGuards]:
         """Compile the parts in sequence, and return the guards after the last of them."""
         whole: _Fragment | None = None
         absent = _NOTHING
@@ -302,7 +308,7 @@ class _Compiler:
             if isinstance(part, Absence):
                 condition = (self._condition(part.condition),)
                 directly = part.contiguity is Contiguity.NEXT
-                absent += Guards(first=condition) if directly else Guards(between=condition)
+                absent += EdgeGuards(first=condition) if directly else EdgeGuards(between=condition)
                 continue
             fragment = self._repeated(part)
             whole = fragment if whole is None else self._behind(whole, absent, fragment)
@@ -310,7 +316,7 @@ class _Compiler:
         assert whole is not None, "a pattern begins with a step"
         return whole, absent
 
-    def _behind(self, before: _Fragment, absent: Guards, after: _Fragment) -> _Fragment:
+    def _behind(self, before: _Fragment, absent: EdgeGuards, after: _Fragment) -> _Fragment:
         self._link(before.exits, after.entries, absent)
         entries, exits = before.entries, after.exits
         if before.skipped is not None:
@@ -332,8 +338,8 @@ class _Compiler:
         greedy = _NOTHING
         if quantifier.greedy:
             assert isinstance(part, PatternStep), "groups are not greedy"
-            taken = Blocked(self._condition(part.condition), self._until)
-            greedy = Guards(never=(taken,))
+            taken = BlockedTest(self._condition(part.condition), self._until)
+            greedy = EdgeGuards(never=(taken,))
         least, most = quantifier.at_least, quantifier.at_most
         copies = [self._once(part) for _ in range(max(least, 1) if most is None else most)]
         self._until = outside
@@ -391,7 +397,7 @@ class _Compiler:
                 assert_never(part)
 
     def _link(
-        self, exits: Iterable[_Exit], entries: Sequence[_Entry], absent: Guards = _NOTHING
+        self, exits: Iterable[_Exit], entries: Sequence[_Entry], absent: EdgeGuards = _NOTHING
     ) -> None:
         for exit_ in exits:
             for entry in entries:
@@ -420,11 +426,11 @@ class _Compiler:
     def _edges(
         self,
         number: int,
-        leads: Leads,
+        leads: EdgeEffect,
         target: int,
         condition: int,
         contiguity: Contiguity,
-        guards: Guards,
+        guards: EdgeGuards,
         begins: bool,
     ) -> list[PatternEdge]:
         """Return an edge, followed by the one that replaces it after the first row."""
@@ -433,11 +439,11 @@ class _Compiler:
             wakes |= self._bit(blocked.condition)
         for other in guards.between:
             wakes |= self._bit(other)
-        waits = contiguity is not Contiguity.NEXT and leads is not Leads.ENDS_AT_NEXT
+        waits = contiguity is not Contiguity.NEXT and leads is not EdgeEffect.ENDS_AT_NEXT
         every = 0 if begins or (waits and not guards.first) else EVERY
         wakes_it = wakes | every
         sure = (
-            leads is Leads.TAKES
+            leads is EdgeEffect.TAKES
             and guards == _NOTHING
             and wakes_it == self._bit(condition)
             and not self._conditions[condition].functions
@@ -460,7 +466,7 @@ class _Compiler:
             edge = waiting.pop()
             if not self._possible(edge):
                 continue
-            if edge.leads is not Leads.TAKES:
+            if edge.leads is not EdgeEffect.TAKES:
                 found = True
                 continue
             if edge.target not in reached:
@@ -506,7 +512,7 @@ class _Compiler:
         if edge.condition >= 0 and self._never[edge.condition]:
             return False
         takes_first = edge.contiguity is Contiguity.NEXT
-        if edge.leads is Leads.ENDS_IN_TIME:
+        if edge.leads is EdgeEffect.ENDS_IN_TIME:
             return True
         return not any(
             not self._conditions[other] or (takes_first and self._implied(edge, other))

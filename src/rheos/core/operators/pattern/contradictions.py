@@ -32,7 +32,7 @@ _EXACT = 1 << 24
 """Whole numbers up to this one have the same value in every numeric type."""
 
 
-class Claim(NamedTuple):
+class ColumnTest(NamedTuple):
     column: str
     op: str
     """A key of `_OPPOSITE`, or IsNull or IsNotNull."""
@@ -41,7 +41,7 @@ class Claim(NamedTuple):
     value: Any = None
 
 
-Ways: TypeAlias = Sequence[tuple[Claim, ...]]
+Ways: TypeAlias = Sequence[tuple[ColumnTest, ...]]
 
 _UNKNOWN: Ways = ((),)
 _NEVER: Ways = ()
@@ -67,7 +67,7 @@ def _ways(tree: Tree, holds: bool) -> Ways:
         case {"Literal": {"Scalar": {"Null": _}}}:
             return _NEVER
         case {"Column": column}:
-            return ((Claim(column, "Eq", "Boolean", holds),),)
+            return ((ColumnTest(column, "Eq", "Boolean", holds),),)
         case {"BinaryExpr": {"left": left, "op": "And" | "Or" as op, "right": right}}:
             return _joined(op == "And", (left, right), holds)
         case {"Function": {"input": inputs, "function": {"Boolean": "AllHorizontal"}}}:
@@ -89,7 +89,7 @@ def _ways(tree: Tree, holds: bool) -> Ways:
                 "function": {"Boolean": "IsNull" | "IsNotNull" as op},
             }
         }:
-            return ((Claim(column, "IsNull" if (op == "IsNull") is holds else "IsNotNull"),),)
+            return ((ColumnTest(column, "IsNull" if (op == "IsNull") is holds else "IsNotNull"),),)
         case {"BinaryExpr": {"left": left, "op": op, "right": right}} if op in _OPPOSITE:
             claim = _compared(left, op, right) or _compared(right, _TURNED[op], left)
             if claim is None:
@@ -117,27 +117,27 @@ def _all(one: Ways, other: Ways) -> Ways:
     return one
 
 
-def _compared(left: Tree, op: str, right: Tree) -> Claim | None:
+def _compared(left: Tree, op: str, right: Tree) -> ColumnTest | None:
     match left, right:
         case {"Column": column}, {"Literal": {"Dyn": literal} | {"Scalar": literal}}:
             ((form, value),) = literal.items()
             if isinstance(value, int | float | str):
-                return Claim(column, op, form, value)
+                return ColumnTest(column, op, form, value)
     return None
 
 
-def _excluded(way: Sequence[Claim]) -> bool:
+def _excluded(way: Sequence[ColumnTest]) -> bool:
     """Return whether the claims of a way exclude each other."""
-    by_column: dict[str, list[Claim]] = {}
+    by_column: dict[str, list[ColumnTest]] = {}
     for claim in way:
         by_column.setdefault(claim.column, []).append(claim)
     return any(map(_exclude, by_column.values()))
 
 
-def _exclude(claims: Sequence[Claim]) -> bool:
+def _exclude(claims: Sequence[ColumnTest]) -> bool:
     """Return whether claims about one column exclude each other. Only claims with literals of the same
     type are compared, because Polars may compare values of two types differently."""
-    by_form: dict[str, list[Claim]] = {}
+    by_form: dict[str, list[ColumnTest]] = {}
     for claim in claims:
         if claim.form:
             by_form.setdefault(claim.form, []).append(claim)
@@ -147,7 +147,7 @@ def _exclude(claims: Sequence[Claim]) -> bool:
     return any(_no_value(alike) for alike in by_form.values())
 
 
-def _no_value(claims: Sequence[Claim]) -> bool:
+def _no_value(claims: Sequence[ColumnTest]) -> bool:
     equal = [claim.value for claim in claims if claim.op == "Eq"]
     unequal = {claim.value for claim in claims if claim.op == "NotEq"}
     if isinstance(claims[0].value, str | bool):

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import NamedTuple, assert_never
 
 from rheos.core.graph.patterns import AfterMatch, Contiguity, Skip
-from rheos.core.operators.pattern.automaton import Automaton, Blocked, Leads, PatternEdge
+from rheos.core.operators.pattern.automaton import Automaton, BlockedTest, EdgeEffect, PatternEdge
 from rheos.core.operators.pattern.live_matches import (
     NEVER_MS,
     LiveMatches,
@@ -137,17 +137,17 @@ class Matcher:
                 continue
             stays = True
             match edge.leads:
-                case Leads.TAKES:
+                case EdgeEffect.TAKES:
                     takes = self._is(edge.condition, event, bits, node)
                     if takes:
                         self._taken(edge, event, node, began, since_ms, taken, found)
                     stays = edge.contiguity is Contiguity.FOLLOWED_BY_ANY or (
                         edge.contiguity is Contiguity.FOLLOWED_BY and not takes
                     )
-                case Leads.ENDS_AT_NEXT:
+                case EdgeEffect.ENDS_AT_NEXT:
                     found.append(WholeMatch(node, began))
                     stays = False
-                case Leads.ENDS_IN_TIME:
+                case EdgeEffect.ENDS_IN_TIME:
                     pass
                 case _:
                     assert_never(edge.leads)
@@ -226,7 +226,7 @@ class Matcher:
         return any(self._is(condition, event, bits, node) for condition in conditions)
 
     def _blocked(
-        self, blocked: tuple[Blocked, ...], event: int, bits: int, node: MatchNode | None
+        self, blocked: tuple[BlockedTest, ...], event: int, bits: int, node: MatchNode | None
     ) -> bool:
         return any(
             self._is(condition, event, bits, node) and not self._any(unless, event, bits, node)
@@ -260,7 +260,7 @@ class Matcher:
         were_found: list[MatchNode] = []
         waiting = {each.began for each in alive.found} if self._automaton.preferring else set()
         for partial in over:
-            if any(edge.leads is Leads.ENDS_IN_TIME for edge in partial.open):
+            if any(edge.leads is EdgeEffect.ENDS_IN_TIME for edge in partial.open):
                 found.append(WholeMatch(partial.node, partial.began))
             elif partial.began in waiting or self._automaton.positions[partial.node.position].found:
                 were_found.append(partial.node)

@@ -16,7 +16,7 @@ from rheos.core.operators.pattern.in_order import in_order_types, rows_in_order
 from rheos.core.operators.pattern.live_matches import MatchNode
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import MatchOutcome
-from rheos.core.operators.records import Hidden, with_hidden
+from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.protocol.elements import Batch, visible
 
 TIMED_OUT = "timed_out"
@@ -53,7 +53,7 @@ class MatchRows:
         ]
         matches = pa.RecordBatch.from_arrays(arrays, schema=output.type.schema)
         stamps = np.array([each.at_ms for each in given], np.int64)
-        return with_hidden(matches, output.schema, Hidden(stamps))
+        return with_hidden(matches, output.schema, HiddenColumns(stamps))
 
     def _in_order(self, given: Sequence[MatchOutcome], kept: MatchedRows, tag: str) -> list[pa.Array]:
         rows_of = [each.node.rows() for each in given]

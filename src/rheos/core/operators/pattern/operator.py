@@ -64,7 +64,7 @@ from rheos.core.operators.pattern.stored import MATCHES, FrozenKey, restored, st
 from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
-from rheos.core.protocol.shapes import Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
 from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeyIndex
@@ -99,7 +99,7 @@ class PatternSpec(SplitSpec):
         structure = TypeShape(name="pattern", label=self.pattern.structure())
         return {
             **held_shapes(ports),
-            MATCHES: keyed_shape(port, Holds.MATCHES, structure),
+            MATCHES: keyed_shape(port, StatePurpose.MATCHES, structure),
         }
 
     def summary(self) -> str:

@@ -23,19 +23,19 @@ from rheos.core.aggregates.contract import (
     UNITS,
     VALUE,
     Agg,
-    AsArray,
+    ArrayLayout,
     Column,
     CountedValues,
     DecimalSum,
     Deviations,
     ExactSum,
-    Gathered,
     IntegerSum,
-    Kept,
-    Most,
-    OfNan,
+    ManyRowsState,
+    NanColumn,
+    OneRowState,
     Part,
-    Reduced,
+    RowLimit,
+    RowsState,
     given,
     input_name,
     one_zero,
@@ -144,7 +144,9 @@ class TotalsTable(AggregateTable):
     """Name of the limbs of exact sums in snapshots, one row each."""
     limb_order = (_COLUMN, _BIN)
 
-    def __init__(self, keys: Sequence[str], reduced: Mapping[str, Reduced], windows: Grouping) -> None:
+    def __init__(
+        self, keys: Sequence[str], reduced: Mapping[str, OneRowState], windows: Grouping
+    ) -> None:
         super().__init__(keys, windows)
         self._results = [state.result.alias(name) for name, state in reduced.items()]
         self._lacks: list[str] = []
@@ -170,7 +172,7 @@ class TotalsTable(AggregateTable):
         self._makes = [column.make.alias(column.name) for column in kept]
         self._merges = [column.merge.alias(column.name) for column in kept]
         self._names = [column.name for column in kept]
-        self._of_nan: list[tuple[int, OfNan]] = [
+        self._of_nan: list[tuple[int, NanColumn]] = [
             (place, column.of_nan) for place, column in enumerate(kept) if column.of_nan is not None
         ]
         """Expressions to replace if there is a NaN, by position."""
@@ -188,7 +190,7 @@ class TotalsTable(AggregateTable):
                 if column not in self._integers:
                     self._integers.append(column)
                 total = f"sum.{column}"
-                each = AsArray(each_as_int64(given(column)), np.add)
+                each = ArrayLayout(each_as_int64(given(column)), np.add)
                 sums = Column(total, wrapped(given(column)), pl.col(total).sum(), each)
                 return [count_column("summed", column), sums]
             case ExactSum(column=column):
@@ -453,7 +455,7 @@ class GatheredTable(AggregateTable):
     """The values that aggregates gather, as rows."""
 
     def __init__(
-        self, keys: Sequence[str], gathered: Mapping[str, Gathered], windows: Grouping
+        self, keys: Sequence[str], gathered: Mapping[str, ManyRowsState], windows: Grouping
     ) -> None:
         super().__init__(keys, windows)
         first = next(iter(gathered.values()))
@@ -466,9 +468,9 @@ class GatheredTable(AggregateTable):
         self._value = first.value.alias(VALUE)
         self._results: list[pl.Expr] = []
         self._all = list(gathered)
-        reduced: dict[str, Reduced] = {}
+        reduced: dict[str, OneRowState] = {}
         for name, state in gathered.items():
-            if isinstance(state.result, Reduced):
+            if isinstance(state.result, OneRowState):
                 reduced[name] = state.result
             else:
                 self._results.append(state.result.alias(name))
@@ -566,7 +568,7 @@ def _worth_rows(frame: pl.DataFrame, kept: pl.DataFrame) -> int:
 class KeptTable(AggregateTable):
     """The columns that expressions read, of all rows or of the first ones in an order."""
 
-    def __init__(self, keys: Sequence[str], kept: Mapping[str, Kept], windows: Grouping) -> None:
+    def __init__(self, keys: Sequence[str], kept: Mapping[str, RowsState], windows: Grouping) -> None:
         super().__init__(keys, windows)
         self._most = next(iter(kept.values())).most
         self.keeps_rows = self._most is None
@@ -632,7 +634,7 @@ class KeptTable(AggregateTable):
         return rows.group_by(list(index)).agg(self._results).rename(index)
 
 
-def kept_name(most: Most | None) -> str:
+def kept_name(most: RowLimit | None) -> str:
     """Return the name of the state with the kept rows."""
     if most is None:
         return KEPT
@@ -665,19 +667,19 @@ class Tables:
     def __init__(
         self, keys: Sequence[str], aggregates: Mapping[str, Agg], schema: pa.Schema, windows: Grouping
     ) -> None:
-        reduced: dict[str, Reduced] = {}
-        gathered: dict[str, dict[str, Gathered]] = {}
+        reduced: dict[str, OneRowState] = {}
+        gathered: dict[str, dict[str, ManyRowsState]] = {}
         counted: dict[str, dict[str, CountedValues]] = {}
-        kept: dict[str, dict[str, Kept]] = {}
+        kept: dict[str, dict[str, RowsState]] = {}
         for name, agg in aggregates.items():
             match with_exact_decimals(agg, schema).windowed(schema):
-                case Reduced() as state:
+                case OneRowState() as state:
                     reduced[name] = state
-                case Gathered() as state:
+                case ManyRowsState() as state:
                     gathered.setdefault(state.state, {})[name] = state
                 case CountedValues() as state:
                     counted.setdefault(state.state, {})[name] = state
-                case Kept() as state:
+                case RowsState() as state:
                     kept.setdefault(kept_name(state.most), {})[name] = state
                 case never:
                     assert_never(never)

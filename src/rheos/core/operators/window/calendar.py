@@ -62,11 +62,11 @@ import numpy as np
 
 from rheos.core.graph.calendars import CalendarCut, anchor_ms
 from rheos.core.operators.window.contract import (
-    Assigned,
     Cut,
     FixedWindows,
     IntOrInts,
     Ints,
+    PaneAssignment,
     progressions,
 )
 from rheos.core.operators.window.zone_clock import zone_clock
@@ -153,11 +153,13 @@ class CalendarWindows(FixedWindows):
         window."""
         return self.steps.numbers(instants - 1) + 1
 
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         numbers, slices, first = self._steps_of(ts)
         ahead = purged_through if wm is None else max(int(wm.max()), purged_through)
         if ahead + 2 - lateness_ms <= int(first.min()):
-            return Assigned((slices, first), None, None)
+            return PaneAssignment((slices, first), None, None)
 
         # Window e takes a row unless e - 1 + lateness <= watermark: from e = watermark - lateness + 2.
         last_step = self._last(numbers)
@@ -174,9 +176,9 @@ class CalendarWindows(FixedWindows):
         if behind.any():
             valids[behind] = self.steps.starts(self._first_from(here[behind]))
         if not late.any():
-            return Assigned((slices, valids), None, None)
+            return PaneAssignment((slices, valids), None, None)
         by_itself = np.broadcast_to(own > last, shape)
-        return Assigned((slices, valids), taken, late, purged=int((late & ~by_itself).sum()))
+        return PaneAssignment((slices, valids), taken, late, purged=int((late & ~by_itself).sum()))
 
     def _steps_of(self, ts: Ints) -> Sequence[Ints]:
         """Return the steps of these times with their bounds; a single one if all share a step."""

@@ -42,7 +42,7 @@ IntOrInts = TypeVar("IntOrInts", int, Ints)
 
 
 @dataclass(frozen=True, slots=True)
-class Assigned:
+class PaneAssignment:
     """Assignment of the rows of a batch to panes.
 
     `panes` has an array for each column of a pane, with one element per accepted row, or a single one
@@ -80,7 +80,9 @@ class Windows(ABC):
         """Return the parameters of the windows. Stored state of other parameters is not restored."""
 
     @abstractmethod
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         """Assign rows to panes.
 
         `wm` is the watermark of each row's own split, and decides which rows are late. `purged_through`
@@ -146,7 +148,9 @@ class MergingWindows(Windows):
     def end_of(self, ts: Ints) -> Ints:
         """Return the ends of the windows of single rows; these windows start with their rows."""
 
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         ends = self.end_of(ts)
         # A window that ends at e takes a row unless e - 1 + lateness <= watermark.
         passed = np.int64(purged_through - (lateness_ms - 2))
@@ -154,10 +158,10 @@ class MergingWindows(Windows):
         open_from = np.maximum(ts, own)
         undecided = open_from > ends
         if not undecided.any():
-            return Assigned((ends, open_from, ts), None, None)
+            return PaneAssignment((ends, open_from, ts), None, None)
         taken = ~undecided
         panes = ends[taken], open_from[taken], ts[taken]
-        return Assigned(panes, taken, None, undecided=undecided)
+        return PaneAssignment(panes, taken, None, undecided=undecided)
 
     def starts(self, gathered: pl.DataFrame) -> Ints:
         return gathered[START].to_numpy()

@@ -57,11 +57,11 @@ from typing import ClassVar
 import numpy as np
 
 from rheos.core.operators.window.contract import (
-    Assigned,
     Cut,
     FixedWindows,
     IntOrInts,
     Ints,
+    PaneAssignment,
     progressions,
 )
 
@@ -90,7 +90,9 @@ class CumulatingWindows(FixedWindows):
     def _down(self, ms: IntOrInts, to: int) -> IntOrInts:
         return (ms - self.offset) // to * to + self.offset
 
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         slices = self._down(ts, self.step)
         first, last = slices + self.step, self.last_end(slices)
         # Window e takes a row unless e - 1 + lateness <= watermark: from e = watermark - lateness + 2.
@@ -100,11 +102,11 @@ class CumulatingWindows(FixedWindows):
         valids = first + -(-(here - first) // self.step) * self.step
         taken = valids <= last
         if taken.all():
-            return Assigned((slices, valids), None, None)
+            return PaneAssignment((slices, valids), None, None)
         by_itself = first + -(-(own - first) // self.step) * self.step > last
         late = ~taken
         panes = slices[taken], valids[taken]
-        return Assigned(panes, taken, late, purged=int((late & ~by_itself).sum()))
+        return PaneAssignment(panes, taken, late, purged=int((late & ~by_itself).sum()))
 
     def due(self, slices: Ints, valids: Ints, above: int, upto: int) -> tuple[Ints, Ints]:
         # Values are clipped before they are subtracted: see the grid.

@@ -19,7 +19,7 @@ from rheos.core.operators.contract import PortType
 from rheos.core.operators.window.contract import FixedWindows, MergingWindows, Windows
 from rheos.core.operators.window.fixed_panes import FixedPanes
 from rheos.core.operators.window.fixed_trigger import FixedTrigger
-from rheos.core.operators.window.late_candidates import Decided, LateCandidates
+from rheos.core.operators.window.late_candidates import DecidedRows, LateCandidates
 from rheos.core.operators.window.merging import SPANS, all_meet, joined
 from rheos.core.operators.window.merging_panes import MergingPanes
 from rheos.core.operators.window.merging_trigger import MergingTrigger
@@ -54,7 +54,7 @@ class Family(ABC):
 
     undecided: LateCandidates | None = None
 
-    def decided(self, watermark: int) -> Iterator[Decided]:
+    def decided(self, watermark: int) -> Iterator[DecidedRows]:
         """Yield the rows that were buffered until this watermark, and whether they are late."""
         return iter(())
 
@@ -110,7 +110,7 @@ class MergingFamily(Family):
         there = self._pane[0] in rows.columns
         return SPANS if there and all_meet(rows) else []
 
-    def decided(self, watermark: int) -> Iterator[Decided]:
+    def decided(self, watermark: int) -> Iterator[DecidedRows]:
         return self.undecided.decided(watermark, self.trigger)
 
     def wait(self, batch: Batch, purged_through: int) -> None:

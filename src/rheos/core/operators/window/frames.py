@@ -13,7 +13,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.core.operators.window.contract import Assigned
+from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.core.state.key_groups import groups_of_columns
@@ -28,7 +28,7 @@ def key_names(keys: Sequence[str]) -> list[str]:
 
 
 def frame_of(
-    batch: Batch, columns: Mapping[str, str], assigned: Assigned, pane: Sequence[str]
+    batch: Batch, columns: Mapping[str, str], assigned: PaneAssignment, pane: Sequence[str]
 ) -> pl.DataFrame:
     """Return the columns of a batch under new names (new to old). If the rows have different panes, add
     these as columns with the names `pane`."""
@@ -63,7 +63,7 @@ def empty_frame(schema: pa.Schema, columns: Mapping[str, str]) -> pl.DataFrame:
     return pl.DataFrame(pa.RecordBatch.from_arrays(nothing, names=list(columns)))
 
 
-def paned(frame: pl.DataFrame, assigned: Assigned, pane: Sequence[str]) -> pl.DataFrame:
+def paned(frame: pl.DataFrame, assigned: PaneAssignment, pane: Sequence[str]) -> pl.DataFrame:
     """Return a frame of `frame_of` with the columns of the pane, even if all rows share one."""
     if pane[0] in frame.columns:
         return frame

@@ -26,11 +26,11 @@ from typing import ClassVar
 import numpy as np
 
 from rheos.core.operators.window.contract import (
-    Assigned,
     Cut,
     FixedWindows,
     IntOrInts,
     Ints,
+    PaneAssignment,
     progressions,
 )
 
@@ -87,7 +87,9 @@ class WindowGrid(FixedWindows):
     def pane_end(self, slices: Ints) -> Ints:
         return slices + self.slice
 
-    def assign(self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int) -> Assigned:
+    def assign(
+        self, ts: Ints, wm: Ints | None, lateness_ms: int, purged_through: int
+    ) -> PaneAssignment:
         low, high = self.slice_of(int(ts.min())), self.slice_of(int(ts.max()))
         ahead = purged_through if wm is None else max(int(wm.max()), purged_through)
         if low == high:
@@ -95,7 +97,7 @@ class WindowGrid(FixedWindows):
         else:
             slices = self.slice_of(ts)
         if self.size >= self.slide and ahead + 2 - lateness_ms <= self.first_end(low):
-            return Assigned((slices, self.first_end(slices)), None, None)
+            return PaneAssignment((slices, self.first_end(slices)), None, None)
 
         first, last = self.first_end(slices), self.last_end(slices)
         # Window e takes a row unless e - 1 + lateness <= watermark: from e = watermark - lateness + 2.
@@ -109,7 +111,7 @@ class WindowGrid(FixedWindows):
         by_itself = np.broadcast_to(
             first - (first - np.maximum(first, own)) // self.slide * self.slide > last, shape
         )
-        return Assigned(
+        return PaneAssignment(
             panes=(np.broadcast_to(slices, shape)[taken], np.broadcast_to(valids, shape)[taken]),
             taken=taken,
             late=late if late.any() else None,

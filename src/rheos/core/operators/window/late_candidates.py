@@ -16,8 +16,8 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.operators.contract import PortType
-from rheos.core.operators.records import Hidden, hidden_column, with_hidden
-from rheos.core.operators.window.contract import Assigned, MergingWindows
+from rheos.core.operators.records import HiddenColumns, hidden_column, with_hidden
+from rheos.core.operators.window.contract import MergingWindows, PaneAssignment
 from rheos.core.operators.window.frames import frame_of, key_names, paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.merging import covering
@@ -33,11 +33,11 @@ _WM = "wm"
 
 
 @dataclass(frozen=True, slots=True)
-class Decided:
+class DecidedRows:
     """Rows whose lateness is decided, as they arrived, with the hidden columns TS and WM."""
 
     rows: Batch
-    assigned: Assigned | None
+    assigned: PaneAssignment | None
     """Panes of the rows; None if they are late."""
     purged: int = 0
     """Number of late rows that their own watermark had not passed."""
@@ -73,12 +73,12 @@ class LateCandidates:
         assert ts is not None, "windows have event time"
         own = np.full(len(ts), MIN_TIMESTAMP_MS) if wm is None else wm
         passed = np.maximum(own, purged_through) + self._ahead_ms
-        assigned = Assigned((passed, passed, ts), None, None)
+        assigned = PaneAssignment((passed, passed, ts), None, None)
         pane = self._windows.pane
         rows = paned(frame_of(batch, self._rows.columns, assigned, pane), assigned, pane)
         self.store.add(self._written([rows.hstack([pl.Series(_WM, own)])]))
 
-    def decided(self, watermark: int, trigger: MergingTrigger) -> Iterator[Decided]:
+    def decided(self, watermark: int, trigger: MergingTrigger) -> Iterator[DecidedRows]:
         """Decide about the rows whose watermark this one has passed, and yield them."""
         # Their pane is open at one time only, which is their watermark + `_ahead_ms`.
         upto = watermark - 1 + self._ahead_ms
@@ -99,12 +99,12 @@ class LateCandidates:
             if taken_up.any():
                 theirs = rows.filter(pl.Series(taken_up))
                 panes = tuple(theirs[name].to_numpy() for name in self._windows.pane)
-                yield Decided(self._batch(theirs), Assigned(panes, None, None))
+                yield DecidedRows(self._batch(theirs), PaneAssignment(panes, None, None))
             if not taken_up.all():
                 by_itself = rows[_WM].to_numpy() + self._ahead_ms > ends
                 purged = int((~taken_up & ~by_itself).sum())
-                yield Decided(self._batch(rows.filter(pl.Series(~taken_up))), None, purged)
+                yield DecidedRows(self._batch(rows.filter(pl.Series(~taken_up))), None, purged)
 
     def _batch(self, rows: pl.DataFrame) -> Batch:
-        hidden = Hidden(*(rows[name].to_numpy() for name in (TIME, _WM)))
+        hidden = HiddenColumns(*(rows[name].to_numpy() for name in (TIME, _WM)))
         return with_hidden(self._rows.batch(rows), self._schema, hidden)

@@ -44,7 +44,7 @@ from rheos.core.errors import InputError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.window.aggregate_tables import AggregateTable, Tables, in_order
-from rheos.core.operators.window.contract import Assigned, FixedWindows
+from rheos.core.operators.window.contract import FixedWindows, PaneAssignment
 from rheos.core.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.pane_columns import END, START
@@ -90,7 +90,7 @@ class WindowAggregateOperator(WindowOperator):
     def _contents(self) -> Iterable[PaneStore]:
         return [self._index, *self._other_stores]
 
-    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+    def _absorb(self, rows: pl.DataFrame, assigned: PaneAssignment) -> pl.DataFrame:
         pane = self._windows.pane
         spans = [] if self._others else self._family.spans(rows)
         one_by_one = bool(spans) and self._index.takes_rows(rows.height)

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from rheos.core.aggregates import Agg
 from rheos.core.operators.window.aggregate_tables import LIMB, Tables
-from rheos.core.operators.window.contract import Assigned, FixedWindows
+from rheos.core.operators.window.contract import FixedWindows, PaneAssignment
 from rheos.core.operators.window.frames import KEY, empty_frame, paned
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_column
@@ -51,7 +51,7 @@ class Partials:
     @cached_property
     def schema(self) -> pa.Schema:
         """Return the columns of partials."""
-        none = Assigned((np.zeros(1, np.int64), np.zeros(1, np.int64)), None, None)
+        none = PaneAssignment((np.zeros(1, np.int64), np.zeros(1, np.int64)), None, None)
         return self.made(empty_frame(self._rows, self.inputs), none).schema
 
     @property
@@ -59,7 +59,7 @@ class Partials:
         """Return the columns of partials without key and pane."""
         return [name for name in self.schema.names if name not in (self._key.name, *self._pane)]
 
-    def made(self, rows: pl.DataFrame, assigned: Assigned) -> Batch:
+    def made(self, rows: pl.DataFrame, assigned: PaneAssignment) -> Batch:
         """Return the partials of rows, which are in the form of `frames.frame_of` with these
         `inputs`."""
         by = self._pane if self._pane[0] in rows.columns else ()

@@ -13,7 +13,7 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 
-from rheos.core.operators.window.contract import Assigned, Ints
+from rheos.core.operators.window.contract import Ints, PaneAssignment
 from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.pane_columns import PANE
 
@@ -38,7 +38,7 @@ class PendingRows:
         self.first_end: int | None = None
         """End of the earliest window of any buffered row; None if no rows are buffered."""
 
-    def add(self, rows: pl.DataFrame, assigned: Assigned) -> bool:
+    def add(self, rows: pl.DataFrame, assigned: PaneAssignment) -> bool:
         """Buffer rows with their panes, as in `frames.frame_of`. Return whether the buffer is full."""
         first = int(assigned.panes[1].min())
         if self.first_end is None or first < self.first_end:
@@ -59,7 +59,7 @@ class PendingRows:
         """Return whether a window that ends at or before `end` contains any buffered row."""
         return self.first_end is not None and self.first_end <= end
 
-    def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, Assigned]]:
+    def take(self, upto: int | None = None) -> Iterator[tuple[pl.DataFrame, PaneAssignment]]:
         """Yield all rows as they were added, by pane. If `upto` is passed, yield at least those of
         windows that end by then."""
         of_panes, mixed = self._of_panes, self._mixed
@@ -80,7 +80,7 @@ class PendingRows:
             yield _one(frames), _shared(pane)
         if mixed:
             rows = _one(mixed)
-            yield rows, Assigned(tuple(rows[name].to_numpy() for name in PANE), None, None)
+            yield rows, PaneAssignment(tuple(rows[name].to_numpy() for name in PANE), None, None)
 
     def clear(self) -> None:
         self._of_panes, self._mixed, self._rows, self.first_end = {}, [], 0, None
@@ -106,8 +106,8 @@ def _weight(rows: pl.DataFrame) -> int:
     return max(rows.height, int(rows.estimated_size()) // _BYTES)
 
 
-def _shared(pane: Sequence[int]) -> Assigned:
-    return Assigned(tuple(np.array([value], np.int64) for value in pane), None, None)
+def _shared(pane: Sequence[int]) -> PaneAssignment:
+    return PaneAssignment(tuple(np.array([value], np.int64) for value in pane), None, None)
 
 
 def _one(frames: Sequence[pl.DataFrame]) -> pl.DataFrame:

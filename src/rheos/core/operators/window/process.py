@@ -45,14 +45,14 @@ from rheos.core.graph.functions import TimeWindow
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
 from rheos.core.operators.records import (
-    Hidden,
+    HiddenColumns,
     UserRaised,
     not_iterable,
     user_error,
     with_hidden,
     wrong_type,
 )
-from rheos.core.operators.window.contract import Assigned
+from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.pane_columns import END
@@ -98,7 +98,7 @@ class WindowRowsOperator(WindowOperator):
     def _contents(self) -> Iterable[PaneStore]:
         return [self._index]
 
-    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+    def _absorb(self, rows: pl.DataFrame, assigned: PaneAssignment) -> pl.DataFrame:
         rows = paned(rows, assigned, self._windows.pane)
         self._index.add(rows)
         self._limit.add(rows.height, self._index.height, self._index.largest)
@@ -237,7 +237,7 @@ class _Pending:
         counts = np.diff([*self._starts, len(self._outputs)])
         ends = np.array([window.end_ms for _, window, *_ in self._calls], dtype=np.int64)
         self._outputs, self._starts, self._calls = [], [0], self._calls[-1:]
-        yield Out(with_hidden(batch, self._schema, Hidden(np.repeat(ends - 1, counts))))
+        yield Out(with_hidden(batch, self._schema, HiddenColumns(np.repeat(ends - 1, counts))))
 
     def located(self, error: RheosError, call: int = -1) -> RheosError:
         """Add the window of a call, and an example of its records, to an error. Return the error."""

@@ -43,7 +43,7 @@ class WindowProgress:
         self._lateness_ms = lateness_ms
         self.watermark = MIN_TIMESTAMP_MS
         """Windows that end before it have fired, except those of lagging groups."""
-        self.lagging = Lagging()
+        self.lagging = LaggingKeyGroups()
         self.states: set[str] = set()
         """Names of the states that were restored."""
         self._purged: Ints = np.zeros(0, dtype=np.int64)
@@ -96,7 +96,7 @@ class WindowProgress:
         if len(fired):
             self.watermark = int(fired.max())
         behind = np.flatnonzero(fired < self.watermark)
-        self.lagging = Lagging({own.start + int(group): int(fired[group]) for group in behind})
+        self.lagging = LaggingKeyGroups({own.start + int(group): int(fired[group]) for group in behind})
 
     def _check(self, row: dict[str, object]) -> None:
         cut = {
@@ -128,7 +128,7 @@ class WindowProgress:
         self.watermark = MIN_TIMESTAMP_MS
 
 
-class Lagging:
+class LaggingKeyGroups:
     """The key groups of a restored subtask that have fired less than the others, and their keys."""
 
     def __init__(self, groups: dict[int, int] | None = None) -> None:

@@ -22,7 +22,7 @@ from rheos.core.protocol.shapes import (
     AGGREGATES,
     ROWS_OF_AGGREGATES,
     FieldShape,
-    Holds,
+    StatePurpose,
     StateShape,
     TypeShape,
 )
@@ -42,13 +42,15 @@ def window_states(spec: WindowSpec, port: PortType) -> dict[str, StateShape]:
         for name, by in cut.items()
     ]
     windows = TypeShape(name="windows", label=spec.window.kind, fields=fields)
-    states = {FIRED: StateShape(kind=StateKind.UNION, holds=Holds.WINDOWS, value=windows)}
+    states = {FIRED: StateShape(kind=StateKind.UNION, holds=StatePurpose.WINDOWS, value=windows)}
     kind = windows_of(spec.window)
     if isinstance(kind, MergingWindows):
-        states[UNDECIDED] = keyed_shape(port, Holds.UNDECIDED, columns_shape(visible(port.schema)))
+        states[UNDECIDED] = keyed_shape(
+            port, StatePurpose.UNDECIDED, columns_shape(visible(port.schema))
+        )
     if spec.fn is not None:
         states[WINDOW_ROWS] = keyed_shape(
-            port, Holds.WINDOW_CONTENT, columns_shape(visible(port.schema))
+            port, StatePurpose.WINDOW_CONTENT, columns_shape(visible(port.schema))
         )
         return states
     tables = Tables(key_names(port.keys), spec.aggregates, port.schema, kind)
@@ -56,10 +58,10 @@ def window_states(spec: WindowSpec, port: PortType) -> dict[str, StateShape]:
     nothing = empty_frame(port.schema, inside)
     totals = tables.totals
     for table in (totals, *tables.others):
-        states[table.name] = keyed_shape(port, Holds.WINDOW_CONTENT, _stored(table, nothing))
+        states[table.name] = keyed_shape(port, StatePurpose.WINDOW_CONTENT, _stored(table, nothing))
     if totals.has_exact:
         limbs = TypeShape(name="limbs of exact sums")
-        states[totals.sums_name] = keyed_shape(port, Holds.WINDOW_CONTENT, limbs, exact=True)
+        states[totals.sums_name] = keyed_shape(port, StatePurpose.WINDOW_CONTENT, limbs, exact=True)
     return states
 
 

@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 from rheos.core.aggregates.count import ROWS
 from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, PortType, SplitSpec
 from rheos.core.operators.origins import Origin, RowsOfWindow
-from rheos.core.operators.window.contract import Assigned, FixedWindows
+from rheos.core.operators.window.contract import FixedWindows, PaneAssignment
 from rheos.core.operators.window.frames import empty_frame, frame_of, paned
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.operator import WindowAggregateOperator
@@ -146,7 +146,7 @@ class MergedWindowOperator(WindowAggregateOperator):
     def _columns(self) -> Mapping[str, str]:
         return self._partials
 
-    def _assigned(self, batch: Batch) -> Assigned:
+    def _assigned(self, batch: Batch) -> PaneAssignment:
         """Assign partials to the panes that they belong to, except windows that are purged here."""
         assert isinstance(self._windows, FixedWindows)
         slices, valids = (batch.column(name).to_numpy() for name in PANE)
@@ -154,16 +154,16 @@ class MergedWindowOperator(WindowAggregateOperator):
         valids, left = self._windows.due(slices, valids, passed, MAX_TIMESTAMP_MS)
         taken = left > 0
         if taken.all():
-            return Assigned((slices, valids), None, None)
+            return PaneAssignment((slices, valids), None, None)
         purged = int(np.count_nonzero(~taken))
-        return Assigned((slices[taken], valids[taken]), taken, ~taken, purged)
+        return PaneAssignment((slices[taken], valids[taken]), taken, ~taken, purged)
 
     def _count_late(self, late: Batch, purged: int) -> None:
         rows = pc.sum(late.column(ROWS.name)).as_py()
         self.ctx.count("late", rows)
         self.ctx.count("late_purged", rows)
 
-    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+    def _absorb(self, rows: pl.DataFrame, assigned: PaneAssignment) -> pl.DataFrame:
         pane, totals = self._windows.pane, self._totals
         index = [*self._keys, *pane]
         partials = paned(rows, assigned, pane)

@@ -34,7 +34,7 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
 from rheos.core.operators.late import count_late, emit_late
-from rheos.core.operators.window.contract import Assigned, Mask
+from rheos.core.operators.window.contract import Mask, PaneAssignment
 from rheos.core.operators.window.families import family_of
 from rheos.core.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names
 from rheos.core.operators.window.kinds import windows_of
@@ -42,7 +42,7 @@ from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.newest_panes import ReduceOf
 from rheos.core.operators.window.panes import MemoryBudget, PanePart, PaneStore
 from rheos.core.operators.window.pending_rows import PendingRows
-from rheos.core.operators.window.progress import FIRED, Lagging, WindowProgress
+from rheos.core.operators.window.progress import FIRED, LaggingKeyGroups, WindowProgress
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM, Batch
 from rheos.core.protocol.ids import CheckpointId
@@ -105,7 +105,7 @@ class WindowOperator(Operator):
         """Return the input columns that state consists of: their names in frames, and in the input."""
 
     @abstractmethod
-    def _absorb(self, rows: pl.DataFrame, assigned: Assigned) -> pl.DataFrame:
+    def _absorb(self, rows: pl.DataFrame, assigned: PaneAssignment) -> pl.DataFrame:
         """Add rows to state. Return a frame with the key and pane of each row, or of each group."""
 
     @abstractmethod
@@ -148,13 +148,13 @@ class WindowOperator(Operator):
         if batch.num_rows:
             yield from self._take(batch, assigned)
 
-    def _assigned(self, batch: Batch) -> Assigned:
+    def _assigned(self, batch: Batch) -> PaneAssignment:
         """Assign the batch's rows to windows."""
         wm = batch.column(WM).to_numpy() if WM in batch.schema.names else None
         ts = batch.column(TS).to_numpy()
         return self._windows.assign(ts, wm, self._spec.lateness_ms, self._progress.watermark)
 
-    def _take(self, batch: Batch, assigned: Assigned) -> Iterator[Out]:
+    def _take(self, batch: Batch, assigned: PaneAssignment) -> Iterator[Out]:
         """Add rows to their windows. Windows that have fired fire again."""
         rows = frame_of(batch, self._columns(), assigned, self._windows.pane)
         fired_through = self._progress.watermark + 1 - self._held_ms
@@ -211,7 +211,7 @@ class WindowOperator(Operator):
         of_groups[list(lagging.groups)] = list(lagging.groups.values())
         fired = of_groups[key_groups(batch, self.ctx.ports[0].keys, self.ctx.max_parallelism)]
         for through in np.unique(fired).tolist():
-            progress.watermark, progress.lagging = through, Lagging()
+            progress.watermark, progress.lagging = through, LaggingKeyGroups()
             yield fired == through
             progress.watermark, progress.lagging = reached, lagging
 
@@ -257,7 +257,7 @@ class WindowOperator(Operator):
         if self._progress.lagging.groups:
             self._absorb_waiting()
             yield from self._decide(self._progress.watermark)
-        lagging, self._progress.lagging = self._progress.lagging, Lagging()
+        lagging, self._progress.lagging = self._progress.lagging, LaggingKeyGroups()
         upto = self._progress.watermark + 1
         for through, keys in lagging.by_watermark():
             yield from self._fire_all(self._family.trigger.passed(through + 1, upto, keys))

@@ -13,7 +13,7 @@ from rheos.core.graph.state import (
     StateDeclaration,
     ValueState,
 )
-from rheos.core.protocol.shapes import Holds, StateShape, TtlShape, TypeShape
+from rheos.core.protocol.shapes import StatePurpose, StateShape, TtlShape, TypeShape
 from rheos.core.protocol.snapshots import StateKind
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.describe import type_shape
@@ -69,9 +69,9 @@ def shape_of(declared: StateDeclaration) -> StateShape:
     kind = kind_of(declared)
     types = [type_shape(declared.name, declared_type) for declared_type in kind.types(declared)]
     match kind.holds:
-        case Holds.VALUE | Holds.LIST:
+        case StatePurpose.VALUE | StatePurpose.LIST:
             [shape] = types
-        case Holds.MAP:
+        case StatePurpose.MAP:
             key, value = types
             shape = TypeShape(name="dict", args=[key, value])
         case _:

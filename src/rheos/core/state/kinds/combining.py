@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rheos.core.graph.state import AggregatingState, ReducingState
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.kinds.expiring import ExpiringValueHandle
@@ -58,7 +58,7 @@ class CombiningHandle:
 
 
 class ReducingKind(DeclaredKind[ReducingState[Any]]):
-    holds = Holds.VALUE
+    holds = StatePurpose.VALUE
 
     def types(self, declared: ReducingState[Any]) -> tuple[Any, ...]:
         return (declared.type,)
@@ -74,7 +74,7 @@ def _same(value: Any) -> Any:
 
 
 class AggregatingKind(DeclaredKind[AggregatingState[Any]]):
-    holds = Holds.VALUE
+    holds = StatePurpose.VALUE
 
     def types(self, declared: AggregatingState[Any]) -> tuple[Any, ...]:
         return (declared.type,)

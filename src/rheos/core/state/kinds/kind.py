@@ -11,13 +11,13 @@ from abc import ABC, abstractmethod
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from rheos.core.graph.state import StateDeclaration
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
 
 D = TypeVar("D", bound=StateDeclaration)
 
-Form: TypeAlias = Literal[Holds.VALUE, Holds.LIST, Holds.MAP]
+Form: TypeAlias = Literal[StatePurpose.VALUE, StatePurpose.LIST, StatePurpose.MAP]
 
 
 class DeclaredKind(ABC, Generic[D]):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rheos.core.graph.state import ListState
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.key_limit import KeyContents
@@ -71,7 +71,7 @@ class ListHandle:
 
 
 class ListKind(DeclaredKind[ListState[Any]]):
-    holds = Holds.LIST
+    holds = StatePurpose.LIST
 
     def types(self, declared: ListState[Any]) -> tuple[Any, ...]:
         return (declared.type,)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rheos.core.graph.state import MapState
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.key_limit import KeyContents
@@ -153,7 +153,7 @@ class InMemoryMapHandle(MapHandle):
 
 
 class MapKind(DeclaredKind[MapState[Any, Any]]):
-    holds = Holds.MAP
+    holds = StatePurpose.MAP
 
     def types(self, declared: MapState[Any, Any]) -> tuple[Any, ...]:
         return (declared.key_type, declared.value_type)

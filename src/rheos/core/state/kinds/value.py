@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from rheos.core.graph.state import ValueState
-from rheos.core.protocol.shapes import Holds
+from rheos.core.protocol.shapes import StatePurpose
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.kinds.copies import copier
@@ -110,7 +110,7 @@ def value_handle(
 
 
 class ValueKind(DeclaredKind[ValueState[Any]]):
-    holds = Holds.VALUE
+    holds = StatePurpose.VALUE
 
     def types(self, declared: ValueState[Any]) -> tuple[Any, ...]:
         return (declared.type,)

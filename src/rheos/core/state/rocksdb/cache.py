@@ -23,7 +23,7 @@ from rheos.core.state.stamps import stamp_of
 E = TypeVar("E")
 
 ENTRY_BYTES = 200
-"""Approximate memory in bytes of an entry besides its contents: the key, and places in dicts and
+"""Approximate memory in bytes of an entry without its contents: the key, and places in dicts and
 sets."""
 _ITEM_BYTES = 60
 """Approximate memory in bytes of an item in addition to its contents."""
@@ -59,7 +59,7 @@ class CachedTable(ABC, Generic[E]):
         self.name = name
         self.expiry = expiry
         self._expansion = 1 if codec.cls in _FLAT else _EXPANSION
-        self._beside = _ITEM_BYTES + (0 if expiry is None else _PAIR_BYTES)
+        self._overhead = _ITEM_BYTES + (0 if expiry is None else _PAIR_BYTES)
         self.young: dict[Key, E] = {}
         self.old: dict[Key, E] = {}
         """The old generation. All of it is written."""
@@ -91,7 +91,7 @@ class CachedTable(ABC, Generic[E]):
     @property
     def item_bytes(self) -> int:
         """Return the approximate memory of an item, in bytes."""
-        return self._beside + self._expansion * self._bytes // self._items
+        return self._overhead + self._expansion * self._bytes // self._items
 
     def weight(self) -> int:
         """Return the approximate memory of the young generation, in bytes."""

@@ -27,7 +27,7 @@ Bounds: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True)
-class InWindows:
+class RowWindowPairs:
     """Pairs of a row and one of its windows, in the order of the rows and then of the windows' ends."""
 
     rows: list[int]
@@ -40,7 +40,7 @@ class InWindows:
     """Number of rows without a window."""
 
 
-class RowsGiven(NamedTuple):
+class BatchRows(NamedTuple):
     """The rows of a batch, as columns and as records."""
 
     batch: Batch
@@ -50,13 +50,15 @@ class RowsGiven(NamedTuple):
 _NONE_LATE: Ints = np.empty(0, np.int64)
 
 
-class Assigning(ABC):
+class WindowAssignment(ABC):
     """The assignment of rows to windows of one kind."""
 
     merges: ClassVar[bool] = False
 
     @abstractmethod
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         """Assign rows to windows.
 
         `ts` is the time by which windows are assigned. `wm` is the watermark of each row's own split,
@@ -65,21 +67,25 @@ class Assigning(ABC):
         """
 
 
-class GlobalAssigning(Assigning):
+class GlobalAssignment(WindowAssignment):
     """Assignment to a single window per key."""
 
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         window = GLOBAL.start_ms, GLOBAL.end_ms
-        return InWindows(list(range(len(rows.records))), [window] * len(rows.records), _NONE_LATE)
+        return RowWindowPairs(list(range(len(rows.records))), [window] * len(rows.records), _NONE_LATE)
 
 
-class FixedAssigning(Assigning):
+class FixedAssignment(WindowAssignment):
     """Assignment for windows with fixed bounds, by columnar arithmetic."""
 
     def __init__(self, windows: FixedWindows, lateness_ms: int) -> None:
         self._windows, self._lateness_ms = windows, lateness_ms
 
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         assert ts is not None
         windows = self._windows
         assigned = windows.assign(ts, wm, self._lateness_ms, passed_ms)
@@ -93,10 +99,10 @@ class FixedAssigning(Assigning):
             bounds = zip(windows.start_of(ends).tolist(), ends.tolist(), strict=True)
             pairs = at[owner].tolist(), list(bounds)
         late = _NONE_LATE if assigned.late is None else np.flatnonzero(assigned.late)
-        return InWindows(*pairs, late, assigned.purged, assigned.outside)
+        return RowWindowPairs(*pairs, late, assigned.purged, assigned.outside)
 
 
-class SessionAssigning(Assigning):
+class SessionAssignment(WindowAssignment):
     """Assignment to windows that grow with their rows."""
 
     merges = True
@@ -104,14 +110,16 @@ class SessionAssigning(Assigning):
     def __init__(self, windows: MergingWindows) -> None:
         self._windows = windows
 
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         assert ts is not None
         ends = self._windows.end_of(ts)
         windows = list(zip(ts.tolist(), ends.tolist(), strict=True))
-        return InWindows(list(range(len(windows))), windows, _NONE_LATE)
+        return RowWindowPairs(list(range(len(windows))), windows, _NONE_LATE)
 
 
-class OwnGapAssigning(Assigning):
+class OwnGapAssignment(WindowAssignment):
     """Assignment to sessions whose gap is an expression over the row."""
 
     merges = True
@@ -119,7 +127,9 @@ class OwnGapAssigning(Assigning):
     def __init__(self, gap: pl.Expr, ctx: OperatorContext) -> None:
         self._gap, self._ctx = ExactExpression(gap), ctx
 
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         assert ts is not None
         frame = pl.DataFrame(strip_hidden(rows.batch))
         gaps = self._gap.values(frame)
@@ -137,7 +147,7 @@ class OwnGapAssigning(Assigning):
             )
         ends = ts + gaps.to_numpy().astype(np.int64)
         windows = list(zip(ts.tolist(), ends.tolist(), strict=True))
-        return InWindows(list(range(len(windows))), windows, _NONE_LATE)
+        return RowWindowPairs(list(range(len(windows))), windows, _NONE_LATE)
 
 
 class GapOf(WindowAssigner):
@@ -158,7 +168,7 @@ class GapOf(WindowAssigner):
         return [TimeWindow(timestamp, timestamp + ms)]
 
 
-class UserAssigning(Assigning):
+class UserAssignment(WindowAssignment):
     """Assignment by a user's function, row by row."""
 
     def __init__(self, assigner: WindowAssigner, lateness_ms: int, context: AssignerContext) -> None:
@@ -168,7 +178,9 @@ class UserAssigning(Assigning):
         self.at = 0
         """Index of the row for which the assigner was called last."""
 
-    def place(self, rows: RowsGiven, ts: Ints | None, wm: Ints | None, passed_ms: int) -> InWindows:
+    def place(
+        self, rows: BatchRows, ts: Ints | None, wm: Ints | None, passed_ms: int
+    ) -> RowWindowPairs:
         assert ts is not None
         assign, context, lateness = self._assigner.assign, self._context, self._lateness_ms
         at: list[int] = []
@@ -194,7 +206,7 @@ class UserAssigning(Assigning):
                     continue
             at += [row] * len(found)
             windows += found
-        return InWindows(at, windows, np.array(late, np.int64), purged, outside)
+        return RowWindowPairs(at, windows, np.array(late, np.int64), purged, outside)
 
 
 def _bounds(given: Any) -> list[Bounds]:
@@ -231,18 +243,18 @@ def assigning_of(
     lateness_ms: int,
     context: AssignerContext,
     ctx: OperatorContext,
-) -> Assigning:
+) -> WindowAssignment:
     """Return the assignment for the program's windows."""
     if isinstance(windows, Session) and (gap := windows.gap_of_rows) is not None:
         if isinstance(gap, pl.Expr):
-            return OwnGapAssigning(gap, ctx)
+            return OwnGapAssignment(gap, ctx)
         windows = GapOf(gap)
     if isinstance(windows, WindowAssigner):
-        return UserAssigning(windows, lateness_ms, context)
+        return UserAssignment(windows, lateness_ms, context)
     if isinstance(windows, GlobalWindows | CountWindow):
-        return GlobalAssigning()
+        return GlobalAssignment()
     kind = windows_of(windows)
     if isinstance(kind, FixedWindows):
-        return FixedAssigning(kind, lateness_ms)
+        return FixedAssignment(kind, lateness_ms)
     assert isinstance(kind, MergingWindows), f"{kind} belong to neither family"
-    return SessionAssigning(kind)
+    return SessionAssignment(kind)

@@ -87,7 +87,7 @@ class Records(Contents):
             self._times.clear()
 
 
-class Combined(Contents):
+class CombinedValue(Contents):
     """A single value, into which all records are combined."""
 
     @staticmethod

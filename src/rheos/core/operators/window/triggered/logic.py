@@ -14,7 +14,7 @@ from rheos.core.operators.window.triggered.assigning import Bounds
 from rheos.core.operators.window.triggered.contents import Contents
 from rheos.core.operators.window.triggered.context import NO_WINDOW, WindowScope
 from rheos.core.operators.window.triggered.merging_set import MergingSet
-from rheos.core.operators.window.triggered.results import Fired, WindowResults
+from rheos.core.operators.window.triggered.results import FiredWindow, WindowResults
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.shown import shown
 
@@ -153,7 +153,7 @@ class WindowLogic:
             window = scope.window
             timed = parts.time == "event_time"
             stamp = window.end_ms - 1 if timed else scope.timestamp
-            fired = Fired(
+            fired = FiredWindow(
                 scope.key,
                 window,
                 stamp,

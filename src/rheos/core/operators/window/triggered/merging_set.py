@@ -20,7 +20,7 @@ MERGING = "merging"
 
 
 @dataclass(frozen=True)
-class Absorbed:
+class AbsorbedWindows:
     """Changes to the windows of a key when a new window is added."""
 
     window: Bounds
@@ -54,7 +54,7 @@ class MergingSet:
                 return place[0], place[1]
         return None
 
-    def with_window(self, new: Bounds) -> Absorbed:
+    def with_window(self, new: Bounds) -> AbsorbedWindows:
         """Return the changes for a new window. Windows that touch are merged, too."""
         known = [tuple(one) for one in self._windows.value or ()]
         meet = sorted(one for one in known if one[0] <= new[1] and new[0] <= one[1])
@@ -65,7 +65,7 @@ class MergingSet:
         place = places[0] if places else window
         replaced = tuple((one[0], one[1]) for one in meet if one[:2] != window)
         windows = sorted([*(one for one in known if one not in meet), (*window, *place)])
-        return Absorbed(window, place, replaced, tuple(places[1:]), windows)
+        return AbsorbedWindows(window, place, replaced, tuple(places[1:]), windows)
 
     def keep(self, windows: Sequence[tuple[int, int, int, int]]) -> None:
         self._windows.value = list(windows)

@@ -21,8 +21,8 @@ from rheos.core.operators.late import LATE, count_late, emit_late
 from rheos.core.operators.records import UserRaised, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime
 from rheos.core.operators.window.contract import Ints
-from rheos.core.operators.window.triggered.assigning import RowsGiven, UserAssigning, assigning_of
-from rheos.core.operators.window.triggered.contents import Combined, Contents, Records
+from rheos.core.operators.window.triggered.assigning import BatchRows, UserAssignment, assigning_of
+from rheos.core.operators.window.triggered.contents import CombinedValue, Contents, Records
 from rheos.core.operators.window.triggered.context import WindowScope
 from rheos.core.operators.window.triggered.logic import Parts, WindowLogic
 from rheos.core.operators.window.triggered.merging_set import MergingSet
@@ -66,7 +66,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         if combine is None or spec.keeps_records:
             contents = Records(self.backend, spec.record, event_time=event_time)
         else:
-            contents = Combined(self.backend, spec.kept, partial(_added, combine), combine.merge)
+            contents = CombinedValue(self.backend, spec.kept, partial(_added, combine), combine.merge)
         results: WindowResults
         if spec.aggregates:
             results = AggregateResults(ctx, spec.aggregates)
@@ -104,7 +104,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
             ts, wm = np.full(batch.num_rows, self.ctx.clock.now_ms(), np.int64), None
         if self._spec.time is None:
             ts = None
-        placed = self._placed(keys, RowsGiven(batch, rows), ts, wm)
+        placed = self._placed(keys, BatchRows(batch, rows), ts, wm)
         if placed.outside:
             self.ctx.count("outside_windows", placed.outside)
         if len(placed.late):
@@ -141,11 +141,11 @@ class TriggeredWindowOperator(KeyedStateOperator):
             self._scope.passed_ms = max(self._scope.passed_ms, before[-1])
         yield from self._results.flush()
 
-    def _placed(self, keys: list[Any], rows: RowsGiven, ts: Any, wm: Any) -> Any:
+    def _placed(self, keys: list[Any], rows: BatchRows, ts: Any, wm: Any) -> Any:
         try:
             return self._assigning.place(rows, ts, wm, self._window.watermark_ms)
         except UserRaised as error:
-            if not isinstance(self._assigning, UserAssigning):
+            if not isinstance(self._assigning, UserAssignment):
                 raise
             at = self._assigning.at
             found = located(error, self.ctx, keys[at], self._window.window)
@@ -234,7 +234,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
         return iter(())
 
 
-class InOrder(TriggeredWindowOperator):
+class BatchTriggeredWindowOperator(TriggeredWindowOperator):
     """The operator in the batch runtime: a key's rows are buffered until all have arrived, then
     sorted."""
 

@@ -20,7 +20,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.window_functions import GLOBAL, Element
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.records import (
-    Hidden,
+    HiddenColumns,
     is_single,
     not_iterable,
     user_error,
@@ -28,7 +28,7 @@ from rheos.core.operators.records import (
     wrong_type,
 )
 from rheos.core.operators.window.aggregate_tables import Tables
-from rheos.core.operators.window.contract import Assigned
+from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.frames import frame_of, key_names
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
@@ -39,7 +39,7 @@ _ELEMENTS_AT_ONCE = 1 << 16
 """Approximate number of elements whose aggregates are computed together."""
 
 
-class Fired(NamedTuple):
+class FiredWindow(NamedTuple):
     """A window that fires, and the hidden columns of its result."""
 
     key: Any
@@ -60,24 +60,24 @@ class WindowResults(ABC):
 
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
-        self._fired: list[Fired] = []
+        self._fired: list[FiredWindow] = []
         """Windows of the pending rows, one for each row."""
 
     @abstractmethod
-    def add(self, fired: Fired, elements: Sequence[Element]) -> Iterator[Out]:
+    def add(self, fired: FiredWindow, elements: Sequence[Element]) -> Iterator[Out]:
         """Add the firing of a window with these elements."""
 
     @abstractmethod
     def flush(self) -> Iterator[Out]:
         """Emit all pending results."""
 
-    def _out(self, batch: pa.RecordBatch, fired: Sequence[Fired]) -> Iterator[Out]:
+    def _out(self, batch: pa.RecordBatch, fired: Sequence[FiredWindow]) -> Iterator[Out]:
         schema = self.ctx.outputs[MAIN].schema
         times = None
         if TS in schema.names:
             times = np.array([one.timestamp for one in fired], np.int64)
         marks = np.array([one.mark for one in fired], np.int64)
-        hidden = Hidden(times, marks, np.array([one.reached for one in fired], np.int64))
+        hidden = HiddenColumns(times, marks, np.array([one.reached for one in fired], np.int64))
         for begin in range(0, batch.num_rows, self.ctx.batch_rows):
             span = slice(begin, begin + self.ctx.batch_rows)
             rows = batch.slice(begin, self.ctx.batch_rows)
@@ -100,7 +100,7 @@ class FunctionResults(WindowResults):
         output = ctx.outputs.get(MAIN)
         self._made = None if output is None else RecordCollector(output.schema, output.type.record)
 
-    def add(self, fired: Fired, elements: Sequence[Element]) -> Iterator[Out]:
+    def add(self, fired: FiredWindow, elements: Sequence[Element]) -> Iterator[Out]:
         if self._made is None:
             return
         if len(elements) > 1 and elements[0].timestamp is not None:
@@ -155,7 +155,7 @@ class AggregateResults(WindowResults):
         self._times: list[int] = []
         self._counts: list[int] = []
 
-    def add(self, fired: Fired, elements: Sequence[Element]) -> Iterator[Out]:
+    def add(self, fired: FiredWindow, elements: Sequence[Element]) -> Iterator[Out]:
         if MAIN not in self.ctx.outputs:
             return
         self._records.extend(element.record for element in elements)
@@ -187,7 +187,7 @@ class AggregateResults(WindowResults):
         result = result.sort(_FIRING)
         yield from self._out(self._shown(result, fired), fired)
 
-    def _finished(self, table: Any, rows: pl.DataFrame, fired: Sequence[Fired]) -> pl.DataFrame:
+    def _finished(self, table: Any, rows: pl.DataFrame, fired: Sequence[FiredWindow]) -> pl.DataFrame:
         merged = table.merge([table.partial(rows, (_FIRING,))], (_FIRING,))
         try:
             finished: pl.DataFrame = table.finish(merged)
@@ -203,7 +203,7 @@ class AggregateResults(WindowResults):
                 hint=hint,
             ) from None
 
-    def _shown(self, result: pl.DataFrame, fired: Sequence[Fired]) -> pa.RecordBatch:
+    def _shown(self, result: pl.DataFrame, fired: Sequence[FiredWindow]) -> pa.RecordBatch:
         """Return the output rows: a row for each of `fired`, in their order."""
         schema = self.ctx.outputs[MAIN].type.schema
         columns: list[pl.Series] = [
@@ -234,14 +234,14 @@ class _ByFiring:
 
 
 _BY_FIRING = _ByFiring()
-_ONE_PANE = Assigned((np.zeros(1, np.int64),), None, None)
+_ONE_PANE = PaneAssignment((np.zeros(1, np.int64),), None, None)
 
 
 def located(
     error: Exception | SystemExit, ctx: OperatorContext, key: Any, window: TimeWindow
 ) -> RheosError:
     """Return the error of a user's function with its key and window."""
-    fired = Fired(key, window, None, 0, 0)
+    fired = FiredWindow(key, window, None, 0, 0)
     found = user_error(ctx, error, key=key)
     found.record = f"{found.record}, {fired.text}" if found.record else fired.text
     return found

@@ -56,12 +56,15 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed_state import by_window, declared_shape, keyed_shape
 from rheos.core.operators.origins import ALL_OF_WINDOW, Origin, RowsOfKey, RowsOfWindow
-from rheos.core.operators.window.triggered.contents import ROWS, Combined, Records
+from rheos.core.operators.window.triggered.contents import ROWS, CombinedValue, Records
 from rheos.core.operators.window.triggered.merging_set import MergingSet
-from rheos.core.operators.window.triggered.operator import InOrder, TriggeredWindowOperator
+from rheos.core.operators.window.triggered.operator import (
+    BatchTriggeredWindowOperator,
+    TriggeredWindowOperator,
+)
 from rheos.core.operators.window.triggered.trigger_state import declared_by
 from rheos.core.protocol.elements import SWM, TS, WM, visible
-from rheos.core.protocol.shapes import FieldShape, Holds, StateShape, TypeShape
+from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.state.kinds import stored_types
 from rheos.core.state.timers import TIMERS
 
@@ -105,7 +108,7 @@ class TriggeredWindowSpec(OperatorSpec):
 
     def in_batch(self, ctx: OperatorContext) -> Operator:
         if TS in ctx.ports[0].schema.names:
-            return InOrder(ctx, self)
+            return BatchTriggeredWindowOperator(ctx, self)
         return self.operator(ctx)
 
     def looks_at(self, column: str) -> bool | None:
@@ -122,19 +125,19 @@ class TriggeredWindowSpec(OperatorSpec):
             declared += MergingSet.declared()
         if self.keeps_records:
             return declared + Records.declared(self.record)
-        return declared + Combined.declared(self.kept)
+        return declared + CombinedValue.declared(self.kept)
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         [port] = ports
         states = {one.name: by_window(declared_shape(port, one)) for one in self._declared()}
-        states[TIMERS] = by_window(keyed_shape(port, Holds.TIMERS, TypeShape(name="timer")))
+        states[TIMERS] = by_window(keyed_shape(port, StatePurpose.TIMERS, TypeShape(name="timer")))
         if self.keeps_records and self.record is None:
             fields = [
                 FieldShape(name=one.name, type=TypeShape(name=str(canonical(one.type))))
                 for one in visible(port.schema)
             ]
             row = TypeShape(name="row", fields=fields)
-            states[ROWS] = by_window(keyed_shape(port, Holds.LIST, row))
+            states[ROWS] = by_window(keyed_shape(port, StatePurpose.LIST, row))
         return states
 
     def summary(self) -> str:
