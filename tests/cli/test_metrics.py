@@ -52,7 +52,7 @@ def test_an_unknown_metric_is_refused() -> None:
 def test_metrics_are_available_as_json() -> None:
     shown = json.loads(rheos("metrics", "job", "--json")[1])
     assert (shown["job"], shown["attempt"]) == ("job", 2)
-    assert shown["figures"]["restarts"]["readings"] == [{"cause": "TransportError", "value": 1}]
+    assert shown["metrics"]["restarts"]["readings"] == [{"cause": "TransportError", "value": 1}]
     one = json.loads(rheos("metrics", "job", "--metric", "sent_bytes", "--json")[1])
     assert one["readings"] == [{"edge": "0", "subtask": "0", "value": 4096, "per_s": 512.0}]
 

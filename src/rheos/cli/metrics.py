@@ -37,7 +37,7 @@ def show_metrics(wanted: str, metric: str | None, as_json: bool) -> int:
         if as_json:
             shown = metrics_object(metrics)
             if one is not None:
-                shown = shown["figures"].get(one.name, {})
+                shown = shown["metrics"].get(one.name, {})
             print(json.dumps(shown, indent=2))
         elif one is not None:
             console().print(metric_table(one, metrics))

@@ -77,7 +77,7 @@ class GetStatus(JobOperation["JobStatus"], frozen=True):
 class GetMetrics(JobOperation["MetricsReport"], frozen=True):
     """All metrics as they are now, by operator, subtask and edge."""
 
-    name = "figures"
+    name = "metrics"
     faces = NOWHERE
 
     def of_job(self, job: AskedJob) -> MetricsReport:
@@ -148,7 +148,7 @@ class GetEvents(DriverOperation["Sequence[JobEvent]"], frozen=True):
 class GetDecisions(DriverOperation[Sequence[str]], frozen=True):
     """The protocol trace, for developers: which event of the driver led to which actions."""
 
-    name = "story"
+    name = "decisions"
     faces = ONLY_REST
 
     def carry_out(self, job: DrivenJob) -> Sequence[str]:

@@ -124,7 +124,7 @@ def test_skew_is_that_of_all_splits_of_a_source_whatever_subtask_reads_them() ->
 def test_json_has_units_labels_and_quantiles() -> None:
     shown = json.loads(json.dumps(metrics_object(SHOWN)))
     assert shown["operators"] == {"source-1": "clicks", "map-1": "map"}
-    assert shown["figures"]["rows_in"] == {
+    assert shown["metrics"]["rows_in"] == {
         "unit": "rows",
         "kind": "counter",
         "readings": [
@@ -132,7 +132,7 @@ def test_json_has_units_labels_and_quantiles() -> None:
             {"operator": "map-1", "subtask": "1", "value": 50, "per_s": 20.0},
         ],
     }
-    (added,) = shown["figures"]["accumulated"]["readings"]
+    (added,) = shown["metrics"]["accumulated"]["readings"]
     assert (added["name"], added["n"], added["most"]) == ("ms", 3, 3.0)
     assert {"p50", "p95", "p99"} <= added.keys()
 

@@ -466,7 +466,7 @@ class FedJob:
 
     def now(self) -> dict[str, Any]:
         shown = metrics_object(self.metrics) if self.runs else None
-        return {"job": {**self.listed(), "operators": []}, "figures": shown}
+        return {"job": {**self.listed(), "operators": []}, "metrics": shown}
 
     def answer(self, what: str) -> Any:
         """Return the job's answer to a request, or None if only a running job answers it."""

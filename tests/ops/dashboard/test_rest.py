@@ -36,7 +36,7 @@ def test_rest_describes_a_running_job(asking: Asking) -> None:
     assert shown["operators"][0]["counters"] == {"late": 1}
     assert asking.get(f"/jobs/{key}/plan") == msgspec.to_builtins(outline())
     assert asking.get(f"/jobs/{key}/settings")["state.backend"] == "memory"
-    metrics = asking.get(f"/jobs/{key}/figures")["figures"]
+    metrics = asking.get(f"/jobs/{key}/metrics")["metrics"]
     assert metrics["busy_ms"]["readings"][1] == {
         "chain": "1",
         "subtask": "1",
@@ -46,7 +46,7 @@ def test_rest_describes_a_running_job(asking: Asking) -> None:
     assert asking.get(f"/jobs/{key}/history") == msgspec.to_builtins(HISTORY)
     (checkpoint,) = asking.get(f"/jobs/{key}/checkpoints")
     assert (checkpoint["checkpoint"], checkpoint["savepoint"]) == (INFO.checkpoint, INFO.savepoint)
-    assert asking.get(f"/jobs/{key}/story") == list(STORY)
+    assert asking.get(f"/jobs/{key}/decisions") == list(STORY)
     (newest,) = asking.get(f"/jobs/{key}/event-log?lines=1")
     assert (newest["at"], newest["until"]) == ("2023-11-14T22:13:30.000Z", "2023-11-14T22:13:34.000Z")
     assert newest["text"] == "worker 1 lost (killed by signal 9), restarted in 4.0 s"
@@ -68,11 +68,26 @@ def test_rest_returns_logged_lines(asking: Asking) -> None:
 
 def test_rest_returns_the_requested_metrics_of_the_history(asking: Asking) -> None:
     key = asking.key()
-    assert asking.get(f"/jobs/{key}/history?figure=rows_in&figure=restarts")["fine"]["values"] == [
+    assert asking.get(f"/jobs/{key}/history?metric=rows_in&metric=restarts")["fine"]["values"] == [
         [5.0],
         [None],
     ]
-    assert asking.get(f"/jobs/{key}/history?figure=restarts")["fine"]["values"] == [[], []]
+    assert asking.get(f"/jobs/{key}/history?metric=restarts")["fine"]["values"] == [[], []]
+
+
+def test_old_paths_and_parameters_still_answer_and_are_marked_as_deprecated(asking: Asking) -> None:
+    key = asking.key()
+    headers = {"Authorization": f"Bearer {VIEWER}"}
+    new = asking.client.get(f"/api/v1/jobs/{key}/metrics", headers=headers)
+    old = asking.client.get(f"/api/v1/jobs/{key}/figures", headers=headers)
+    assert (new.headers.get("Deprecation"), old.headers["Deprecation"]) == (None, "true")
+    assert old.json()["figures"].keys() == new.json()["metrics"].keys()
+    assert asking.get(f"/jobs/{key}/story") == asking.get(f"/jobs/{key}/decisions")
+    by_old_name = asking.get(f"/jobs/{key}/history?figure=rows_in")
+    assert by_old_name == asking.get(f"/jobs/{key}/history?metric=rows_in")
+    paths = asking.client.get("/openapi.json").json()["paths"]
+    marked = {path for path, methods in paths.items() if methods.get("get", {}).get("deprecated")}
+    assert {path.rpartition("/")[2] for path in marked} == {"figures", "story"}
 
 
 def test_operations_are_carried_out_and_audited(asking: Asking, job: StandIn) -> None:
@@ -168,7 +183,7 @@ def test_the_role_look_may_not_operate(asking: Asking, job: StandIn, operation: 
     assert (job.asked, asking.audited()) == ([], [])
 
 
-@pytest.mark.parametrize("path", ["/jobs", "/events", "/jobs/x/events", "/jobs/x/story"])
+@pytest.mark.parametrize("path", ["/jobs", "/events", "/jobs/x/events", "/jobs/x/decisions"])
 @pytest.mark.parametrize("header", [{}, {"Authorization": "Bearer no"}, {"Authorization": OPERATOR}])
 def test_requests_without_a_token_are_refused(
     asking: Asking, path: str, header: dict[str, str]
@@ -348,7 +363,7 @@ def test_changes_are_streamed_to_listeners(asking: Asking, job: StandIn) -> None
         assert next(lines) == "event: now"
         said = json.loads(next(lines).removeprefix("data: "))
         assert said["job"]["state"] == "running"
-        assert said["figures"]["attempt"] == 2
+        assert said["metrics"]["attempt"] == 2
 
 
 def test_openapi_describes_all_operations(asking: Asking) -> None:

@@ -161,7 +161,7 @@ def metrics_object(metrics: MetricsReport) -> dict[str, Any]:
         )
         entry["readings"].append(_reading_object(metric, reading))
     said = {n: getattr(metrics, n) for n in metrics.__struct_fields__ if n != "readings"}
-    return {**said, "figures": {name: shown[name] for name in METRICS if name in shown}}
+    return {**said, "metrics": {name: shown[name] for name in METRICS if name in shown}}
 
 
 def _reading_object(metric: Metric, reading: Reading) -> dict[str, Any]:

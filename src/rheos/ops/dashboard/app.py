@@ -157,7 +157,8 @@ class Dashboard:
                 found = await (self._operating.run(work) if aside else asyncio.to_thread(work))
             except RheosError as error:
                 return _refusal(error)
-            return Response(found, media_type="application/json")
+            headers = {"Deprecation": "true"} if operation.deprecated else None
+            return Response(found, headers=headers, media_type="application/json")
 
         return Route(operation.path, answer, methods=[operation.method], name=operation.name)
 

@@ -64,7 +64,7 @@ def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, 
     if "{job}" in operation.path:
         job = {"name": "job", "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.append({**job, "description": "The key of a job, from the list of jobs"})
-    described = {
+    described: dict[str, Any] = {
         "operationId": operation.name,
         "summary": operation.summary,
         "description": f"Needs the role {operation.role.value!r}.",
@@ -74,6 +74,8 @@ def _described(operation: Operation, schema_of: Mapping[Any, Any]) -> dict[str, 
             **errors,
         },
     }
+    if operation.deprecated:
+        described["deprecated"] = True
     if operation.body is not None:
         described["requestBody"] = {"content": _json(schema_of[operation.body])}
     return described

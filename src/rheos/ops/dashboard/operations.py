@@ -7,7 +7,7 @@ they also answer for jobs that do not run, or show more than one operation retur
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -73,6 +73,8 @@ class Operation:
     """Parameters by name. Each may occur several times."""
     takes_long: bool = False
     """Whether it may take minutes although it only reads."""
+    deprecated: bool = False
+    """Whether it is an old name of another operation, which the next release removes."""
 
     def __post_init__(self) -> None:
         """Raise TypeError if an argument does not declare the meaning of its string."""
@@ -117,8 +119,8 @@ _OF_REST = (
         lambda asked: served_jobs.job(_of(asked)),
     ),
     Operation(
-        "figures",
-        f"{_JOB}/figures",
+        "metrics",
+        f"{_JOB}/metrics",
         "All current metrics, by operator, subtask and edge",
         lambda asked: served_jobs.metrics(_of(asked)),
     ),
@@ -133,8 +135,11 @@ _OF_REST = (
         "history",
         f"{_JOB}/history",
         "History of the metrics: at high resolution for an hour, at low resolution for a week",
-        lambda asked: served_jobs.history(_of(asked), asked.query.get("figure", [])),
-        query={"figure": QueryParameter("Name of a metric; all by default", Meaning.TEXT)},
+        lambda asked: served_jobs.history(_of(asked), [*asked.query["metric"], *asked.query["figure"]]),
+        query={
+            "metric": QueryParameter("Name of a metric; all by default", Meaning.TEXT),
+            "figure": QueryParameter("Deprecated name of `metric`", Meaning.TEXT),
+        },
     ),
     Operation(
         "checkpoints",
@@ -237,7 +242,24 @@ def _operation(kind: type[JobOperation[T]], given: Mapping[str, Any]) -> JobOper
 def operations() -> tuple[Operation, ...]:
     """Return all REST operations."""
     jobs = job_operations.JOB_OPERATIONS
-    return (*_OF_REST, *(_of_table(kind) for kind in jobs if Face.REST in kind.faces))
+    own = (*_OF_REST, *(_of_table(kind) for kind in jobs if Face.REST in kind.faces))
+    old = (_under_old_name(each, _OLD_NAMES[each.name]) for each in own if each.name in _OLD_NAMES)
+    return (*own, *old)
+
+
+_OLD_NAMES = {"metrics": "figures", "decisions": "story"}
+"""Old names of operations, which answer until 0.3.0. An answer with its operation's name as a key has
+the old name there."""
+
+
+def _under_old_name(operation: Operation, old: str) -> Operation:
+    def run(asked: RestRequest) -> Any:
+        answer = operation.run(asked)
+        if isinstance(answer, dict) and operation.name in answer:
+            answer[old] = answer.pop(operation.name)
+        return answer
+
+    return replace(operation, name=old, path=f"{_JOB}/{old}", run=run, deprecated=True)
 
 
 # --- replays ------------------------------------------------------------------------------------------

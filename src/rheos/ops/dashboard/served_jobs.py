@@ -220,11 +220,11 @@ def _failure(stored: StoredJob) -> str | None:
 def now(served: Served) -> dict[str, Any]:
     """Return all that changes: the job with its health, and its metrics."""
     if isinstance(served, StoredJob):
-        return {"job": job(served), "figures": None}
+        return {"job": job(served), "metrics": None}
     seen = listed_job(served)
-    shown: dict[str, Any] = {"job": _with_operators(seen), "figures": None}
+    shown: dict[str, Any] = {"job": _with_operators(seen), "metrics": None}
     if seen.status is not None:
-        shown["figures"] = metrics_object(_client(served).metrics())
+        shown["metrics"] = metrics_object(_client(served).metrics())
     return shown
 
 

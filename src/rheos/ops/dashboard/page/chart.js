@@ -1,4 +1,4 @@
-// One chart of a figure over time. A drag over it zooms; it keeps its zoom while new data arrives.
+// One chart of a metric over time. A drag over it zooms; it keeps its zoom while new data arrives.
 
 import { axis, highest, tickLabel, timeLabels, TIME_STEPS_S } from "./axes.js";
 import { element } from "./elements.js";

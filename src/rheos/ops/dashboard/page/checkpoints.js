@@ -1,4 +1,4 @@
-// The tab of checkpoints: those that are retained, what each has cost, and their figures over time.
+// The tab of checkpoints: those that are retained, what each has cost, and their metrics over time.
 
 import { at, element, table } from "./elements.js";
 import { show } from "./inplace.js";

@@ -15,18 +15,18 @@ function cut(text, longest) {
 }
 
 // Draws the graph. `choose(id)` is called for an operator; `available` is the width of the place.
-export function graph(plan, figures, choose, available) {
+export function graph(plan, metrics, choose, available) {
   const { boxes, edges, width, height } = layout(plan, available);
   return drawn("svg", {
     viewBox: `0 0 ${width} ${height}`, width, height, role: "group", "aria-label": "The graph of the job",
   },
-  edges.map((placed) => edgeDrawn(placed, figures)),
-  [...boxes.values()].map((box) => chainDrawn(box, figures, choose)));
+  edges.map((placed) => edgeDrawn(placed, metrics)),
+  [...boxes.values()].map((box) => chainDrawn(box, metrics, choose)));
 }
 
-function edgeDrawn({ edge, path, label }, figures) {
-  const rate = figures.perSecond("sent_rows", { edge: edge.id });
-  const bytes = figures.perSecond("sent_bytes", { edge: edge.id });
+function edgeDrawn({ edge, path, label }, metrics) {
+  const rate = metrics.perSecond("sent_rows", { edge: edge.id });
+  const bytes = metrics.perSecond("sent_bytes", { edge: edge.id });
   const how = edge.keys.length ? `${edge.exchange} of ${edge.keys.join(", ")}` : edge.exchange;
   return drawn("g", { class: "edge", "data-key": `edge ${edge.id}` },
     drawn("title", {}, `${how}${bytes === null ? "" : `, ${size(bytes)}/s`}`),
@@ -34,8 +34,8 @@ function edgeDrawn({ edge, path, label }, figures) {
     drawn("text", { x: label.x, y: label.y, "text-anchor": label.anchor }, rate === null ? "" : `${count(rate)}/s`));
 }
 
-function chainDrawn(box, figures, choose) {
-  const shares = figures.shares(box.chain.id);
+function chainDrawn(box, metrics, choose) {
+  const shares = metrics.shares(box.chain.id);
   const said = shares
     ? `busy ${share(shares.busy)}${shares.held > 0.005 ? `, blocked ${share(shares.held)}` : ""}`
     : "";
@@ -44,7 +44,7 @@ function chainDrawn(box, figures, choose) {
     timeBar(box, shares),
     drawn("text", { x: box.x + 10, y: box.y + 19, class: "said" }, counted(box.chain.subtasks, "subtask")),
     drawn("text", { x: box.x + box.width - 10, y: box.y + 19, class: "said end" }, said),
-    box.chain.operators.map((operator, line) => operatorLine(box, line, operator, figures, choose)));
+    box.chain.operators.map((operator, line) => operatorLine(box, line, operator, metrics, choose)));
 }
 
 function timeBar(box, shares) {
@@ -58,11 +58,11 @@ function timeBar(box, shares) {
   });
 }
 
-function operatorLine(box, line, operator, figures, choose) {
+function operatorLine(box, line, operator, metrics, choose) {
   const labels = { operator: operator.id };
-  const rates = [figures.perSecond("rows_in", labels), figures.perSecond("rows_out", labels)];
-  const lag = figures.most("watermark_lag_ms", labels);
-  const state = figures.total("state_bytes", labels);
+  const rates = [metrics.perSecond("rows_in", labels), metrics.perSecond("rows_out", labels)];
+  const lag = metrics.most("watermark_lag_ms", labels);
+  const state = metrics.total("state_bytes", labels);
   const flow = rates.map((rate) => (rate === null ? "–" : count(rate)));
   const facts = [
     `${flow[0]} → ${flow[1]} rows/s`,

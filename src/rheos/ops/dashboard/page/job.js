@@ -4,7 +4,7 @@ import { actions } from "./actions.js";
 import { checkpointsTab } from "./checkpoints.js";
 import { element } from "./elements.js";
 import { eventsTab } from "./events.js";
-import { Figures } from "./figures.js";
+import { JobMetrics } from "./metrics.js";
 import { healthLine, waitsOf } from "./health.js";
 import { show } from "./inplace.js";
 import { state } from "./jobs.js";
@@ -28,7 +28,7 @@ export class JobPage {
     this.job = null;
     this.problem = null;
     this.health = null;
-    this.figures = new Figures(null);
+    this.metrics = new JobMetrics(null);
     this.plan = null;
     this.planOf = null;
     this.operator = null;
@@ -68,7 +68,7 @@ export class JobPage {
       this.problem = null;
       this.job = data.job;
       this.health = data.health ?? data.job.health ?? null;
-      this.figures = new Figures(data.figures);
+      this.metrics = new JobMetrics(data.metrics);
       this.draw();
       return undefined;
     });

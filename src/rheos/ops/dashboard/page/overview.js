@@ -1,4 +1,4 @@
-// The tab of what matters first: facts, findings, the graph, and the figures over time.
+// The tab of what matters first: facts, findings, the graph, and the metrics over time.
 
 import { element } from "./elements.js";
 import { findingsList } from "./health.js";
@@ -26,24 +26,24 @@ export const overviewTab = {
       if (page.plan === null) return;
       const choose = (id) => { location.hash = jobAddress(page.key, "operators", id); };
       show(drawing, element("div", { class: "scrolls" },
-        graph(page.plan, page.figures, choose, place.clientWidth)), graphLegend());
+        graph(page.plan, page.metrics, choose, place.clientWidth)), graphLegend());
     };
     addEventListener("resize", draw, { signal });
     return draw;
   },
 };
 
-function factsOf({ job, figures }) {
-  const published = figures.most("since_published_ms");
+function factsOf({ job, metrics }) {
+  const published = metrics.most("since_published_ms");
   const facts = [
     ["rows/s", count(job.records_per_s)],
-    ["lag", lag({ source_lag_rows: figures.total("source_lag_rows"), source_lag_ms: figures.most("source_lag_ms") })],
+    ["lag", lag({ source_lag_rows: metrics.total("source_lag_rows"), source_lag_ms: metrics.most("source_lag_ms") })],
     ["last publication", ago(published)],
     ["watermark", moment(job.watermark_ms)],
     ["checkpoints", job.checkpoints_completed === undefined ? null : checkpoints(job)],
     ["last checkpoint took", duration(job.last_checkpoint_ms)],
     ["restarts", job.restarts],
-    ["causes of restarts", figures.readings("restarts").map((one) => `${one.cause} (${count(one.value)})`).join(", ")],
+    ["causes of restarts", metrics.readings("restarts").map((one) => `${one.cause} (${count(one.value)})`).join(", ")],
     ["attempt", job.attempt],
     ["uptime", inUnit("s", job.uptime_s)],
     ["parallelism", job.parallelism],

@@ -1,4 +1,4 @@
-// The figures of a job over time: which ones, how far back, and the zoom that all charts share.
+// The metrics of a job over time: which ones, how far back, and the zoom that all charts share.
 
 import { startUps } from "./axes.js";
 import { Chart, MAX_SERIES } from "./chart.js";
@@ -6,17 +6,17 @@ import { element } from "./elements.js";
 import { show } from "./inplace.js";
 
 export const LOAD = [
-  { title: "Rows from sources, per second", figure: "source_rows_per_s", unit: "rows" },
-  { title: "Records that sources are behind", figure: "source_lag_rows", unit: "rows" },
-  { title: "Watermark lag", figure: "watermark_lag_ms", unit: "ms" },
-  { title: "Latency from source to sink", figure: "latency_ms", unit: "ms" },
-  { title: "Time since a sink last published", figure: "since_published_ms", unit: "ms" },
-  { title: "Processor time of the workers, per second", figure: "cpu_ms", unit: "ms" },
-  { title: "Memory of the workers", figure: "memory_bytes", unit: "bytes" },
+  { title: "Rows from sources, per second", metric: "source_rows_per_s", unit: "rows" },
+  { title: "Records that sources are behind", metric: "source_lag_rows", unit: "rows" },
+  { title: "Watermark lag", metric: "watermark_lag_ms", unit: "ms" },
+  { title: "Latency from source to sink", metric: "latency_ms", unit: "ms" },
+  { title: "Time since a sink last published", metric: "since_published_ms", unit: "ms" },
+  { title: "Processor time of the workers, per second", metric: "cpu_ms", unit: "ms" },
+  { title: "Memory of the workers", metric: "memory_bytes", unit: "bytes" },
 ];
 export const CHECKPOINTS = [
-  { title: "Duration of checkpoints", figure: "checkpoint_duration_ms", unit: "ms" },
-  { title: "State in the newest checkpoint", figure: "checkpoint_bytes", unit: "bytes" },
+  { title: "Duration of checkpoints", metric: "checkpoint_duration_ms", unit: "ms" },
+  { title: "State in the newest checkpoint", metric: "checkpoint_bytes", unit: "bytes" },
 ];
 const RANGES = [
   { label: "the last 10 minutes", grain: "fine", seconds: 600 },
@@ -31,7 +31,7 @@ const GAP = 24;
 // Fills `place` now and every ten seconds, until `signal` aborts, with `lines` of the job of `page`. Returns
 // a function to call when the page has changed: legends need the names of the plan.
 export function timelines(place, page, lines, signal) {
-  const query = [...lines.map((line) => line.figure), "uptime_s"].map((name) => `figure=${name}`).join("&");
+  const query = [...lines.map((line) => line.metric), "uptime_s"].map((name) => `metric=${name}`).join("&");
   const charts = new Map(lines.map((line) => [line, new Chart(line.title, line.unit, zoom)]));
   const seen = { history: null, zoom: null, problem: null, plan: null };
   const range = element("select", {
@@ -61,7 +61,7 @@ export function timelines(place, page, lines, signal) {
       const of = series.get(line).slice(0, MAX_SERIES);
       charts.get(line).show(
         part.at_ms.map((ms) => ms / 1000), of.map(({ values }) => values),
-        of.map(({ labels }) => legend(line.figure, labels, page.names())),
+        of.map(({ labels }) => legend(line.metric, labels, page.names())),
         startingUp(part), seen.zoom, width);
     }
   }
@@ -90,7 +90,7 @@ function within(history, { grain, seconds }) {
 function seriesOf(line, part) {
   return part.series
     .map((name, n) => ({ labels: name.split("\t"), values: part.values.map((row) => row[n]) }))
-    .filter(({ labels, values }) => labels[0] === line.figure && values.some((value) => value !== null))
+    .filter(({ labels, values }) => labels[0] === line.metric && values.some((value) => value !== null))
     .map(({ labels, values }) => ({ labels: labels.slice(1), values }));
 }
 
@@ -100,9 +100,9 @@ function startingUp(part) {
 }
 
 // The words for one line of a chart: "orders to kafka, p99". Empty where it is the only one of its kind.
-export function legend(figure, labels, names) {
+export function legend(metric, labels, names) {
   const quantile = labels.find((label, n) => n === labels.length - 1 && /^p\d+$/.test(label));
   const places = labels.slice(0, quantile === undefined ? undefined : -1).map((label) => names.get(label) ?? label);
-  const where = places.join(figure === "latency_ms" ? " to " : ", ");
+  const where = places.join(metric === "latency_ms" ? " to " : ", ");
   return [where, quantile].filter((part) => part).join(", ");
 }
