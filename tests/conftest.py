@@ -13,7 +13,7 @@ from hypothesis import settings
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
-from tests.long_tests import long_tests
+from tests.long_tests import listed_name, long_tests
 
 # Named for environments in which this tree was installed before it had the plugin.
 pytest_plugins = ["rheos.testing.pytest_plugin"]
@@ -64,8 +64,7 @@ def _quick(items: list[pytest.Item]) -> list[pytest.Item]:
     first: dict[str, pytest.Item] = {}
     for item in items:
         if left_out.isdisjoint(item.path.parts) and item.get_closest_marker("spark") is None:
-            path, _, function = item.nodeid.partition("[")[0].partition("::")
-            name = f"{path.removesuffix('.py').replace('/', '.')}::{function}"
+            name = listed_name(item.nodeid)
             if name not in long:
                 first.setdefault(name, item)
     return [*first.values()]

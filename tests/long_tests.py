@@ -14,8 +14,14 @@ SECONDS = 0.8
 
 
 def long_tests() -> frozenset[str]:
-    """Return the tests of the list, as "module::function"."""
+    """Return the tests of the list, each as `listed_name` has it."""
     return frozenset(LIST.read_text().split())
+
+
+def listed_name(node_id: str) -> str:
+    """Return "module::function" or "module.Class::function" of a node id, as in a JUnit file."""
+    path, *classes, function = node_id.partition("[")[0].split("::")
+    return f"{'.'.join([path.removesuffix('.py').replace('/', '.'), *classes])}::{function}"
 
 
 def main(junit: Path) -> None:
