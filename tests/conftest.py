@@ -39,6 +39,7 @@ _OF_OLD_SPARK = (
     "ignore:unclosed <socket:ResourceWarning",  # Sockets of results are left to the collector.
     "ignore:distutils Version classes are deprecated:DeprecationWarning",
     "ignore:The distutils package is deprecated:DeprecationWarning",
+    "ignore:is_(datetime64tz|categorical)_dtype is deprecated:DeprecationWarning",
 )
 """Warnings of PySpark itself before 4.2."""
 

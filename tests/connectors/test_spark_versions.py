@@ -38,7 +38,7 @@ def asks_for_a_version(node: ast.AST) -> bool:
             return named(function) in ("version", "metadata", "distribution")
         case ast.Constant(value=str(text)):
             return any(part in text for part in _OF_ONE_VERSION)
-        case ast.Attribute(attr="classic"):
+        case ast.Attribute(attr="classic") | ast.alias(name="PySparkException"):
             return True
         case ast.Attribute(value=ast.Attribute(attr="conf"), attr="getAll"):
             return True
@@ -51,7 +51,7 @@ def test_no_other_module_asks_which_spark_is_installed() -> None:
         for path, tree in TREES.items()
         if path != OURS
         for node in ast.walk(tree)
-        if isinstance(node, ast.expr | ast.stmt) and asks_for_a_version(node)
+        if isinstance(node, ast.expr | ast.stmt | ast.alias) and asks_for_a_version(node)
     ]
     assert found == [], "move it into rheos.connectors.spark.versions"
 
@@ -66,6 +66,7 @@ def test_no_other_module_asks_which_spark_is_installed() -> None:
         "jvm.org.apache.spark.sql.classic.Dataset",
         "getattr(jvm, 'org.apache.spark.sql.classic.Dataset')",
         "session.conf.getAll",
+        "from pyspark.errors import PySparkException",
     ],
 )
 def test_the_check_finds_such_a_question(text: str) -> None:

@@ -12,8 +12,10 @@ import pytest
 from hypothesis import given, settings
 
 import rheos as rh
+from rheos.connectors.spark.versions import arrow_table
 from tests.core.graph.decimal_oracle import computed, result_type
 from tests.core.graph.test_exact_decimals import columns, operands
+from tests.spark_versions import frame_of, needs_spark
 from tests.sql.decimal_cases import EXPRESSIONS, TABLE
 
 
@@ -43,6 +45,7 @@ def test_arithmetic_has_the_types_and_values_of_spark(one: Any, other: Any) -> N
 
 
 @pytest.mark.spark
+@needs_spark("4.0", "common types of decimals that keep all digits before the point")
 def test_decimal_expressions_agree_with_spark(spark: Any) -> None:
     query = ", ".join(f"{each} AS c{place}" for place, each in enumerate(EXPRESSIONS))
     said = {
@@ -56,8 +59,8 @@ def test_decimal_expressions_agree_with_spark(spark: Any) -> None:
     try:
         for name, value in said.items():
             spark.conf.set(name, value)
-        spark.createDataFrame(TABLE).createOrReplaceTempView("t")
-        theirs = spark.sql(f"SELECT k, {query} FROM t").toArrow().sort_by("k")
+        frame_of(spark, TABLE).createOrReplaceTempView("t")
+        theirs = arrow_table(spark.sql(f"SELECT k, {query} FROM t")).sort_by("k")
     finally:
         for name, value in before.items():
             spark.conf.set(name, value)

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.connectors.spark.versions import arrow_table
 from rheos.core.errors import RheosError
 from rheos.sql.expressions import MODULES
 from rheos.sql.expressions.table import HANDLERS, NAMED
+from tests.spark_versions import frame_of, is_since
 from tests.sql.edges import DIFFERENT, EXPRESSIONS, REFUSED, TO_A_FEW_BITS, drawn, table
 
 AT_ONCE = 100
@@ -135,13 +137,17 @@ def unansi(spark: Any) -> Iterator[Any]:
 
 
 def _found_by_spark(spark: Any, edges: pa.Table, expressions: Sequence[str]) -> Values:
-    known = spark.createDataFrame(edges).coalesce(1)
+    known = frame_of(spark, edges).coalesce(1)
     known = known.withColumn("n", known["n"].cast("timestamp_ntz"))
     known.createOrReplaceTempView("edges")
     values: Values = {}
     for some in _at_once(expressions):
-        values |= _values(spark.sql(_query(some)).toArrow(), some)
+        values |= _values(arrow_table(spark.sql(_query(some))), some)
     return values
+
+
+_NEWER = {"SPLIT(s, '', 2)": "4.0"}
+"""Version of Spark whose result is ours, for expressions with another one in earlier versions."""
 
 
 @pytest.mark.spark
@@ -155,6 +161,8 @@ def test_expressions_agree_with_spark(unansi: Any, seed: int, draws: int, most: 
     theirs = _found_by_spark(unansi, edges, [*expressions])
     wrong = []
     for text, of in expressions.items():
+        if text in _NEWER and not is_since(_NEWER[text]):
+            continue
         bits = 4 if of in TO_A_FEW_BITS else 0
         (kind, values), (their_kind, their_values) = ours[text], theirs[text]
         if kind != their_kind:

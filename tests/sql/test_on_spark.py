@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from rheos.connectors.spark.versions import arrow_table
+from tests.spark_versions import frame_of
 from tests.sql.compare import Rows, counted, found_by_rheos
 from tests.sql.corpus import QUERIES, in_few_statements
 from tests.sql.data import TABLES
@@ -63,7 +65,7 @@ def theirs(spark: Any, statements: list[str]) -> dict[str, Rows]:
         for name, value in said.items():
             spark.conf.set(name, value)
         for name, table in TABLES.items():
-            spark.createDataFrame(table).createOrReplaceTempView(name)
+            frame_of(spark, table).createOrReplaceTempView(name)
         return _by_query({text: counted(_rows(spark.sql(text))) for text in statements})
     finally:
         for name, value in before.items():
@@ -71,7 +73,7 @@ def theirs(spark: Any, statements: list[str]) -> dict[str, Rows]:
 
 
 def _rows(df: Any) -> list[tuple[Any, ...]]:
-    table = df.toArrow()
+    table = arrow_table(df)
     return list(zip(*(column.to_pylist() for column in table.columns), strict=True))
 
 

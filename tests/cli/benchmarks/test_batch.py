@@ -12,6 +12,8 @@ import polars as pl
 import pytest
 from pyspark import cloudpickle
 
+from tests.spark_versions import is_since
+
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"
 ROWS, USERS = 9_000, 20
 
@@ -19,6 +21,8 @@ ROWS, USERS = 9_000, 20
 @pytest.fixture(scope="module")
 def benchmark() -> Iterator[Any]:
     """Return the modules of `benchmarks/batch.py`, by name."""
+    if not is_since("4.0"):
+        pytest.skip("transformWithState, which the programs by hand use: since Spark 4.0")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(BENCHMARKS)
         names = ("batch", "batch_input", "batch_programs")

@@ -11,6 +11,7 @@ from rheos.core.plan.physical import ToEdge
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.results import handed_over
+from tests.spark_versions import needs_spark
 
 
 def keyed(env: rh.Environment) -> rh.DataStream:
@@ -44,6 +45,7 @@ def test_rows_for_several_edges_are_sent_once() -> None:
 
 
 @pytest.mark.spark
+@needs_spark("4.0", "fewer partitions in the last stage of a cached plan")
 def test_a_small_result_that_is_read_twice_takes_few_tasks(spark: Any) -> None:
     """Cached results are computed under adaptive execution, too: 200 partitions of thirty rows
     become one."""

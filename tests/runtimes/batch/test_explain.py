@@ -13,6 +13,7 @@ import pytest
 import rheos as rh
 from rheos import col
 from rheos.connectors.collect import CollectSink
+from rheos.connectors.spark.versions import arrow_table
 from rheos.runtimes.batch.lazy_dataframes import to_dataframe
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
@@ -133,5 +134,5 @@ def test_a_dataframe_of_a_keyed_function_has_declared_types(spark: Any) -> None:
     env = rh.Environment(1, runtime="batch")
     frame = frame_of(spark, env, sales(env).key_by("shop").process(Firsts()))
     assert frame.schema.simpleString() == "struct<shop:string,at:bigint,price:double>"
-    assert frame.toArrow().sort_by("at")["shop"].to_pylist() == ["ulm", "rom"]
-    assert pa.types.is_int64(frame.toArrow().schema.field("at").type)
+    assert arrow_table(frame).sort_by("at")["shop"].to_pylist() == ["ulm", "rom"]
+    assert pa.types.is_int64(arrow_table(frame).schema.field("at").type)

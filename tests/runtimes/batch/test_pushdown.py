@@ -20,6 +20,7 @@ from pyspark.sql import functions as f
 
 from rheos import col
 from rheos.runtimes.batch.pushdown import PushColumn, superset
+from rheos.runtimes.batch.sources import _READING
 
 pytestmark = pytest.mark.spark
 
@@ -95,7 +96,8 @@ def frames(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> Frames:
     ).append_column("row", pa.array(range(rows), pa.int64()))
     pq.write_table(table, file, row_group_size=2)
     session = spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
+    for name, value in _READING.items():
+        session.conf.set(name, value)
     frame = session.read.parquet(str(file))
     columns = {field.name: PushColumn(field.type, f.col(field.name)) for field in SCHEMA}
     return Frames(pl.DataFrame(table), frame, columns)

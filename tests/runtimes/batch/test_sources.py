@@ -17,6 +17,7 @@ import rheos as rh
 from rheos import col
 from rheos.runtimes.batch.source_input import SparkRows, SplitInput
 from rheos.runtimes.batch.sources import SourceFrame, source_frame
+from tests.spark_versions import is_since
 
 pytestmark = pytest.mark.spark
 
@@ -306,7 +307,8 @@ def test_files_of_several_types_are_read_as_the_widest(
     table = pa.table({"n": [1, -5], "x": [0.5, 2.0], "t": [1000, 2000], "u": [1, 65_535]})
     folder = write(tmp_path / "in", table.cast(schema), table.cast(narrow))
     env.from_source(rh.files.source(folder, schema=schema)).filter(col("n") == -5).collect("rows")
-    assert isinstance(read(spark, env).feed, SparkRows)
+    # Older versions of Spark do not widen types, so the tasks read these files themselves.
+    assert isinstance(read(spark, env).feed, SparkRows) == is_since("4.0")
     found = env.execute().collected["rows"]
     assert found.schema.equals(schema)
     kept = found.to_pylist()

@@ -232,9 +232,8 @@ def stage(
 
 
 def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedFile]:
-    from pyspark.errors import PySparkException
-
     from rheos.connectors.spark.collecting import collected
+    from rheos.connectors.spark.versions import QUERY_ERRORS
 
     schema = task.schema
     # Columns are numbered: Spark equates `a` and `A`, and reads a dot as a path.
@@ -244,7 +243,7 @@ def _written(frame: Any, task: WriteTask, files: int, what: str) -> list[StagedF
         rows = rows.sortWithinPartitions(columns[schema.names.index(task.event_time)])
     try:
         lines = collected(rows.mapInArrow(shipped(task), LINES)).rows
-    except PySparkException as error:
+    except QUERY_ERRORS as error:
         raise module_lacking(str(error)) or InputError(
             f"{what} could not be staged before the job",
             hint="check that Spark can compute it, for example with df.count()",

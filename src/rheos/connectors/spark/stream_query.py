@@ -218,12 +218,11 @@ class StreamQuery:
         self._known.set()
 
     def _start(self) -> None:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
+        from rheos.connectors.spark.versions import QUERY_ERRORS
 
         if self._query is not None:
             # Spark keeps the name of an inactive query until it has recorded its end.
-            with suppress(PySparkException, Py4JError):
+            with suppress(*QUERY_ERRORS):
                 self._query.awaitTermination(_NOTED_WITHIN_S)
         settings = self._settings
         writer = (
@@ -238,7 +237,7 @@ class StreamQuery:
         self._error = None
         try:
             self._query = writer.start()
-        except (PySparkException, Py4JError) as error:
+        except QUERY_ERRORS as error:
             # If the query ran before, the program is correct, and something that it needs is
             # unavailable.
             kind = UnavailableError if self._known.is_set() else InputError
@@ -252,12 +251,12 @@ class StreamQuery:
             self._stop()
 
     def _run_out(self) -> None:
-        from pyspark.errors import PySparkException
+        from rheos.connectors.spark.versions import QUERY_ERRORS
 
         try:
             while not self._query.awaitTermination(1):
                 pass
-        except PySparkException:
+        except QUERY_ERRORS:
             raise self._failure(is_given_up=True) from None
 
     def _failure(self, is_given_up: bool) -> RheosError:

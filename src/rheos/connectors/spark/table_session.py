@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError
 from pyspark import SparkContext
-from pyspark.errors import AnalysisException, PySparkException
+from pyspark.errors import AnalysisException
 from pyspark.sql import SparkSession
 
 from rheos.connectors.spark.collecting import reason_of
+from rheos.connectors.spark.versions import QUERY_ERRORS
 from rheos.core.errors import CheckpointError, ConfigurationError, SchemaError, UnavailableError
 
 
@@ -19,7 +19,7 @@ def active_session(what: str) -> SparkSession:
     none, create it. Raises ConfigurationError if Spark does not run."""
     try:
         return SparkSession.active()
-    except PySparkException as error:
+    except QUERY_ERRORS as error:
         context = SparkContext._active_spark_context
         if context is not None:
             return SparkSession(context)
@@ -35,7 +35,7 @@ def looking(what: str) -> Iterator[None]:
     """Translate Spark's errors within the context to ConfigurationError."""
     try:
         yield
-    except (PySparkException, Py4JError) as error:
+    except QUERY_ERRORS as error:
         raise _misfit(what, error) or ConfigurationError(
             f"{what}: {reason_of(error)}",
             hint="check the table, its catalog, and who may write to it",
@@ -53,7 +53,7 @@ def publishing(what: str) -> Iterator[None]:
             hint="the checkpoint's rows are not published, but not lost: correct the table, and "
             "start the job again",
         ) from error
-    except (PySparkException, Py4JError) as error:
+    except QUERY_ERRORS as error:
         kind = UnavailableError if _is_outage(error) else CheckpointError
         raise _misfit(what, error) or kind(
             f"{what}: {reason_of(error)}",

@@ -9,6 +9,9 @@ for the feature rather than for the version number, because vendors publish buil
 | 4.0 | `RuntimeConfig.getAll` exists |
 | 4.0 | `DataFrame.toArrow` exists |
 | 4.0 | strings have collations |
+| 4.0 | the reader of Parquet files reads integers and floats as wider types |
+| 4.0 | every error of a query is a `PySparkException` |
+| 4.0 | the last stage of a cached plan has fewer partitions if they are small |
 | 4.0 | Python classes for the types variant and calendar interval |
 | 4.1 | the types time, geometry and geography |
 | 4.1 | `DataFrame.repartitionById` exists |
@@ -21,6 +24,8 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyspark
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql import types as sql
@@ -35,7 +40,11 @@ FIRST_WITH = {
 }
 """First version of Spark with a Python class for the type, for types that 3.5 lacks."""
 
+QUERY_ERRORS = (PySparkException, Py4JError)
+"""Errors of a failed query. Before 4.0, PySpark has no class of its own for some of them."""
+
 _BINARY = "UTF8_BINARY"
+_PARQUET = "org.apache.spark.sql.execution.datasources.parquet"
 
 
 def installed() -> str:
@@ -70,6 +79,16 @@ def jvm_class(session: SparkSession, name: Literal["Dataset", "SparkSession"]) -
     package: Any = session._jvm.org.apache.spark.sql
     classic = getattr(package.classic, name)
     return classic if isinstance(classic, JavaClass) else getattr(package, name)
+
+
+def reads_parquet_as_wider(session: SparkSession) -> bool:
+    """Return whether Spark reads a Parquet column of int or float as bigint or double."""
+    loader: Any = session._jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    try:
+        loader.loadClass(f"{_PARQUET}.ParquetVectorUpdaterFactory$IntegerToLongUpdater")
+    except Py4JJavaError:
+        return False
+    return True
 
 
 def arrow_table(frame: DataFrame) -> pa.Table:

@@ -47,14 +47,20 @@ class Unfit(Exception):  # noqa: N818 - the answer, not a failure
 
 
 def columns_in_files(
-    paths: Sequence[str], schema: pa.Schema, read: Iterable[str]
+    paths: Sequence[str], schema: pa.Schema, read: Iterable[str], *, widened: bool = True
 ) -> Mapping[str, ColumnInFiles]:
     """Return the columns `read` of the files. Raise Unfit if Spark may not read them. Raise InputError
-    if no reader can: a file is missing or damaged, or lacks columns of the schema."""
+    if no reader can: a file is missing or damaged, or lacks columns of the schema.
+
+    `widened` is whether this Spark reads a column of int or float as bigint or double.
+    """
     wanted = [name for name in schema.names if name in frozenset(read)]
     with ThreadPoolExecutor(min(_READ_AT_ONCE, len(paths))) as threads:
         of_files = list(threads.map(lambda path: _of_file(path, schema, wanted), paths))
-    return {name: _common(schema.field(name), [kinds[name] for kinds in of_files]) for name in wanted}
+    return {
+        name: _common(schema.field(name), [kinds[name] for kinds in of_files], widened)
+        for name in wanted
+    }
 
 
 # --- one file -------------------------------------------------------------------------------------
@@ -235,10 +241,10 @@ def _widens(kind: pa.DataType, declared: pa.DataType) -> bool:
     return bool(kind == declared)
 
 
-def _common(field: pa.Field, kinds: Sequence[pa.DataType]) -> ColumnInFiles:
+def _common(field: pa.Field, kinds: Sequence[pa.DataType], widened: bool) -> ColumnInFiles:
     """Return the one type as which Spark reads the column from all files."""
     distinct = set(kinds)
-    if distinct in _READ_AS_THE_WIDER:
+    if widened and distinct in _READ_AS_THE_WIDER:
         distinct.remove(min(distinct, key=lambda kind: kind.bit_width))
     names = {_spark_type(kind) for kind in distinct}
     if len(names) > 1:

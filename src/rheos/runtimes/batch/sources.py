@@ -166,8 +166,10 @@ def _of_files(
         raise Unfit('on_error="skip" needs the reader that finds bad rows')
     if source.replay is not None and source.replay.ratio != "max":
         raise Unfit("it is replayed at a pace")
-    urls = _spark_urls(session, [file.path for file in files])
-    found = columns_in_files([file.path for file in files], source.schema, _needed(chain))
+    paths = [file.path for file in files]
+    urls = _spark_urls(session, paths)
+    widened = versions.reads_parquet_as_wider(session)
+    found = columns_in_files(paths, source.schema, _needed(chain), widened=widened)
     reader = session.newSession()
     whole = _order_counts(plan, chain)
     for name, value in (_READING | (_WHOLE_FILES if whole else {})).items():
