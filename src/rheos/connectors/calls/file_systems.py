@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar
 
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, ThreadCalls
@@ -29,6 +30,8 @@ REQUEST = OutsideCall(
     "commit is retried every second until it succeeds. A read fails the attempt, which restarts "
     "after 5 s at most",
 )
+TEMPORARY = ".tmp-"
+"""Beginning of the name of a file that is not complete yet, in a store that shows such files."""
 _LONGEST_S = 1800.0
 _ALIVE_S = 10.0
 _LOCAL = {"file", "local", "memory"}
@@ -44,9 +47,16 @@ _EXTRAS = {
     "az": "azure",
     "abfs": "azure",
     "abfss": "azure",
+    "hdfs": "hdfs",
+    "webhdfs": "hdfs",
 }
 """Scheme -> extra of Rheos that installs its package."""
-_MODULES = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs"}
+_MODULES = {"s3": "s3fs", "gcs": "gcsfs", "azure": "adlfs", "hdfs": "hdfs_native"}
+_OWN = {
+    "hdfs": "rheos.connectors.calls.hdfs:NativeHdfs",
+    "webhdfs": "rheos.connectors.calls.webhdfs:WebHdfs",
+}
+"""Scheme -> the file system that Rheos uses instead of the one that fsspec has registered."""
 
 
 def installation_of(url: str) -> str | None:
@@ -77,6 +87,13 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
     """
     import fsspec  # slow to import, and few jobs on a single machine need it
 
+    own = _OWN.get(url.partition("://")[0])
+    if own is not None:
+        module, _, name = own.partition(":")
+        kind = getattr(import_module(module), name)
+        return BoundedFileSystem(
+            kind(**kind._get_kwargs_from_urls(url), **options)
+        ), kind._strip_protocol(url)
     system, path = fsspec.core.url_to_fs(url, **options)
     protocol = system.protocol
     if _LOCAL & ({protocol} if isinstance(protocol, str) else set(protocol)):
@@ -99,6 +116,10 @@ def raise_if_away(error: BaseException, what: str) -> None:
         ) from error
 
 
+def _same(error: Exception) -> Exception:
+    return error
+
+
 class BoundedFileSystem:
     """A file system of fsspec, for any number of threads. A call that does not return within our limit
     is abandoned, and raises TimeoutError."""
@@ -109,6 +130,7 @@ class BoundedFileSystem:
         self._scheme = protocol if isinstance(protocol, str) else protocol[0]
         self._calls = ThreadCalls()
         self._alive = ThreadCalls()
+        self._os_error = getattr(system, "os_error", _same)
 
     def __getattr__(self, name: str) -> Any:
         if name == "_system":
@@ -147,6 +169,11 @@ class BoundedFileSystem:
             )
         except UnavailableError as error:
             raise TimeoutError(error.what) from None
+        except Exception as error:
+            known = self._os_error(error)
+            if known is error:
+                raise
+            raise known from error
 
     def _answers(self) -> bool:
         """Return whether the file system answers another request."""

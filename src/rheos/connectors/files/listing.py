@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 
 from rheos import formats
-from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
+from rheos.connectors.calls.file_systems import installation_of, raise_if_away, url_to_fs
 from rheos.connectors.files.compression import Codec, codec_by_name, without_end
 from rheos.core.errors import ConfigurationError, InputError, ProgramError
 from rheos.core.formats.contract import Format
@@ -134,7 +134,7 @@ def _expand(path: str, format: str | None, *, grows: bool = False) -> dict[str, 
     except (ValueError, ImportError) as error:
         raise ConfigurationError(
             f"{path} cannot be opened: {error}",
-            hint="check that the package for this kind of storage is installed",
+            hint=installation_of(path) or "install the package for this kind of storage",
         ) from error
     system.invalidate_cache()  # Listings that are cached for an earlier job may be outdated.
     found: dict[str, Mapping[str, Any]]

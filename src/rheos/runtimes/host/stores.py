@@ -10,20 +10,18 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from rheos.connectors.calls.file_systems import installation_of, url_to_fs
+from rheos.connectors.calls.file_systems import TEMPORARY, installation_of, url_to_fs
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Store
 from rheos.core.shown import named_error
 
-_CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"}
+_CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "webhdfs"}
 """Schemes of fsspec whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""
-
-_TEMPORARY = ".tmp-"
 
 
 def open_store(directory: str, *, durable: bool = True, make: bool = True) -> Store:
@@ -42,7 +40,7 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
         raise ConfigurationError(
             f"checkpoints cannot be stored in {directory!r}: {scheme!r} has no atomic "
             "put-if-absent, without which two drivers could run the same job",
-            hint="use a path on a local or shared disk, or one of s3://, gs://, abfs://",
+            hint="use a path on a local or shared disk, or one of s3://, gs://, abfs://, hdfs://",
         )
     return FsspecStore(directory)
 
@@ -68,7 +66,7 @@ def check_lasting(directory: str) -> None:
     if directory.startswith("memory://"):
         raise ConfigurationError(
             f"a savepoint in {directory!r} would be lost with this process",
-            hint="choose a folder on a disk, or one of s3://, gs://, abfs://",
+            hint="choose a folder on a disk, or one of s3://, gs://, abfs://, hdfs://",
         )
 
 
@@ -181,7 +179,7 @@ class LocalStore:
             folder.mkdir(parents=True, exist_ok=True)
             # If another process removes the folder as empty at this moment, make it again.
             with contextlib.suppress(FileNotFoundError):
-                return tempfile.mkstemp(prefix=_TEMPORARY, dir=folder)
+                return tempfile.mkstemp(prefix=TEMPORARY, dir=folder)
 
     def _sync_folder(self, folder: Path) -> None:
         if not self._durable:
@@ -194,7 +192,7 @@ class LocalStore:
 
 
 def _is_temporary(path: str) -> bool:
-    return path.rpartition("/")[2].startswith(_TEMPORARY)
+    return path.rpartition("/")[2].startswith(TEMPORARY)
 
 
 def _unless_missing(error: OSError) -> None:
@@ -210,7 +208,8 @@ def _inside(path: str) -> str:
 
 
 class FsspecStore:
-    """A store of objects under an fsspec URL. It needs the library of the scheme (s3fs, gcsfs, adlfs).
+    """A store of objects under an fsspec URL. It needs the library of the scheme (s3fs, gcsfs, adlfs,
+    hdfs-native).
     Each call has a deadline; `connectors/calls/file_systems.py` describes what a late call may do."""
 
     _creating = threading.Lock()
@@ -257,9 +256,18 @@ class FsspecStore:
             return bytes(self._fs.cat_file(self._full(path)))
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
-        return []  # Services list only complete objects, and drop incomplete ones.
+        # Services list only complete objects, and drop incomplete ones. HDFS lists and keeps them.
+        found = [path for path in self._find(prefix) if _is_temporary(path)]
+        return [path for path in found if not idle_s or self._is_idle(path, idle_s)]
 
     def list(self, prefix: str) -> list[str]:
+        return [path for path in self._find(prefix) if not _is_temporary(path)]
+
+    def delete(self, path: str) -> None:
+        with _os_errors(), contextlib.suppress(FileNotFoundError):
+            self._fs.rm_file(self._full(path))
+
+    def _find(self, prefix: str) -> Sequence[str]:
         with _os_errors():
             try:
                 found: list[Any] = self._fs.find(self._full(prefix))
@@ -267,9 +275,13 @@ class FsspecStore:
                 return []
         return sorted(str(path)[len(self._root) + 1 :] for path in found)
 
-    def delete(self, path: str) -> None:
-        with _os_errors(), contextlib.suppress(FileNotFoundError):
-            self._fs.rm_file(self._full(path))
+    def _is_idle(self, path: str, idle_s: int) -> bool:
+        with _os_errors():
+            try:
+                modified_s: float = self._fs.modified(self._full(path)).timestamp()
+            except FileNotFoundError:
+                return False
+        return time.time() - modified_s >= idle_s
 
     def _full(self, path: str) -> str:
         return f"{self._root}/{_inside(path)}"

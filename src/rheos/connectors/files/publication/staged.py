@@ -36,9 +36,9 @@ class OpenStagedFile(StagedOutput):
         self._raw = raw
 
     def write(self, data: Any) -> int:
-        written = self._raw.write(data)
-        self._size_bytes = int(self._raw.tell())
-        return int(written)
+        written = int(self._raw.write(data))
+        self._size_bytes += written
+        return written
 
     def flush(self) -> None:
         if not self._raw.closed:
@@ -92,7 +92,10 @@ class RenamePublication(StagedFiles):
         if not staged and not published:
             raise self.lost(file)
         if staged:
-            self.folder.rename(file.staged, file.target)
+            try:
+                self.folder.rename(file.staged, file.target)
+            except FileExistsError:  # Another file has got the name since.
+                raise self.taken(file) from None
 
 
 def _folders_of(target: str) -> list[str]:
