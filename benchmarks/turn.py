@@ -28,7 +28,7 @@ import pyarrow as pa
 import rheos as rh
 from rheos.cli.benchmarks.generated_rows import Measurements
 from rheos.connectors.generator import generator
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.connectors.contract import (
     Pending,
     Polled,

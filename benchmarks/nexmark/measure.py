@@ -24,8 +24,8 @@ from benchmarks.paper.experiment import Cell, Options, in_turns, where
 from benchmarks.paper.plots import Plots
 from benchmarks.paper.sampling import Sampler
 from benchmarks.paper.tables import middle, millions, spread, table
+from rheos.cli.benchmarks.measured_connectors import SOURCE, MeasuredSource
 from rheos.cli.benchmarks.recorder import SLICE_NS, read_slices
-from rheos.cli.benchmarks.taps import SOURCE, MeasuredSource
 from rheos.connectors import CheckpointId, Sink, SinkContext, SinkWriter
 from rheos.core.protocol.elements import Batch
 

@@ -26,8 +26,8 @@ from benchmarks.paper.plots import GENERATOR, RHEOS, Plots, legend, panels, titl
 from benchmarks.paper.shop import Alert, Shop, judge
 from benchmarks.paper.struck import Produced, Record, Strikes, Struck, strike
 from benchmarks.paper.tables import digits, millions, table
+from rheos.cli.benchmarks.measured_connectors import SOURCE
 from rheos.cli.benchmarks.recorder import read_slices
-from rheos.cli.benchmarks.taps import SOURCE
 from rheos.testing.servers import KafkaBroker
 
 JOB = Path(__file__).with_name("state_machine_job.py")

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import rheos as rh
+from rheos.cli.benchmarks.measured_connectors import MeasuredSource
 from rheos.cli.benchmarks.state_machine import INITIAL, RULES
-from rheos.cli.benchmarks.taps import MeasuredSource
 
 
 @dataclass(frozen=True)

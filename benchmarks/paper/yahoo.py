@@ -36,8 +36,8 @@ from benchmarks.paper.structured_streaming import session
 from benchmarks.paper.tables import digits, millions, table
 from benchmarks.paper.yahoo_program import into_redis, views_by_campaign
 from benchmarks.paper.yahoo_redis import LastUpdates, connect, read_counts
+from rheos.cli.benchmarks.measured_connectors import SOURCE, MeasuredSource
 from rheos.cli.benchmarks.recorder import SLICE_NS, read_slices
-from rheos.cli.benchmarks.taps import SOURCE, MeasuredSource
 from rheos.runtimes.job import JobState
 from rheos.testing.servers import KafkaBroker, RedisServer
 

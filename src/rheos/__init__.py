@@ -20,7 +20,7 @@ env.execute("hits per country")
 import importlib as _importlib
 import typing as _typing
 
-from rheos.core.late_exports import exported as _exported
+from rheos.core.lazy_exports import exported as _exported
 from rheos.core.moved_names import find_moved_modules as _find_moved_modules
 from rheos.core.version import VERSION
 

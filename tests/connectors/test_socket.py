@@ -17,7 +17,7 @@ import rheos as rh
 from rheos.connectors.socket.reader import MAX_LINE_BYTES, LineCutter
 from rheos.connectors.socket.source import SocketSource
 from rheos.core.connectors.contract import Pending, Polled, SplitReader
-from rheos.core.connectors.rejected import OnError
+from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
 from rheos.testing import check_source
 from tests.connectors.ports import Probe

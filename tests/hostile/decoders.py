@@ -24,13 +24,13 @@ from rheos.core.checkpoint import driver_note, log_entries, savepoint
 from rheos.core.errors import Site, TransportError, UnrestorableError, UserFunctionError
 from rheos.core.metrics import history_files
 from rheos.core.protocol import control as messages
-from rheos.core.protocol import error_data, streamed, wire
+from rheos.core.protocol import error_data, framing, wire
 from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.decoding import MalformedError
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.readings import Reading
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.ops.control import command_messages, mailbox
 from rheos.ops.control.processes import this_process
@@ -116,8 +116,8 @@ DECODERS: dict[str, Callable[[bytes], Any]] = {
     "error": _bounded(lambda data: error_data.decoder.decode(data).error(), MalformedError),
     "header": _bounded(wire.decode_header, TransportError),
     "credit": _bounded(wire.decode_credit, TransportError),
-    "hello": _bounded(streamed.decode_hello, TransportError),
-    "frames": _bounded(lambda data: streamed.FrameCutter().cut(data), TransportError),
+    "hello": _bounded(framing.decode_hello, TransportError),
+    "frames": _bounded(lambda data: framing.FrameCutter().cut(data), TransportError),
     "batch": _bounded(_batch, TransportError),
     "log entry": _read_back(
         log_entries._sealed("job/log/0000000001.json"),
@@ -245,10 +245,10 @@ def _true_messages() -> dict[str, list[bytes]]:
         "error": [pack(failure)],
         "header": [wire.encode_header(b"t" * 16, at, channel, 7, wire.FrameKind.WATERMARK, -5)],
         "credit": [wire.encode_credit(b"t" * 16, at, 3, 2)],
-        "hello": [streamed.encode_hello(b"t" * 16, streamed.Hello(at, 3))],
+        "hello": [framing.encode_hello(b"t" * 16, framing.Hello(at, 3))],
         "frames": [
-            streamed.head(bytes(wire.HEADER_BYTES), 5, streamed.PayloadPlace.BEHIND) + b"bytes",
-            streamed.head(bytes(wire.HEADER_BYTES), 0, streamed.PayloadPlace.NOWHERE),
+            framing.head(bytes(wire.HEADER_BYTES), 5, framing.PayloadPlace.BEHIND) + b"bytes",
+            framing.head(bytes(wire.HEADER_BYTES), 0, framing.PayloadPlace.NOWHERE),
         ],
         "batch": [batch.serialize().to_pybytes()],
         "log entry": [

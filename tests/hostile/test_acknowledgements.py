@@ -16,7 +16,7 @@ from rheos.core.checkpoint.events import StopAttempt, Tick
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.errors import CheckpointError, UnrestorableError
-from rheos.core.protocol import sealed
+from rheos.core.protocol import sealed_files
 from rheos.core.protocol.control import Acknowledge, CommittableHandle
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.runtimes.simulated.store import MemoryStore
@@ -86,7 +86,7 @@ def test_an_entry_that_could_not_be_read_back_is_not_written(monkeypatch: pytest
     [claim] = Timeline().runs().log
     assert log.append(1, claim)
     large = msgspec.structs.replace(completed(1), committables=[CommittableHandle(SINK, bytes(10_000))])
-    monkeypatch.setattr(sealed, "MAX_BYTES", 10_000)
+    monkeypatch.setattr(sealed_files, "MAX_BYTES", 10_000)
     with pytest.raises(CheckpointError, match=r"the log entry 2 would have \d+ bytes"):
         log.append(2, large)
     assert list(store.files) == [log.path(1)]

@@ -20,7 +20,7 @@ from rheos.cli.logs import line_text
 from rheos.cli.terminal import Terminal, report, say
 from rheos.core.errors import RheosError, Site, unexpected
 from rheos.core.printable import printable, printable_json, printable_lines
-from rheos.ops.control import picture
+from rheos.ops.control import plan_drawing
 from rheos.ops.control.job_logs import LoggedLine
 
 FORGED = "2026-11-26T00:00:00.000Z ERROR   rheos.job [driver] the job 'payments' has failed"
@@ -86,7 +86,7 @@ PLACES: dict[str, Callable[[], str]] = {
     "rheos logs": lambda: line_text(LOGGED),
     "a table on a terminal": lambda: drawn(table),
     "a line on a terminal": lambda: drawn(lambda terminal: terminal.print(printable_lines(BAD))),
-    "the picture in a notebook": lambda: picture._escaped(BAD).replace("\n", ""),
+    "the picture in a notebook": lambda: plan_drawing._escaped(BAD).replace("\n", ""),
 }
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 
 from rheos.core.errors import TransportError
-from rheos.core.protocol import streamed, wire
+from rheos.core.protocol import framing, wire
 from rheos.core.protocol.elements import End
+from rheos.core.protocol.framing import CreditCutter, FrameCutter, Hello, PayloadPlace
 from rheos.core.protocol.ids import Attempt
-from rheos.core.protocol.streamed import CreditCutter, FrameCutter, Hello, PayloadPlace
 from rheos.runtimes.continuous.local_transport import LocalTransport
 from rheos.runtimes.host import memory_files
 from tests.runtimes.continuous.test_transport import (
@@ -67,8 +67,8 @@ def goes_on(pair: Pair) -> None:
 STRANGE = {
     "noise": bytes(range(256)),
     "a request for a page": b"GET / HTTP/1.1\r\n\r\n",
-    "another token": streamed.encode_hello(OTHER, Hello(Attempt(1), 0)),
-    "an attempt that is over": streamed.encode_hello(TOKEN, Hello(Attempt(7), 0)),
+    "another token": framing.encode_hello(OTHER, Hello(Attempt(1), 0)),
+    "an attempt that is over": framing.encode_hello(TOKEN, Hello(Attempt(7), 0)),
 }
 
 
@@ -106,7 +106,7 @@ def greeted(pair: Pair, hello: bytes) -> socket.socket:
 
 
 def test_a_peer_of_another_version_fails_the_attempt(pair: Pair) -> None:
-    hello = bytearray(streamed.encode_hello(TOKEN, Hello(Attempt(1), 0)))
+    hello = bytearray(framing.encode_hello(TOKEN, Hello(Attempt(1), 0)))
     hello[wire.TOKEN_BYTES] = 9
     with greeted(pair, bytes(hello)), pytest.raises(TransportError, match="uses version 9"):
         pair.take(1)
@@ -114,7 +114,7 @@ def test_a_peer_of_another_version_fails_the_attempt(pair: Pair) -> None:
 
 @pytest.mark.parametrize("sender", [0, 1, 2])
 def test_no_peer_replaces_a_subtask(pair: Pair, sender: int) -> None:
-    hello = streamed.encode_hello(TOKEN, Hello(Attempt(1), sender))
+    hello = framing.encode_hello(TOKEN, Hello(Attempt(1), sender))
     with greeted(pair, hello), pytest.raises(TransportError, match=f"subtask {sender} connected"):
         pair.take(1)
 
@@ -126,23 +126,35 @@ def header(kind: int = 6, token: bytes = TOKEN, sequence: int = 1) -> bytes:
 
 
 PEERS = {
-    "of no known kind": (streamed.head(header(255), 0, PayloadPlace.NOWHERE), "a peer's frame has the"),
-    "a batch without rows": (streamed.head(header(1), 0, PayloadPlace.NOWHERE), "a BATCH of 1 parts"),
+    "of no known kind": (
+        framing.head(header(255), 0, PayloadPlace.NOWHERE),
+        "a peer's frame has the",
+    ),
+    "a batch without rows": (
+        framing.head(header(1), 0, PayloadPlace.NOWHERE),
+        "a BATCH of 1 parts",
+    ),
     "a batch that is none": (
-        streamed.head(header(1), 5, PayloadPlace.BEHIND) + b"noise",
+        framing.head(header(1), 5, PayloadPlace.BEHIND) + b"noise",
         "cannot be read",
     ),
     "a mark with more": (
-        streamed.head(header(), 4, PayloadPlace.BEHIND) + b"more",
+        framing.head(header(), 4, PayloadPlace.BEHIND) + b"more",
         "an? END of 2 parts",
     ),
-    "no descriptor": (streamed.head(header(1), 5, PayloadPlace.IN_MEMORY), "without its descriptor"),
+    "no descriptor": (
+        framing.head(header(1), 5, PayloadPlace.IN_MEMORY),
+        "without its descriptor",
+    ),
     "too large": (
-        streamed.head(header(1), wire.MAX_FRAME_BYTES + 1, PayloadPlace.BEHIND),
+        framing.head(header(1), wire.MAX_FRAME_BYTES + 1, PayloadPlace.BEHIND),
         "impossible payload",
     ),
-    "nowhere, with a size": (streamed.head(header(1), 5, PayloadPlace.NOWHERE), "impossible payload"),
-    "behind, with none": (streamed.head(header(1), 0, PayloadPlace.BEHIND), "impossible payload"),
+    "nowhere, with a size": (
+        framing.head(header(1), 5, PayloadPlace.NOWHERE),
+        "impossible payload",
+    ),
+    "behind, with none": (framing.head(header(1), 0, PayloadPlace.BEHIND), "impossible payload"),
     "elsewhere": (bytes(4) + b"\x09" + header(1), "impossible payload"),
 }
 
@@ -162,7 +174,7 @@ def test_an_invalid_frame_of_a_peer_fails_the_attempt_but_not_the_job(
 def test_a_payload_that_is_shorter_than_declared_is_refused(pair: Pair) -> None:
     assert isinstance(pair.sender, LocalTransport)
     descriptor = memory_files.write_memory_file(pa.py_buffer(b"noise"))
-    pair.sender._outgoing[1].send((streamed.head(header(1), 6, PayloadPlace.IN_MEMORY),), descriptor)
+    pair.sender._outgoing[1].send((framing.head(header(1), 6, PayloadPlace.IN_MEMORY),), descriptor)
     with pytest.raises(TransportError, match="has 5 bytes, not 6"):
         pair.take(1)
 
@@ -206,10 +218,10 @@ def test_credits_of_unauthenticated_peers_are_dropped_and_too_many_fail_the_atte
 
 def test_frames_do_not_depend_on_how_bytes_arrive() -> None:
     frames = [
-        streamed.head(header(), 0, PayloadPlace.NOWHERE),
-        streamed.head(header(1), 5, PayloadPlace.BEHIND) + b"first",
-        streamed.head(header(1), 70_000, PayloadPlace.IN_MEMORY),
-        streamed.head(header(1), 3, PayloadPlace.BEHIND) + b"and",
+        framing.head(header(), 0, PayloadPlace.NOWHERE),
+        framing.head(header(1), 5, PayloadPlace.BEHIND) + b"first",
+        framing.head(header(1), 70_000, PayloadPlace.IN_MEMORY),
+        framing.head(header(1), 3, PayloadPlace.BEHIND) + b"and",
     ]
     data = b"".join(frames)
     whole = FrameCutter().cut(data)

@@ -213,7 +213,7 @@ def test_a_flipped_bit_of_any_byte_of_a_staged_file_is_refused(root: Path) -> No
 def test_every_block_is_checked_when_it_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rheos.connectors.files.checked.BLOCK_BYTES", 64)
+    monkeypatch.setattr("rheos.connectors.files.checksummed_files.BLOCK_BYTES", 64)
     monkeypatch.setattr("rheos.connectors.spark.staging_manifest.BLOCK_BYTES", 64)
     put(tmp_path, make(tmp_path))
     source = opened(tmp_path)

@@ -29,8 +29,8 @@ from rheos.sql.plan import (
     filtered,
     origins_of,
 )
-from rheos.sql.pushing import pushed
-from rheos.sql.sharing import PlanNumbers
+from rheos.sql.plan_numbers import PlanNumbers
+from rheos.sql.plan_pushdown import pushed
 from rheos.sql.text import SqlText
 
 

@@ -17,7 +17,7 @@ from rheos.core.graph.connected_functions import (
 )
 from rheos.core.graph.functions import KeyedContext
 from rheos.core.graph.state import BroadcastState, ReducingState, ValueState
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from tests.worlds.programs import TIMER_MS, Arrived, CheckedProgram, Outputs, same
 
 _LAST_MS = 1 << 50

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from rheos.connectors.generator import Block, GeneratorSource, generator
-from rheos.connectors.wrapped import WrappedReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.core.graph.windows import Watermark
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS

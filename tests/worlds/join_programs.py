@@ -18,7 +18,7 @@ from rheos.api.streams import DataStream
 from rheos.core import aggregates as agg
 from rheos.core.graph.functions import CoGroupFunction, WindowContext
 from rheos.core.graph.windows import Tumbling
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from tests.worlds.programs import Arrived, CheckedProgram, Outputs, millis, same
 
 _LOWER, _UPPER = -30, 50

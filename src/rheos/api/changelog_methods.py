@@ -16,7 +16,7 @@ from rheos.api.changelogs import (
 )
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
-from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.nodes import MAIN

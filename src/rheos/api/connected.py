@@ -39,7 +39,7 @@ from rheos.core.operators.co_process import CoProcessSpec, Records, TwoFunctions
 from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.operators.unkeyed import Form
 from rheos.core.site import call_site, located
 

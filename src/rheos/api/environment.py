@@ -23,7 +23,7 @@ from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
 from rheos.core.connectors.lookup import Lookup
-from rheos.core.connectors.rejected import with_rows_ahead
+from rheos.core.connectors.rejected_records import with_rows_ahead
 from rheos.core.errors import ProgramError
 from rheos.core.graph import render
 from rheos.core.graph.job_context import JobContext

@@ -21,7 +21,7 @@ from rheos.core.errors import ProgramError
 from rheos.core.graph.functions import CoGroupFunction
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.graph.windows import Window
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.protocol.durations import Duration
 from rheos.core.site import call_site, located
 

@@ -12,7 +12,6 @@ from rheos.api.batch_functions import batch_output, check_batch_function, has_ti
 from rheos.api.changelogs import check_table, check_top_n
 from rheos.api.compiled import check_compiled
 from rheos.api.connected import KeyedConnectedStreams, connect_keyed
-from rheos.api.detecting import detected, tree_of
 from rheos.api.function_checks import (
     check_function,
     check_order,
@@ -24,6 +23,7 @@ from rheos.api.function_checks import (
 )
 from rheos.api.join_methods import JoinMethods
 from rheos.api.method_hints import OF_ANY, OF_OPERATORS
+from rheos.api.pattern_detection import detected, tree_of
 from rheos.api.patterns import Pattern
 from rheos.api.typing_of_functions import UNSAID, Signature, input_record, result_type
 from rheos.api.window_configuration import check_window
@@ -48,7 +48,7 @@ from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
 from rheos.core.operators.changelog.table import TableSpec, can_be_kept
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
-from rheos.core.operators.late import LATE
+from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.pattern.matches import TIMED_OUT
 from rheos.core.operators.process import ProcessSpec
 from rheos.core.operators.reduce import ReduceSpec

@@ -38,7 +38,7 @@ from rheos.core.graph.validate import (
 )
 from rheos.core.graph.window_functions import Evictor, Trigger
 from rheos.core.graph.windows import Window
-from rheos.core.operators.late import LATE
+from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec

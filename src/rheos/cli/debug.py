@@ -25,10 +25,10 @@ from rheos.cli.debug_text import (
 from rheos.cli.terminal import FAILED, report, say
 from rheos.cli.why_not import key_columns
 from rheos.core.errors import ConfigurationError
+from rheos.ops.debugging.call_watcher import ReplayStoppedError, WatchedCall
 from rheos.ops.debugging.debugging import Debugged, debug
 from rheos.ops.debugging.key_replay import DebugStep, ReplayListener
 from rheos.ops.debugging.key_state import KeyState
-from rheos.ops.debugging.watching import ReplayStoppedError, WatchedCall
 
 # --- the prompt ---------------------------------------------------------------------------------------
 

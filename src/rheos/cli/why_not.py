@@ -12,7 +12,7 @@ from rich.text import Text
 
 from rheos.cli.jobs import console, reported
 from rheos.cli.status import moment_text
-from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.checkpoint.checkpoint_copies import newest_checkpoint
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS

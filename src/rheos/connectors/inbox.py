@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.connectors.contract import Pending, Polled, ReaderContext
-from rheos.core.connectors.rejected import (
+from rheos.core.connectors.rejected_records import (
     SKIPPED,
     BadRecord,
     bad_record,

@@ -25,8 +25,8 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom, read_staged
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.elements import Batch

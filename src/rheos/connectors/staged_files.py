@@ -29,7 +29,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.files.checked import CheckedFile, ChecksummingFile
+from rheos.connectors.files.checksummed_files import CheckedFile, ChecksummingFile
 from rheos.connectors.files.folder import SinkFolder
 from rheos.core.protocol.elements import Batch
 

@@ -19,7 +19,7 @@ import polars as pl
 
 from rheos.sql.joined_plans import JoinPlan
 from rheos.sql.plan import Filter, Names, PlanNode, Project, Scan, names_of, with_inputs
-from rheos.sql.sharing import PlanNumbers
+from rheos.sql.plan_numbers import PlanNumbers
 
 
 def narrowed(roots: Sequence[PlanNode]) -> list[PlanNode]:

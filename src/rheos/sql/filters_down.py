@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rheos.sql.plan import Filter, PlanNode, with_inputs
-from rheos.sql.sharing import PlanNumbers
+from rheos.sql.plan_numbers import PlanNumbers
 
 
 def filters_down(roots: Sequence[PlanNode]) -> list[PlanNode]:

@@ -28,7 +28,7 @@ from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
 from rheos.sql.plan import CallPlan, Explode, PlanNode, Project, Retract, Scan, Union, ValueRows
-from rheos.sql.sharing import PlanNumbers
+from rheos.sql.plan_numbers import PlanNumbers
 from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
 from rheos.sql.plan import PlanNode
-from rheos.sql.pushing import pushed
+from rheos.sql.plan_pushdown import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
 from rheos.sql.statements import Insert, ScriptStatements

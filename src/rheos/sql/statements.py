@@ -27,7 +27,7 @@ from rheos.sql.expressions.casts import named_type
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.plan import PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
-from rheos.sql.showing import described, tables_shown
+from rheos.sql.show_statements import described, tables_shown
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:

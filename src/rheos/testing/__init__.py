@@ -12,7 +12,7 @@ testing.simulate(build, seeds=20, expected=[{"n": 1}, {"n": 2}, {"n": 3}])
 
 import typing as _typing
 
-from rheos.core.late_exports import exported as _exported
+from rheos.core.lazy_exports import exported as _exported
 
 if _typing.TYPE_CHECKING:
     from rheos.testing.exports import *  # noqa: F403

@@ -7,7 +7,7 @@ from random import Random
 
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Split, SplitReader
 from rheos.core.protocol.ports import Clock
 

@@ -8,7 +8,7 @@ import pytest
 
 from rheos.connectors.kafka import consumer
 from rheos.connectors.kafka.consumer import TopicConsumer
-from rheos.connectors.servers_away import UnreachableServers
+from rheos.connectors.unreachable_servers import UnreachableServers
 from rheos.core.connectors.contract import ReaderContext
 from rheos.core.errors import UnavailableError
 

@@ -17,7 +17,7 @@ from rheos.connectors.kafka.partition import (
     RecordChunk,
 )
 from rheos.core.connectors.contract import EndOfSplit, Pending
-from rheos.core.connectors.rejected import BadRecord
+from rheos.core.connectors.rejected_records import BadRecord
 from tests.connectors.ports import Probe
 
 SPLIT = PartitionSplit("orders", 3, "", 0, 0, None)

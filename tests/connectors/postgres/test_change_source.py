@@ -17,7 +17,7 @@ import rheos as rh
 from rheos.connectors.postgres import watched_session
 from rheos.connectors.postgres.change_positions import ChangesPosition
 from rheos.connectors.postgres.connection import ServerOptions
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import EndOfSplit
 from rheos.core.errors import ConfigurationError, InputError, ProgramError, RheosError, SchemaError
 from rheos.ops.chaos.faulty_proxy import FaultyProxy

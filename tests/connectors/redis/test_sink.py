@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.connectors import patience
+from rheos.connectors import outage_patience
 from rheos.connectors.redis.text import from_bytes
 from rheos.core.connectors.contract import SinkWriter
 from rheos.core.errors import (
@@ -63,7 +63,7 @@ def test_a_server_that_restarted_without_its_data_is_noticed(
     writer = opened(rh.redis.sink(redis_server.url, key=f"{prefix}:{{k}}"), probe)
     writer.write(rows(*range(100)))
     writer.prepare(CheckpointId(1))
-    monkeypatch.setattr(patience, "sleep", lambda seconds: redis_server.start())
+    monkeypatch.setattr(outage_patience, "sleep", lambda seconds: redis_server.start())
     if emptied:
         redis.flushall()
     redis_server.kill()
@@ -84,7 +84,7 @@ def test_a_server_that_restarts_is_waited_for(
     writer.prepare(CheckpointId(1))
     # It starts again while the writer waits for the second time.
     waits = iter([lambda: None, redis_server.start])
-    monkeypatch.setattr(patience, "sleep", lambda seconds: next(waits)())
+    monkeypatch.setattr(outage_patience, "sleep", lambda seconds: next(waits)())
     redis_server.kill()
     writer.write(rows(2, 12))
     writer.prepare(CheckpointId(2))

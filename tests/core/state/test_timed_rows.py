@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from rheos.core.state.growing import NumberedArray
 from rheos.core.state.levels import FAN_IN
+from rheos.core.state.numbered_array import NumberedArray
 from rheos.core.state.spill import SpillFolder
 from rheos.core.state.timed_rows import TimedRows, _order
 

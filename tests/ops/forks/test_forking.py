@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import rheos as rh
 from rheos.cli.main import app
-from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.checkpoint.checkpoint_copies import newest_checkpoint
 from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
 from rheos.core.protocol.ids import JobId
 from rheos.ops.control.processes import this_process

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import rheos as rh
-from rheos.core.checkpoint.as_savepoint import newest_checkpoint
+from rheos.core.checkpoint.checkpoint_copies import newest_checkpoint
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ids import JobId, OperatorId

@@ -15,7 +15,7 @@ from rheos.connectors.spark.collecting import CollectedFrame
 from rheos.core.errors import ConfigurationError, JobFailedError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.state_config import MIB
-from rheos.runtimes.batch import execution, notes
+from rheos.runtimes.batch import execution, task_notes
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, payloads
 from rheos.runtimes.batch.outlets import PackedOutlet
 from rheos.runtimes.batch.results import HandedOver, Results, handed_over
@@ -42,7 +42,7 @@ def through_task(handed: HandedOver, rows: Sequence[pa.RecordBatch], most_bytes:
     left = [out for each in rows for out in outlet.rows(FIRST_RESULT_PORT, each)]
     left += outlet.finish()
     found = [pair for out in left for pair in payloads(out, "port")]
-    told = [notes.decoder.decode(data) for port, data in found if port == NOTE_PORT]
+    told = [task_notes.decoder.decode(data) for port, data in found if port == NOTE_PORT]
     return told, [(port, data.to_pybytes()) for port, data in found if port != NOTE_PORT]
 
 
@@ -119,12 +119,12 @@ def test_a_job_fails_without_the_note_of_each_task(monkeypatch: pytest.MonkeyPat
     """Spark reports that three tasks ran. Then the notes that did arrive do not count either."""
     handed = handed_over(plan())
     [chain] = handed.plan.chains
-    said = [notes.Ended(operator=chain.operators[0].id)] * ended
-    said_of_others = [notes.Ended(operator=chain.operators[1].id)]
-    rows: Any = [SimpleNamespace(payload=notes.encode(note)) for note in [*said, *said_of_others]]
+    said = [task_notes.Ended(operator=chain.operators[0].id)] * ended
+    said_of_others = [task_notes.Ended(operator=chain.operators[1].id)]
+    rows: Any = [SimpleNamespace(payload=task_notes.encode(note)) for note in [*said, *said_of_others]]
     monkeypatch.setattr(execution, "collected", lambda _: CollectedFrame(rows, tasks=3))
     monkeypatch.setattr(execution.f, "col", lambda _: None)
-    heard: list[notes.AnyNote] = []
+    heard: list[task_notes.AnyNote] = []
     run = execution._Run(Results(handed, MIB), heard.append)
     frame: Any = Frame()
     with pytest.raises(

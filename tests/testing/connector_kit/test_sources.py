@@ -24,7 +24,7 @@ from rheos.connectors import (
     Split,
     SplitReader,
 )
-from rheos.connectors.wrapped import WrappedSource
+from rheos.connectors.source_wrapper import WrappedSource
 from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.testing import BrokenRuleError, check_source
 from rheos.testing.connector_kit import capability_rules, reading, sink_capability_rules, source_rules

@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from rheos.api.environment import Environment
+from rheos.cli.benchmarks.measured_connectors import SINK
 from rheos.cli.benchmarks.programs import BenchProgram, Load
 from rheos.cli.benchmarks.recorder import (
     SLICE_NS,
@@ -21,7 +22,6 @@ from rheos.cli.benchmarks.recorder import (
     measured,
     read_slices,
 )
-from rheos.cli.benchmarks.taps import SINK
 from rheos.core.errors import JobFailedError
 from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.job import JobState, JobStatus

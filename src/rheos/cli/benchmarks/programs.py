@@ -22,7 +22,7 @@ from rheos.cli.benchmarks.generated_rows import (
     Visits,
     interval_ms,
 )
-from rheos.cli.benchmarks.taps import SINK, SOURCE, MeasuredSource, MeasuringSink
+from rheos.cli.benchmarks.measured_connectors import SINK, SOURCE, MeasuredSource, MeasuringSink
 from rheos.connectors.collection import collection
 from rheos.connectors.generator import GeneratorFunction, generator
 from rheos.core import aggregates as agg

@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from rheos.api.environment import Environment
 from rheos.cli.benchmarks.driver import start_of_rows
+from rheos.cli.benchmarks.measured_connectors import SINK, MeasuringSink
 from rheos.cli.benchmarks.recorder import SLICE_NS, NewSlices, Slice, cpu_share, memory_mib
-from rheos.cli.benchmarks.taps import SINK, MeasuringSink
 from rheos.connectors import files
 from rheos.connectors.generator import Block, generator
 from rheos.core import aggregates as agg

@@ -17,7 +17,7 @@ from rheos.connectors.cassandra.client import (
     client,
 )
 from rheos.connectors.cassandra.columns import CqlColumn, check_any_fits, check_fits, identity, values
-from rheos.connectors.patience import Patience
+from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.core.errors import InputError, ProgramError, RheosError, SchemaError, UnavailableError

@@ -25,7 +25,7 @@ from rheos.core.connectors.contract import (
     RowPlaces,
     SplitReader,
 )
-from rheos.core.connectors.rejected import (
+from rheos.core.connectors.rejected_records import (
     SKIPPED,
     BadRecord,
     bad_record,

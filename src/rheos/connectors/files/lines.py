@@ -17,8 +17,8 @@ from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files import compression
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.compression import Codec
-from rheos.connectors.files.transcoded import Utf8File
-from rheos.core.connectors.rejected import BadRecord
+from rheos.connectors.files.utf8_file import Utf8File
+from rheos.core.connectors.rejected_records import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.formats.contract import NOT_UTF_8, Decoder, Format
 from rheos.core.formats.payloads import NEWLINE, JoinedPayloads

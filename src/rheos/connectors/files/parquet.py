@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from rheos.connectors.calls.file_systems import raise_if_away, url_to_fs
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder, bad_row
 from rheos.connectors.files.partition_reading import columns_in_folders, read_from_folders
-from rheos.core.connectors.rejected import BadRecord
+from rheos.core.connectors.rejected_records import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import row_values

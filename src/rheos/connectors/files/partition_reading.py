@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from rheos.connectors.files.chunks import BadRow, Chunk, ChunkDecoder
 from rheos.connectors.files.partitions import NULL_PARTITION
-from rheos.core.connectors.rejected import BadRecord
+from rheos.core.connectors.rejected_records import BadRecord
 from rheos.core.errors import InputError
 from rheos.core.protocol.shown_rows import row_values
 from rheos.formats.decimal_text import cast_text

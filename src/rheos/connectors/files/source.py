@@ -24,7 +24,7 @@ from rheos.connectors.files.partition_reading import (
 )
 from rheos.connectors.replay import Replay
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
-from rheos.core.connectors.rejected import OnError
+from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.protocol.ports import Completion, Immediate

@@ -17,7 +17,7 @@ import msgspec
 
 from rheos.connectors.files.listing import FileToRead, ListedFile, list_watched, size_of
 from rheos.connectors.files.source import FileSource
-from rheos.connectors.wrapped import WrappedReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,

@@ -37,7 +37,7 @@ from rheos.connectors.kafka.partition import (
     RecordChunk,
 )
 from rheos.connectors.kafka.topic_watch import AGAIN_S, TopicWatch
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import ReaderContext, SourceClient
 from rheos.core.errors import RheosError, UnavailableError, unexpected
 

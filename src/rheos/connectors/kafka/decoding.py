@@ -15,7 +15,7 @@ from rheos.connectors.kafka.bounds import named
 from rheos.connectors.kafka.client_options import client
 from rheos.connectors.kafka.messages import Columns, Unfit, metadata_columns, with_metadata
 from rheos.connectors.kafka.partition import PartitionFeed, RecordChunk
-from rheos.core.connectors.rejected import BadRecord, OnError, bad_record
+from rheos.core.connectors.rejected_records import BadRecord, OnError, bad_record
 from rheos.core.formats.contract import BadPayload, Decoded, Format
 
 

@@ -28,7 +28,7 @@ from rheos.core.connectors.contract import (
     RowPlaces,
     SplitReader,
 )
-from rheos.core.connectors.rejected import SKIPPED, BadRecord, rejected_rows, rejected_schema
+from rheos.core.connectors.rejected_records import SKIPPED, BadRecord, rejected_rows, rejected_schema
 from rheos.core.protocol.elements import Batch
 
 if TYPE_CHECKING:

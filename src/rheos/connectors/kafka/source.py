@@ -30,7 +30,7 @@ from rheos.connectors.kafka.decoding import MessageDecoding
 from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
-from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError, UnavailableError
 from rheos.core.formats.contract import Format

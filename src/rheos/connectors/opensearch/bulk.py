@@ -17,7 +17,7 @@ import msgspec
 
 from rheos.connectors.opensearch.client import Connection, may_pass
 from rheos.connectors.opensearch.documents import Action
-from rheos.connectors.patience import Patience
+from rheos.connectors.outage_patience import Patience
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
 
 REJECTED = "rejected"

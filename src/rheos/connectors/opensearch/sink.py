@@ -17,9 +17,9 @@ from rheos.connectors.opensearch.documents import (
     cut,
     newest_of_each,
 )
-from rheos.connectors.patience import Patience
+from rheos.connectors.outage_patience import Patience
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
-from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import ProgramError, UnavailableError
 from rheos.core.protocol.durations import duration_ms

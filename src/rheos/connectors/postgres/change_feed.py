@@ -41,7 +41,7 @@ from rheos.connectors.postgres.slots import (
 )
 from rheos.connectors.postgres.snapshot import SnapshotBlock, TableSnapshot
 from rheos.connectors.postgres.watched_session import STATEMENT, ServerCheck, WatchedSession
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,

@@ -10,7 +10,7 @@ from typing import TypeVar
 from rheos.connectors.postgres.connection import ServerOptions, ServerSession, client
 from rheos.connectors.postgres.errors import may_pass, postgres_error
 from rheos.connectors.postgres.watched_session import WatchedSession
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 
 T = TypeVar("T")
 

@@ -32,8 +32,8 @@ from rheos.connectors.postgres.staged_rows import (
     together,
 )
 from rheos.connectors.postgres.target_table import TargetTable
-from rheos.connectors.servers_away import SERVERS_AWAY
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.back_off import BackOff
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, FencedError, RheosError, UnavailableError

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from rheos.connectors.calls.bounded_calls import AbandonedCallError, BoundedCalls, Progressed
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.connectors.patience import Patience
+from rheos.connectors.outage_patience import Patience
 from rheos.connectors.redis.client_options import ANSWER_S, RedisOptions, client, redis_error
 from rheos.connectors.redis.text import command
 from rheos.core.errors import UnavailableError

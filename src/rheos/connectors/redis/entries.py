@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.connection import RedisConnection
 from rheos.connectors.redis.text import command, from_bytes
-from rheos.core.connectors.rejected import BadRecord, OnError, bad_record, rejected_schema
+from rheos.core.connectors.rejected_records import BadRecord, OnError, bad_record, rejected_schema
 from rheos.core.errors import SchemaError
 from rheos.core.formats.contract import Decoder, Format
 from rheos.core.protocol.elements import Batch

@@ -17,7 +17,7 @@ from rheos.connectors.redis.entries import REJECTED, EntryDecoding, EntryId, Str
 from rheos.connectors.redis.stream import StreamReader, StreamSplit
 from rheos.connectors.redis.text import check_fields
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
-from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format

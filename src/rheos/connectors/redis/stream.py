@@ -23,7 +23,7 @@ from rheos.connectors.redis.entries import (
     StreamEntries,
     StreamEntry,
 )
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.back_off import BackOff
 from rheos.core.connectors.contract import (
     EndOfSplit,
@@ -33,7 +33,7 @@ from rheos.core.connectors.contract import (
     RowPlaces,
     SplitReader,
 )
-from rheos.core.connectors.rejected import SKIPPED, rejected_rows
+from rheos.core.connectors.rejected_records import SKIPPED, rejected_rows
 from rheos.core.errors import InputError
 from rheos.core.protocol.ports import Completion
 

@@ -11,7 +11,7 @@ import threading
 from rheos.connectors.calls.outside_calls import OutsideCall, thread
 from rheos.connectors.inbox import Inbox
 from rheos.core.connectors.contract import Polled, SplitReader
-from rheos.core.connectors.rejected import SKIPPED
+from rheos.core.connectors.rejected_records import SKIPPED
 from rheos.core.errors import InputError, RheosError, unexpected
 
 LOGGER = logging.getLogger("rheos.socket")

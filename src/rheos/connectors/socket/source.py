@@ -12,7 +12,7 @@ from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.inbox import REJECTED, Inbox
 from rheos.connectors.socket.reader import SocketReader
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
-from rheos.core.connectors.rejected import OnError, check_on_error
+from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format
 from rheos.core.site import located_at_call

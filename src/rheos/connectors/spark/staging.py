@@ -27,8 +27,9 @@ import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.connectors.files import parquet
-from rheos.connectors.files.checked import CheckedFile
+from rheos.connectors.files.checksummed_files import CheckedFile
 from rheos.connectors.files.chunks import ChunkReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.dataframe import POSITIONS
 from rheos.connectors.spark.staging_manifest import (
@@ -48,7 +49,6 @@ from rheos.connectors.spark.staging_writer import (
     stored_schema,
 )
 from rheos.connectors.spark.workers import module_lacking
-from rheos.connectors.wrapped import WrappedReader
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Polled, ReaderContext, RowPlaces, Source, Split, SplitReader
 from rheos.core.errors import CheckpointError, InputError, SchemaError

@@ -18,8 +18,8 @@ from uuid import uuid4
 
 import msgspec
 
-from rheos.connectors.files.checked import BLOCK_BYTES
-from rheos.core.protocol.sealed import Sealed
+from rheos.connectors.files.checksummed_files import BLOCK_BYTES
+from rheos.core.protocol.sealed_files import Sealed
 
 MANIFEST = "manifest.json"
 FORMAT = 2

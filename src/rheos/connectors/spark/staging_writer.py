@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.calls.file_systems import url_to_fs
-from rheos.connectors.files.checked import ChecksummingFile
+from rheos.connectors.files.checksummed_files import ChecksummingFile
 from rheos.connectors.spark.casts import cast_rows
 from rheos.connectors.spark.staging_manifest import StagedFile
 from rheos.core.connectors.schemas import shown_row

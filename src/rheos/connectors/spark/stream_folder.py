@@ -33,7 +33,7 @@ from rheos.connectors.spark.staging_manifest import (
     remove_leftovers,
     remove_whole,
 )
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 
 FORMAT = 1
 

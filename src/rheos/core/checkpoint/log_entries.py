@@ -15,7 +15,7 @@ import msgspec
 
 from rheos.core.protocol.control import CommittableHandle, Cost, Totals
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 from rheos.core.protocol.shapes import StateShape, TypeShape
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.redaction import redacted

@@ -20,7 +20,7 @@ from rheos.core.checkpoint.names import handle_problem, safe_name
 from rheos.core.errors import CheckpointError
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 from rheos.core.protocol.snapshots import StateHandle
 
 MANIFEST = "savepoint.json"

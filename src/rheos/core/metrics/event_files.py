@@ -17,7 +17,7 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.metrics.event_log import MAX_EVENTS, JobEvent
 from rheos.core.metrics.job_files import decode_file, sealed_file
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 
 FORMAT = 1
 FILE_EVENTS = 100

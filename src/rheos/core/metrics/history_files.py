@@ -20,7 +20,7 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.metrics.history import HistoryConfig, MetricsMoment, columns, moments_of
 from rheos.core.metrics.job_files import decode_file, sealed_file
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 
 FORMAT = 1
 SEGMENT_MOMENTS = 30

@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rheos.core.protocol.sealed import Sealed
+from rheos.core.protocol.sealed_files import Sealed
 
 
 class _NamesJob(Protocol):

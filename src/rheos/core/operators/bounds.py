@@ -35,7 +35,7 @@ from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
-from rheos.core.operators.narrow import NarrowSpec
+from rheos.core.operators.narrowed_columns import NarrowSpec
 from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.plain_process import PlainProcessSpec

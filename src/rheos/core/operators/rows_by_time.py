@@ -59,7 +59,7 @@ from rheos.core.graph.nodes import Order
 from rheos.core.operators.buffered_rows import HELD, HELD_WATERMARKS, BufferedRows
 from rheos.core.operators.contract import OperatorContext, Out, PortType, Restored
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
-from rheos.core.operators.late import LATE, LATE_OF_TWO, not_late
+from rheos.core.operators.late_rows import LATE, LATE_OF_TWO, not_late
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, Batch, visible
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape

@@ -60,7 +60,7 @@ from rheos.core.connectors.contract import (
     Split,
     TimeReached,
 )
-from rheos.core.connectors.rejected import SKIPPED, BadRecord, rows_ahead
+from rheos.core.connectors.rejected_records import SKIPPED, BadRecord, rows_ahead
 from rheos.core.errors import RheosError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_watermark

@@ -24,7 +24,7 @@ from rheos.core.graph.row_distribution import PartitionBy, RowDistribution
 from rheos.core.graph.types import columns_read
 from rheos.core.graph.validate import live_nodes
 from rheos.core.operators.contract import OperatorSpec
-from rheos.core.operators.narrow import NarrowSpec
+from rheos.core.operators.narrowed_columns import NarrowSpec
 from rheos.core.operators.source import SourceSpec
 
 

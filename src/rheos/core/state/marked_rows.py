@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
-from rheos.core.state.growing import NumberedArray
+from rheos.core.state.numbered_array import NumberedArray
 from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 from rheos.core.state.slots import Slots

@@ -27,8 +27,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.protocol.elements import TS, Batch
-from rheos.core.state.growing import NumberedArray, with_room
 from rheos.core.state.levels import FAN_IN, level_of, to_spill
+from rheos.core.state.numbered_array import NumberedArray, with_room
 from rheos.core.state.numbered_rows import Numbers, taken
 from rheos.core.state.slots import Slots
 from rheos.core.state.spill import SpillFolder

@@ -27,7 +27,7 @@ from rheos.ops.control.alert_webhook import AlertWebhook
 from rheos.ops.control.driver_note import HeldNote, NoteKeeper, predecessor_of
 from rheos.ops.control.job_logs import LogFile, log_path
 from rheos.ops.control.mailbox import Mailbox
-from rheos.ops.control.picture import picture
+from rheos.ops.control.plan_drawing import picture
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.server import CommandServer

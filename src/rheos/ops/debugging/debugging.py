@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, kept_checkpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.operators.contract import Restored
@@ -27,13 +27,13 @@ from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.snapshots import IN_FLIGHT
 from rheos.core.state.timers import TIMERS
 from rheos.ops.control.started_program import StartedProgram
+from rheos.ops.debugging.call_watcher import ReplayStoppedError
 from rheos.ops.debugging.debugged_key import KeyOfOperator, chosen
 from rheos.ops.debugging.deliveries import Delivered, delivered
 from rheos.ops.debugging.key_filter import ahead_of
 from rheos.ops.debugging.key_replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
 from rheos.ops.debugging.replica import Replica
-from rheos.ops.debugging.watching import ReplayStoppedError
 from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record

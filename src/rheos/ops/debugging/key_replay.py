@@ -15,10 +15,10 @@ from rheos.core.operators.keyed import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch
 from rheos.core.protocol.shown_rows import rows_values
+from rheos.ops.debugging.call_watcher import CallKind, CallWatcher, GivenRow, WatchedCall, watch
 from rheos.ops.debugging.deliveries import Delivered, Delivery, Risen, Rows
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
 from rheos.ops.debugging.replica import Replica
-from rheos.ops.debugging.watching import CallKind, CallWatcher, GivenRow, WatchedCall, watch
 
 
 class StepKind(Enum):

@@ -7,7 +7,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.operators.contract import Operator
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import Attempt, CheckpointId

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.urls import absolute
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, newest_checkpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, newest_checkpoint
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade
 from rheos.core.errors import ConfigurationError

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator, restored_state
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source

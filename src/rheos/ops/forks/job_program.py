@@ -13,7 +13,7 @@ import msgspec
 from rheos.api.overrides import Overrides
 from rheos.api.program_file import planned_program
 from rheos.connectors.urls import absolute
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, copied_savepoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, copied_savepoint
 from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import JobId

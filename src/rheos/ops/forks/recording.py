@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,

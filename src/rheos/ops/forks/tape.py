@@ -16,8 +16,8 @@ from typing import assert_never
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedSource
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.connectors.source_wrapper import WrappedSource
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.checkpoint.restored_state import RestoredByOperator
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (

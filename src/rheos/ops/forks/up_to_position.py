@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,

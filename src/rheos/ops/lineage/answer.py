@@ -9,7 +9,7 @@ from typing import Any
 
 import polars as pl
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.late import LATE
+from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.window.pane_columns import END, SLICE, START, VALID
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, visible

@@ -12,7 +12,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from rheos.connectors.wrapped import WrappedReader
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import (
     EndOfSplit,
@@ -23,7 +23,7 @@ from rheos.core.connectors.contract import (
     Split,
     SplitReader,
 )
-from rheos.core.connectors.rejected import places_of_rejected
+from rheos.core.connectors.rejected_records import places_of_rejected
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
 from rheos.core.operators.contract import Operator, Out, StartedWork

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.connectors.urls import absolute
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint, kept_checkpoints
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint, kept_checkpoints
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.checkpoint.as_savepoint import CopiedCheckpoint
+from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.operators.window.progress import FIRED
 from rheos.core.protocol.ids import OperatorId

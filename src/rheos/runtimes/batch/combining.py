@@ -23,7 +23,7 @@ from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.state_config import MIB
-from rheos.runtimes.batch import notes
+from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.keyed_input import ROWS_AT_ONCE, BatchBuffer
 from rheos.runtimes.batch.layout import KEY_GROUP, NOTE_STATE, combined_row, pack, payloads, unpack
 from rheos.runtimes.batch.outlets import Outlet, Rows
@@ -80,13 +80,13 @@ class CombiningOutlet(Outlet):
         self._absorb()
         yield from self._state()
         self._windows.close()
-        counted = notes.Counted(
+        counted = task_notes.Counted(
             operator=self._ctx.operator,
             records_in=self._records,
             records_out=0,
             counters=self._ctx.counters,
         )
-        yield from self.note(notes.encode(counted))
+        yield from self.note(task_notes.encode(counted))
 
     def _state(self) -> Rows:
         numbers = {name: number for number, name in enumerate(self._windows.states())}

@@ -19,9 +19,9 @@ from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.batch.dataframes import Translation
 from rheos.runtimes.batch.layout import NOTE_PORT
-from rheos.runtimes.batch.notes import AnyNote, Ended, Handed, decoder
 from rheos.runtimes.batch.results import Results, handed_over, most_bytes
 from rheos.runtimes.batch.shared_reads import with_shared_reads
+from rheos.runtimes.batch.task_notes import AnyNote, Ended, Handed, decoder
 
 _SETTINGS = {
     # Spark merges partitions that turned out small, so nobody need configure their number.

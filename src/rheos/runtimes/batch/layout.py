@@ -11,8 +11,8 @@ for a range of hashes (see `buckets.py`).
 *Combined* state goes through a shuffle instead of the rows that windows would aggregate. One Spark row
 holds the state that a task has for a range of key groups (see `combining.py`).
 
-Each layout also carries *notes*: reports of a subtask to the driver (see `notes.py`). They travel with
-the rows, so a task that Spark repeats reports only once.
+Each layout also carries *notes*: reports of a subtask to the driver (see `task_notes.py`). They travel
+with the rows, so a task that Spark repeats reports only once.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.state_config import MIB
 from rheos.core.task.custom_partition import CustomPartitioner
-from rheos.runtimes.batch import notes
+from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.keyed_input import BatchBuffer
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, LANE_BITS, NOTE_PORT, pack, packed_row
 from rheos.runtimes.batch.results import too_large
@@ -71,7 +71,7 @@ class PackedOutlet(Outlet):
             if collected.gathered:
                 yield packed_row(port, collected.piece())
             if collected.handed.pieces:
-                yield from self.note(notes.encode(collected.handed))
+                yield from self.note(task_notes.encode(collected.handed))
 
 
 class _Collected:
@@ -81,14 +81,16 @@ class _Collected:
         self._sink = sink
         self._most_bytes = most_bytes
         self.gathered = BatchBuffer(bytes_at_once=_PIECE_BYTES)
-        self.handed = notes.Handed(operator=sink.id, pieces=0, rows=0, size_bytes=0)
+        self.handed = task_notes.Handed(operator=sink.id, pieces=0, rows=0, size_bytes=0)
 
     def piece(self) -> bytes:
         """Return the rows so far. Raise ConfigurationError if this task alone has too many."""
         table = pa.Table.from_batches(self.gathered.take()).combine_chunks()
         piece = pack(table)
         self.handed = self.handed.plus(
-            notes.Handed(operator=self._sink.id, pieces=1, rows=table.num_rows, size_bytes=len(piece))
+            task_notes.Handed(
+                operator=self._sink.id, pieces=1, rows=table.num_rows, size_bytes=len(piece)
+            )
         )
         if self.handed.size_bytes > self._most_bytes:
             error = too_large(self.handed.size_bytes, self._most_bytes)

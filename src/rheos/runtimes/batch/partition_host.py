@@ -25,7 +25,7 @@ from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.core.task.contexts import OperatorContexts
 from rheos.core.task.tree import OperatorTree
-from rheos.runtimes.batch import notes
+from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets
 from rheos.runtimes.batch.combining import CombinedState, CombiningOutlet
 from rheos.runtimes.batch.keyed_input import BATCHES, Feed, Generations
@@ -278,16 +278,16 @@ class _PartitionHost:
 
     def _notes(self, tree: Tree) -> Rows:
         for operator, committable in tree.committables(_CHECKPOINT):
-            staged = notes.Staged(operator=operator, committable=committable)
-            yield from self._out.note(notes.encode(staged))
+            staged = task_notes.Staged(operator=operator, committable=committable)
+            yield from self._out.note(task_notes.encode(staged))
         for counted in tree.counted():
-            note = notes.Counted(
+            note = task_notes.Counted(
                 operator=counted.operator,
                 records_in=counted.records_in,
                 records_out=counted.records_out,
                 counters=dict(counted.counters),
                 accumulated=dict(counted.accumulated),
             )
-            yield from self._out.note(notes.encode(note))
+            yield from self._out.note(task_notes.encode(note))
         head = self._task.chain.operators[0].id
-        yield from self._out.note(notes.encode(notes.Ended(operator=head)))
+        yield from self._out.note(task_notes.encode(task_notes.Ended(operator=head)))

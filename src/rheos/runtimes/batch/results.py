@@ -27,7 +27,7 @@ from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT
-from rheos.runtimes.batch.notes import Handed
+from rheos.runtimes.batch.task_notes import Handed
 
 _SHARE_OF_HEAP = 8
 """Divisor: share of the heap for collected rows. Spark's driver holds them sent, decoded and

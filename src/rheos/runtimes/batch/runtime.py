@@ -27,7 +27,7 @@ from rheos.core.protocol.accumulated import Accumulated
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.readings import Reading
-from rheos.runtimes.batch import notes
+from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.bounded import bounded_plan
 from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
@@ -182,15 +182,15 @@ class BatchJob(WithoutCheckpoints):
                 self._state = JobState.FAILED if self._failure else JobState.CANCELLED
             self._ended.set()
 
-    def _note(self, note: notes.AnyNote) -> None:
+    def _note(self, note: task_notes.AnyNote) -> None:
         metrics = self._metrics.get(note.operator)
         if metrics is None:
             # It is a union that the planner added upstream of siblings, not an operator of the user.
             return
         match note:
-            case notes.Staged():
+            case task_notes.Staged():
                 metrics.staged.append(note.committable)
-            case notes.Counted():
+            case task_notes.Counted():
                 metrics.records_in += note.records_in
                 metrics.records_out += note.records_out
                 for name, count in note.counters.items():
@@ -198,7 +198,7 @@ class BatchJob(WithoutCheckpoints):
                 for name, added in note.accumulated.items():
                     before = metrics.accumulated.get(name, Accumulated())
                     metrics.accumulated[name] = before.plus(added)
-            case notes.Handed() | notes.Ended():
+            case task_notes.Handed() | task_notes.Ended():
                 pass
             case _:
                 assert_never(note)

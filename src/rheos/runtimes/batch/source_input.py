@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.connectors.files.source import FileSource
+from rheos.connectors.source_wrapper import WrappedReader
 from rheos.connectors.spark.casts import cast_array
-from rheos.connectors.wrapped import WrappedReader
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import InputError
 from rheos.core.operators.contract import OperatorContext, Out

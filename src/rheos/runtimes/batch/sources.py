@@ -1,8 +1,8 @@
 """The sources of a batch job as DataFrames.
 
     a DataFrame      itself, as a part of the job's plan; it has no order, so no row of it is late
-    Parquet files    Spark's reader, if it reads the same as our own (`footers.py`), and either a filter
-                     keeps rows from Python or there are too few files for all slots
+    Parquet files    Spark's reader, if it reads the same as our own (`parquet_footers.py`), and either
+                     a filter keeps rows from Python or there are too few files for all slots
     other splits     a Spark partition for each, read by the source's own reader
 
 No reader reads columns that nothing needs (`core/plan/pruning.py`). Spark's readers also skip rows that
@@ -39,7 +39,7 @@ from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.core.protocol.ids import ChainId
-from rheos.runtimes.batch.footers import Unfit, columns_in_files
+from rheos.runtimes.batch.parquet_footers import Unfit, columns_in_files
 from rheos.runtimes.batch.pushdown import PushColumn, superset_filter
 from rheos.runtimes.batch.source_input import ReadBySpark, SourceInput, SparkRows, SplitInput
 

@@ -23,9 +23,9 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from rheos.core.errors import ConfigurationError, TransportError
-from rheos.core.protocol import streamed, wire
+from rheos.core.protocol import framing, wire
+from rheos.core.protocol.framing import Hello, PayloadPlace
 from rheos.core.protocol.ids import Attempt
-from rheos.core.protocol.streamed import Hello, PayloadPlace
 from rheos.runtimes.continuous.framed_transport import FramedTransport, Part
 from rheos.runtimes.host import memory_files
 from rheos.runtimes.host.sockets import is_of
@@ -96,7 +96,7 @@ class LocalTransport(FramedTransport):
         self._selector.register(descriptor, selectors.EVENT_READ, ready)
 
     def connect(self, addresses: Sequence[str]) -> None:
-        hello = streamed.encode_hello(self._token, Hello(self._attempt, self._subtask))
+        hello = framing.encode_hello(self._token, Hello(self._attempt, self._subtask))
         for subtask, address in enumerate(addresses):
             if subtask == self._subtask:
                 continue
@@ -144,19 +144,17 @@ class LocalTransport(FramedTransport):
     def _put(self, receiver: int, header: bytes, payload: pa.Buffer | None) -> None:
         outgoing = self._outgoing[receiver]
         if payload is None:
-            outgoing.send((streamed.head(header, 0, PayloadPlace.NOWHERE),))
+            outgoing.send((framing.head(header, 0, PayloadPlace.NOWHERE),))
             return
         if self._uses_memory and payload.size >= _IN_MEMORY_FROM_BYTES:
             try:
                 descriptor = memory_files.write_memory_file(payload)
-                outgoing.send(
-                    (streamed.head(header, payload.size, PayloadPlace.IN_MEMORY),), descriptor
-                )
+                outgoing.send((framing.head(header, payload.size, PayloadPlace.IN_MEMORY),), descriptor)
             except OSError:
                 pass  # Send it through the socket.
             else:
                 return
-        outgoing.send((streamed.head(header, payload.size, PayloadPlace.BEHIND), memoryview(payload)))
+        outgoing.send((framing.head(header, payload.size, PayloadPlace.BEHIND), memoryview(payload)))
 
     def _take(self, max_frames: int) -> Iterator[Sequence[Part]]:
         for _ in range(min(max_frames, len(self._frames))):
@@ -201,7 +199,7 @@ class LocalTransport(FramedTransport):
         if said is None:
             return  # It was refused after its event was reported.
         try:
-            said += made.recv(streamed.HELLO_BYTES - len(said))
+            said += made.recv(framing.HELLO_BYTES - len(said))
         except BlockingIOError:
             return
         except OSError:
@@ -211,8 +209,8 @@ class LocalTransport(FramedTransport):
         self._unknown[made] = said
         if ended or (len(said) >= wire.TOKEN_BYTES and not is_of(self._token, said)):
             self._refuse(made)
-        elif len(said) == streamed.HELLO_BYTES:
-            self._admit(made, streamed.decode_hello(said))
+        elif len(said) == framing.HELLO_BYTES:
+            self._admit(made, framing.decode_hello(said))
 
     def _admit(self, made: socket.socket, hello: Hello) -> None:
         if hello.attempt != self._attempt:
@@ -341,7 +339,7 @@ class _Outgoing(_Connection):
 
     def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
         super().__init__(made, selector)
-        self._cutter = streamed.CreditCutter()
+        self._cutter = framing.CreditCutter()
 
     def credits(self) -> list[bytes]:
         try:
@@ -360,7 +358,7 @@ class _Incoming(_Connection):
 
     def __init__(self, made: socket.socket, selector: selectors.BaseSelector) -> None:
         super().__init__(made, selector)
-        self._cutter = streamed.FrameCutter()
+        self._cutter = framing.FrameCutter()
         self._descriptors: deque[int] = deque()
 
     def give(self, credit: bytes) -> None:
@@ -401,7 +399,7 @@ class _Incoming(_Connection):
                 hint="raise the limit of open files of the process (ulimit -n)",
             )
 
-    def _parts(self, frame: streamed.Frame) -> Sequence[Part]:
+    def _parts(self, frame: framing.Frame) -> Sequence[Part]:
         if frame.payload is not None:
             return (frame.header, frame.payload)
         if not frame.in_memory_bytes:

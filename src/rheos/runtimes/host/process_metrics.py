@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.protocol.ports import ThreadTime

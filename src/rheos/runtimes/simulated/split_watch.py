@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Split, SplitReader
 from rheos.core.operators.source import SourceSpec

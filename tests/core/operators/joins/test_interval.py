@@ -16,7 +16,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, Out
 from rheos.core.operators.joins import interval
 from rheos.core.operators.joins.interval import BEHIND, IntervalJoinOperator, IntervalJoinSpec
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.snapshots import PartMode

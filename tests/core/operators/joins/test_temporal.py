@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import rheos as rh
-from rheos.core.operators.joins.versions import LEAST_ROWS, LatestRows
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.joins.latest_rows import LEAST_ROWS, LatestRows
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted

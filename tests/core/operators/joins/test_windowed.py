@@ -14,7 +14,7 @@ import pytest
 import rheos as rh
 from rheos.core.errors import UserFunctionError
 from rheos.core.operators.joins.windowed import _pairs
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.protocol.elements import TS, WatermarkMark
 from rheos.testing import OperatorExample, Right, check_example, replay
 from tests.core.operators.joins.oracle import LEFT, RIGHT, InWindow, drawn_script, window_joined

@@ -57,7 +57,7 @@ from rheos.core.operators.contract import (
 )
 from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.keyed_state import keyed_shape
-from rheos.core.operators.late import LATE, emit_late
+from rheos.core.operators.late_rows import LATE, emit_late
 from rheos.core.operators.records import hidden_column
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_disk import DiskRunningState

@@ -50,7 +50,7 @@ import pyarrow as pa
 from rheos.core.graph.functions import CoGroupFunction
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
-from rheos.core.operators.joins.united import UnitedRows
+from rheos.core.operators.joins.united_rows import UnitedRows
 from rheos.core.operators.joins.windowed import BothSidesSpec, late_sides
 from rheos.core.operators.origins import Origin, RowsOfKey, RowsOfWindow
 from rheos.core.operators.window.process import WindowProcessOperator

@@ -56,7 +56,7 @@ from rheos.core.operators.group_progress import GroupProgress
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.side import JoinSide
 from rheos.core.operators.keyed_state import keyed_shape
-from rheos.core.operators.late import LATE_OF_TWO, not_late
+from rheos.core.operators.late_rows import LATE_OF_TWO, not_late
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import hidden_column
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch

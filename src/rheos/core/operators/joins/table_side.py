@@ -26,10 +26,10 @@ from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.protocol.elements import TS, Batch, visible
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import SnapshotPart
-from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeySlots
 from rheos.core.state.key_limit import KeyLimit
 from rheos.core.state.marked_rows import ROW, MarkedRows, Mask, last_of_ids
+from rheos.core.state.numbered_array import with_room
 from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.parts import GROUP
 from rheos.core.state.slots import Slots

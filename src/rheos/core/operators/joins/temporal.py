@@ -53,9 +53,9 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.buffered_rows import BufferedRows
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns
-from rheos.core.operators.joins.versions import LatestRows
+from rheos.core.operators.joins.latest_rows import LatestRows
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
-from rheos.core.operators.late import LATE_OF_TWO, not_late
+from rheos.core.operators.late_rows import LATE_OF_TWO, not_late
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.sorting import sort_by_time, sort_rows
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch, visible

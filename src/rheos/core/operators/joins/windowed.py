@@ -54,8 +54,8 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, SplitSpec
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
-from rheos.core.operators.joins.united import UnitedRows
-from rheos.core.operators.late import LATE_OF_TWO
+from rheos.core.operators.joins.united_rows import UnitedRows
+from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import HiddenColumns, with_hidden
 from rheos.core.operators.window.pane_columns import END

@@ -59,17 +59,17 @@ from rheos.core.operators.pattern.live_matches import NEVER_MS, LiveMatches, eve
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import Matcher, MatchOutcome, TooManyMatchesError
 from rheos.core.operators.pattern.matches import MatchRows
-from rheos.core.operators.pattern.previous import previous_types, with_previous
-from rheos.core.operators.pattern.stored import MATCHES, FrozenKey, restored, stored
+from rheos.core.operators.pattern.previous_rows import previous_types, with_previous
+from rheos.core.operators.pattern.stored_matches import MATCHES, FrozenKey, restored, stored
 from rheos.core.operators.rows_by_time import RowsByTime, held_shapes
 from rheos.core.protocol.elements import SWM, TS, WM, Batch, visible
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
-from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeyIndex
 from rheos.core.state.key_limit import KeyContents
 from rheos.core.state.keys import KeyCodec
+from rheos.core.state.numbered_array import with_room
 from rheos.core.state.numbered_rows import Numbers
 from rheos.core.state.parts import DeltaChain, keyed_part
 from rheos.core.state.slots import Slots

@@ -33,7 +33,7 @@ import pyarrow as pa
 from rheos.core.errors import UnrestorableError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Operator, OperatorContext, Out, Restored
-from rheos.core.operators.late import count_late, emit_late
+from rheos.core.operators.late_rows import count_late, emit_late
 from rheos.core.operators.window.contract import Mask, PaneAssignment
 from rheos.core.operators.window.families import family_of
 from rheos.core.operators.window.frames import KEY_GROUP, frame_of, key_frame, key_names

@@ -17,7 +17,7 @@ from rheos.core.graph.functions import WindowFunction
 from rheos.core.graph.state import Time
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.keyed_state import KeyedStateOperator, make_backend
-from rheos.core.operators.late import LATE, count_late, emit_late
+from rheos.core.operators.late_rows import LATE, count_late, emit_late
 from rheos.core.operators.records import UserRaised, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime
 from rheos.core.operators.window.contract import Ints

@@ -6,9 +6,9 @@ import logging
 
 import pytest
 
-from rheos.connectors import patience, servers_away
-from rheos.connectors.patience import Patience
-from rheos.connectors.servers_away import UnreachableServers
+from rheos.connectors import outage_patience, unreachable_servers
+from rheos.connectors.outage_patience import Patience
+from rheos.connectors.unreachable_servers import UnreachableServers
 from rheos.core.errors import InputError, UnavailableError
 
 
@@ -26,7 +26,7 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     made = Clock()
-    monkeypatch.setattr(servers_away, "monotonic", made)
+    monkeypatch.setattr(unreachable_servers, "monotonic", made)
     return made
 
 
@@ -48,12 +48,12 @@ def test_a_server_is_unreachable_from_the_first_failure_until_it_answers(clock: 
 
 def test_the_longest_outages_are_reported_and_deleted_clients_are_not(clock: Clock) -> None:
     away = UnreachableServers()
-    clients = [Client() for _ in range(servers_away.MOST_SERVERS + 5)]
+    clients = [Client() for _ in range(unreachable_servers.MOST_SERVERS + 5)]
     for number, client in enumerate(clients):
         clock.now_s += 1
         away.failed(client, f"server {number}")
     found = list(away.waits())
-    assert len(found) == servers_away.MOST_SERVERS
+    assert len(found) == unreachable_servers.MOST_SERVERS
     assert found[0] == ("server 0", len(clients) - 1.0)
     del client
     clients.clear()
@@ -62,8 +62,8 @@ def test_the_longest_outages_are_reported_and_deleted_clients_are_not(clock: Clo
 
 def test_a_client_that_retries_is_recorded(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     away = UnreachableServers()
-    monkeypatch.setattr(patience, "SERVERS_AWAY", away)
-    monkeypatch.setattr(patience, "sleep", lambda _: None)
+    monkeypatch.setattr(outage_patience, "SERVERS_AWAY", away)
+    monkeypatch.setattr(outage_patience, "sleep", lambda _: None)
     tries = Patience(60_000, lambda: None, logging.getLogger("rheos.test"))
     with pytest.raises(InputError):
         tries.spend(InputError("no such table"))
@@ -77,7 +77,7 @@ def test_a_client_that_retries_is_recorded(clock: Clock, monkeypatch: pytest.Mon
 
 def test_a_client_that_gives_up_is_forgotten(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     away = UnreachableServers()
-    monkeypatch.setattr(patience, "SERVERS_AWAY", away)
+    monkeypatch.setattr(outage_patience, "SERVERS_AWAY", away)
     tries = Patience(0, lambda: None, logging.getLogger("rheos.test"))
     with pytest.raises(UnavailableError):
         tries.spend(UnavailableError("the table cannot be written"))

@@ -10,7 +10,7 @@ import pytest
 import rheos as rh
 from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
-from rheos.sql.pushing import pushed
+from rheos.sql.plan_pushdown import pushed
 from rheos.sql.session import SqlSession
 from rheos.sql.text import SqlText
 from tests.sql.compare import rows_of

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.cli.benchmarks.recorder import Recorder
-from rheos.connectors.wrapped import WrappedReader, WrappedSource
+from rheos.connectors.source_wrapper import WrappedReader, WrappedSource
 from rheos.core.connectors.contract import (
     Polled,
     ReaderContext,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable
 from time import monotonic_ns, sleep
 
-from rheos.connectors.servers_away import SERVERS_AWAY
+from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.connectors.back_off import BackOff
 from rheos.core.errors import RheosError, UnavailableError
 

@@ -10,8 +10,8 @@ import pyarrow as pa
 from rheos.core.operators.fitting import fitted
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
-from rheos.core.state.growing import with_room
 from rheos.core.state.key_index import KeySlots
+from rheos.core.state.numbered_array import with_room
 from rheos.core.state.numbered_rows import Numbers, taken
 from rheos.core.state.parts import DeltaChain, by_group, keyed_part
 from rheos.core.state.slots import Slots

@@ -1,7 +1,7 @@
 """Drops columns that no operator downstream needs. The planner adds it before an exchange.
 
 ```python
-from rheos.core.operators.narrow import NarrowSpec
+from rheos.core.operators.narrowed_columns import NarrowSpec
 
 assert NarrowSpec(("user",)).summary() == "columns user"
 ```

@@ -14,7 +14,7 @@ from rheos.core.metrics.health import Severity, simple_health
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.controlled_jobs import LiveDisplay
-from rheos.ops.control.picture import picture
+from rheos.ops.control.plan_drawing import picture
 from tests.cli.stand_ins import METRICS, STATUS, outline
 
 

@@ -17,7 +17,7 @@ from rheos.core.graph.types import canonical_schema
 from rheos.core.operators.pattern.automaton import compiled
 from rheos.core.operators.pattern.matches import match_types
 from rheos.core.operators.pattern.operator import PatternSpec
-from rheos.core.operators.pattern.previous import previous_types
+from rheos.core.operators.pattern.previous_rows import previous_types
 from rheos.core.site import located
 
 

@@ -7,7 +7,7 @@ import pytest
 import rheos as rh
 from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
-from rheos.sql.sharing import PlanNumbers
+from rheos.sql.plan_numbers import PlanNumbers
 from rheos.sql.text import SqlText
 from tests.sql.corpus import QUERIES
 from tests.sql.data import registered
