@@ -116,10 +116,36 @@ MISTAKES = [
     ("keyed.running({'n': 'sum'})", "name each result: .running("),
     ("keyed.running(m='sum')", '.running(m=rh.agg.sum("m"))'),
     ("keyed.table(rh.agg.count())", "name each result: .table("),
+    ("env.from_source(rh.files.sink('out'))", "stream.sink_to(...)"),
+    ("env.from_source(stream)", "a stream already"),
+    ("env.from_source(rh.files.source)", "call it: source(...)"),
+    ("stream.sink_to(rh.collection([{'n': 1}]))", "env.from_source(...)"),
+    ("stream.sink_to(rh.print_sink)", "call it: print_sink(...)"),
+    ("stream.union([stream])", ".union(*streams)"),
+    ("stream.key_by(['user', 'n'])", ".key_by('user', 'n')"),
+    ("stream.lookup(pl.DataFrame({'user': [1]}), on='user')", "rh.lookup_table("),
+    ("rh.collection(['a', 'b'])", "write each row as a dict"),
+    ("rh.collection({'a': [1]})", "pl.DataFrame(columns)"),
+    ("rh.collection(7)", "a list of rows"),
+    ("rh.collection([])", "pass schema="),
+    ("rh.files.source('in', schema={'n': 'int'})", "use bool, int"),
+    ("rh.Environment(parameters=['a=1'])", "pass parameters as"),
+    ("rh.restart.fixed_delay('3')", "pass attempts as int"),
+    ("rh.restart.fixed_delay(3, delay='-1s')", '"5s"'),
+    ("keyed.process(Misnamed())", "rename its method process_elements"),
+    ("Counter() + 1", "self.NAME.value"),
     *((f"stream {sign} stream", ".union(other)") for sign in [*SIGNS, "<", "<=", ">", ">="]),
     *((f"1 {sign} stream", "rh.col(") for sign in SIGNS),
     *((f"{sign}stream", "rh.col(") for sign in "+-~"),
 ]
+
+
+class Misnamed(rh.KeyedProcessFunction):
+    def process_elements(self, row: Any, ctx: rh.KeyedContext) -> None: ...
+
+
+class ValueHandle:
+    """An object with the name of the handle of a declared state, which appears in errors of Python."""
 
 
 @pytest.mark.parametrize(("line", "hint"), MISTAKES)
@@ -133,6 +159,9 @@ def test_a_line_of_another_system_ends_in_a_hint(line: str, hint: str) -> None:
         "env": env,
         "stream": stream,
         "keyed": keyed,
+        "pl": pl,
+        "Misnamed": Misnamed,
+        "Counter": ValueHandle,
         "windowed": keyed.window(rh.Tumbling("1m")),
     }
     with pytest.raises(Exception) as raised:  # noqa: PT011  # The hint is what counts.

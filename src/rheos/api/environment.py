@@ -21,7 +21,7 @@ from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by
 from rheos.core.connectors import capabilities
-from rheos.core.connectors.contract import Source
+from rheos.core.connectors.contract import Sink, Source
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.connectors.rejected_records import with_rows_ahead
 from rheos.core.errors import ProgramError
@@ -639,9 +639,14 @@ Environment.__signature__ = inspect.signature(EnvironmentArguments)  # type: ign
 
 
 def _no_source(given: object) -> ProgramError:
-    of = '"data/*.parquet", schema=Event'
-    source = f"files.source({of})" if isinstance(given, str | Path) else "collection(rows)"
-    return ProgramError(
-        f"from_source() takes a source, not {shown(given)}",
-        hint=f"write env.from_source(rh.{source})",
-    )
+    if isinstance(given, Sink):
+        hint = "a sink is where rows go: write stream.sink_to(...) at the end of a stream"
+    elif isinstance(given, DataStream):
+        hint = "it is a stream already: call its methods, such as .filter(...)"
+    elif callable(given):
+        hint = f"call it: {getattr(given, '__name__', 'it')}(...)"
+    elif isinstance(given, str | Path):
+        hint = 'write env.from_source(rh.files.source("data/*.parquet", schema=Event))'
+    else:
+        hint = "write env.from_source(rh.collection(rows))"
+    return ProgramError(f"from_source() takes a source, not {shown(given)}", hint=hint)

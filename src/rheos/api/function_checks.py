@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, get_args
 
 from rheos.api.typing_of_functions import (
@@ -95,7 +96,11 @@ def check_function(
     for name in methods:
         if getattr(type(fn), name) is getattr(base, name):
             arguments = ", ".join(inspect.signature(getattr(base, name)).parameters)
-            raise ProgramError(f"{type(fn).__name__} does not define {name}({arguments})")
+            close = get_close_matches(name, [each for each in dir(fn) if each not in dir(base)], 1)
+            raise ProgramError(
+                f"{type(fn).__name__} does not define {name}({arguments})",
+                hint=f"rename its method {close[0]}" if close else f"add the method {name}",
+            )
     check_methods(fn, base, method)
     _check_states(fn, base)
 

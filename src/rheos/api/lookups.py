@@ -11,6 +11,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.protocol.durations import duration_ms
+from rheos.core.shown import shown
 from rheos.core.state.key_groups import is_key_type
 
 How = Literal["left", "inner"]
@@ -29,7 +30,9 @@ def looked_up(
 ) -> tuple[LookupSpec, pa.Schema]:
     """Return the operator and output columns for a stream with this schema. Raises ProgramError."""
     if not isinstance(lookup, Lookup):
-        raise ProgramError(f"lookup() takes a lookup, not {lookup!r}", hint=_EXAMPLE)
+        known = callable(lookup) or hasattr(lookup, "columns")
+        hint = 'write .lookup(rh.lookup_table(table, key="id"), on="id")' if known else _EXAMPLE
+        raise ProgramError(f"lookup() takes a lookup, not {shown(lookup)}", hint=hint)
     if how not in get_args(How):
         raise ProgramError(f"how={how!r} is not known", hint='write how="left" or how="inner"')
     if not isinstance(cache_keys, int) or cache_keys < 1:

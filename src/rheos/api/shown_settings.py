@@ -46,7 +46,7 @@ def shown_settings(settings: Settings, parallelism: int) -> Iterator[tuple[str, 
         if isinstance(value, RestartStrategy):
             yield from _strategy(name, value)
         elif declared.secret and value is not None:
-            yield name, host_alone(value)
+            yield name, host_alone(str(value))
         elif isinstance(value, Mapping):
             for key, each in value.items():
                 yield f"{name}.{key}", redacted(str(each))

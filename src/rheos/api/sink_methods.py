@@ -11,7 +11,7 @@ from rheos.api.changelogs import (
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.print import PrintSink
 from rheos.core.connectors import sink_capabilities
-from rheos.core.connectors.contract import Sink
+from rheos.core.connectors.contract import Sink, Source
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import Changes
@@ -22,6 +22,7 @@ from rheos.core.graph.validate import (
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.redaction import redacted
+from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
@@ -62,10 +63,7 @@ class SinkMethods(ChangelogMethods):
         site = call_site()
         with located(site, name or "sink"):
             if not isinstance(sink, Sink):
-                raise ProgramError(
-                    f"sink_to() takes a sink, not {sink!r}",
-                    hint='write .sink_to(rh.files.sink("out/"))',
-                )
+                raise ProgramError(f"sink_to() takes a sink, not {shown(sink)}", hint=_hint_for(sink))
             if not self.schema.names:
                 raise SchemaError("there are no columns to write, as the operator emits nothing")
             changes = self._type.changes
@@ -170,3 +168,12 @@ class SinkMethods(ChangelogMethods):
             after = schema if op == "select" else rows.type.schema
             rows = rows.then(ExpressionSpec(op, tuple(exprs)), op, after)
         return rows.stream, taking
+
+
+def _hint_for(given: object) -> str:
+    """Return the advice for an object that is not a sink."""
+    if isinstance(given, Source):
+        return "a source is where rows come from: read it by env.from_source(...)"
+    if callable(given):
+        return f"call it: {getattr(given, '__name__', 'it')}(...)"
+    return 'write .sink_to(rh.files.sink("out/"))'

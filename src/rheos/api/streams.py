@@ -39,6 +39,7 @@ from rheos.core.graph.windows import Watermark, Window
 from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.union import UnionSpec
+from rheos.core.shown import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.key_groups import is_key_type
 
@@ -276,8 +277,10 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
             for other in others:
                 if not isinstance(other, DataStream):
                     raise ProgramError(
-                        f"union() takes streams, not {other!r}",
-                        hint="unite the streams before key_by()",
+                        f"union() takes streams, not {shown(other)}",
+                        hint="pass each stream as an argument: .union(a, b), or .union(*streams)"
+                        if isinstance(other, list | tuple)
+                        else "unite the streams before key_by()",
                     )
                 if other._program is not self._program:
                     raise ProgramError("union() takes streams of one environment")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ from rheos.core.protocol.plain_values import plain_inside
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.types import TypeMismatch, batch_of
 from rheos.core.protocol.zones import without_fixed_offsets
+from rheos.core.shown import shown
 from rheos.core.site import located_at_call
 from rheos.core.times import ONE_ZONE, mixed_zones
 
@@ -69,6 +70,8 @@ def table_of(rows: Any, wanted: pa.Schema | None) -> tuple[pa.Table, type | None
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     if not isinstance(rows, pa.Table):
+        if not isinstance(rows, Iterable):
+            raise SchemaError(f"the rows of a collection are {shown(rows)}", hint="pass a list of rows")
         records = list(rows)
         first = records[0] if records else None
         if dataclasses.is_dataclass(first):
@@ -148,7 +151,14 @@ def _from_pandas(rows: Any, wanted: pa.Schema | None) -> pa.Table:
 def _from_records(records: list[Any], schema: pa.Schema | None) -> pa.Table:
     if not records and schema is None:
         raise SchemaError(
-            "the collection is empty, so its column types are unknown", hint="say schema="
+            "the collection is empty, so its column types are unknown", hint="pass schema="
+        )
+    if schema is None and not all(isinstance(record, Mapping) for record in records):
+        wrong = next(record for record in records if not isinstance(record, Mapping))
+        raise SchemaError(
+            f"a row of the collection is {shown(wrong)}, which has no named columns",
+            hint='write each row as a dict, such as {"value": 1}, or as an instance of a dataclass; '
+            "if you have columns, pass pl.DataFrame(columns)",
         )
     _refuse_mixed_zones(records)
     try:

@@ -13,12 +13,13 @@ from rheos.core.errors import ProgramError
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.ports import Clock
 from rheos.core.times import TimeColumn, Unit, epoch_us
+from rheos.core.unknown_names import HintedBase
 
 _BEFORE_ALL = -(2**63)
 
 
 @dataclass(frozen=True)
-class Replay:
+class Replay(HintedBase):
     """The pace at which a source emits rows, by the time in the column `on`: `rh.Replay("at", "60x")`.
 
     A row is due at `start + (t - t0) / speed`: `t` is its time, and `t0` that of the split's first row

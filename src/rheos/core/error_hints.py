@@ -24,6 +24,7 @@ _COMBINED = (
     '(rh.col("a") > 1) & (rh.col("b") == 2); instead of `in` and `1 < a < 5` write .is_in([...]) and '
     ".is_between(1, 5); instead of `if` write pl.when(...)"
 )
+_OF_STATE = re.compile(r"'\w*ValueHandle'")
 _MISSING_COLUMN = ("KeyError", "ColumnNotFoundError")
 
 
@@ -39,6 +40,8 @@ def hint_for_error(error: BaseException, columns: Sequence[str] = ()) -> str:
     """
     if is_error(error, (TypeError, ValueError)) and _TRUTH.match(message_of(error)):
         return _COMBINED
+    if type(error) is TypeError and _OF_STATE.search(message_of(error)):
+        return "a declared state is not its value: read and assign self.NAME.value"
     if type(error) is AttributeError and error.obj is not None:  # A user's class may raise when read.
         return _hint_for_attribute(str(error.name), error.obj)
     if columns and type(error).__name__ in _MISSING_COLUMN and _is_of_frame(error):

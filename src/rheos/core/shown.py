@@ -6,12 +6,15 @@ code must not hide the error that is being reported.
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable
 from types import TracebackType
 from typing import TypeGuard, TypeVar, cast
 
 E = TypeVar("E", bound=BaseException)
+
+_ADDRESS = re.compile(r" at 0x[0-9A-Fa-f]+(?=>)")
 
 MOST_VALUE_CHARACTERS = 500
 """Maximum number of characters of a value that an error shows."""
@@ -20,8 +23,10 @@ MOST_MESSAGE_CHARACTERS = 10_000
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a record, a key or another value, shortened if it is long."""
-    return _text(repr, value, MOST_VALUE_CHARACTERS)
+    """Return the `repr` of a record, a key or another value, shortened if it is long. Addresses in
+    memory are left out, as in the `repr` of a function: they differ in each run."""
+    text = _text(repr, value, MOST_VALUE_CHARACTERS)
+    return text if isinstance(value, str) else _ADDRESS.sub("", text)
 
 
 def message_of(error: BaseException) -> str:

@@ -13,12 +13,29 @@ from abc import ABCMeta
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from importlib.machinery import PathFinder
-from types import FunctionType, ModuleType, TracebackType
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from types import FunctionType, ModuleType, TracebackType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Literal,
+    NoReturn,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 from rheos.core import site
-from rheos.core.errors import ArgumentsError, ProgramError, UnknownImportError, UnknownNameError
-from rheos.core.site import call_site, user_frames
+from rheos.core.errors import (
+    ArgumentsError,
+    ProgramError,
+    RheosError,
+    UnknownImportError,
+    UnknownNameError,
+)
+from rheos.core.shown import shown
+from rheos.core.site import call_site, is_users, user_frames
 
 _WRAPPERS = (site.__file__, __file__)
 """Files with functions that pass on the arguments of a call."""
@@ -130,7 +147,8 @@ def _check_arguments_of(cls: type) -> None:
 
 
 def checking_arguments(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, with a hint if it is called with arguments that it does not take."""
+    """Return the function, whose errors begin with the line of the call. If it is called with
+    arguments that it does not take, or with values of other types, the error explains them."""
     if getattr(fn, "_checks_arguments", False):
         return fn
 
@@ -138,8 +156,15 @@ def checking_arguments(fn: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         try:
             return fn(*args, **kwargs)
-        except TypeError as error:
-            refused = _wrong_arguments(fn, args, kwargs) if _is_of_call(error.__traceback__) else None
+        except RheosError as error:
+            if error.site is None and is_users((site := call_site()).file):
+                error.site = site
+            raise
+        except (TypeError, ValueError, AttributeError) as error:
+            if isinstance(error, TypeError) and _is_of_call(error.__traceback__):
+                refused = _wrong_arguments(fn, args, kwargs)
+            else:
+                refused = _wrong_types(fn, args, kwargs)
             if refused is None:
                 raise
         raise refused
@@ -170,9 +195,7 @@ def _wrong_arguments(
         return None
     except TypeError as error:
         reason = str(error)
-    name = fn.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
-    if next(iter(signature.parameters), "") == "self" and args and fn.__name__ != "__init__":
-        name = f"{type(args[0]).__name__}.{fn.__name__}"
+    name = _name_of(fn, args)
     own = [each for each in signature.parameters if each not in ("self", "cls")]
     taken = any(each.kind is each.VAR_KEYWORD for each in signature.parameters.values())
     unknown = next((each for each in kwargs if each not in own and not taken), None)
@@ -189,6 +212,47 @@ def _wrong_arguments(
         foreign = hint_for(unknown, own, write="{}=...")
     hint = f"{foreign}; {takes}" if foreign else takes
     return ArgumentsError(f"{name}() has no argument {unknown!r}", site=call_site(), hint=hint)
+
+
+def _name_of(fn: Callable[..., Any], args: tuple[Any, ...]) -> str:
+    """Return the name of a function as an error shows it: that of the class for a constructor."""
+    first = next(iter(inspect.signature(fn).parameters), "")
+    if first == "self" and args and fn.__name__ != "__init__":
+        return f"{type(args[0]).__name__}.{fn.__name__}"
+    return fn.__qualname__.removesuffix(".__init__").rpartition("<locals>.")[2]
+
+
+def _wrong_types(
+    fn: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+) -> ArgumentsError | None:
+    """Return the error for the first argument whose value is not of its annotated type, or None."""
+    try:
+        types = get_type_hints(fn)
+    except NameError:  # An annotation that only type checkers import.
+        return None
+    for name, value in inspect.signature(fn).bind(*args, **kwargs).arguments.items():
+        if name in types and not _may_be(types[name], value):
+            what = f"{_name_of(fn, args)}(): {name} is {shown(value)}, which has the wrong type"
+            wanted = inspect.formatannotation(types[name])
+            return ArgumentsError(what, site=call_site(), hint=f"pass {name} as {wanted}")
+    return None
+
+
+def _may_be(wanted: Any, value: object) -> bool:
+    """Return False if a value certainly is not of an annotated type."""
+    origin = get_origin(wanted)
+    if origin is Literal:
+        return value in get_args(wanted)
+    if origin in (Union, UnionType):
+        return any(_may_be(each, value) for each in get_args(wanted))
+    kind = origin or wanted
+    if kind is Any or not isinstance(kind, type):
+        return True
+    if isinstance(value, bytes):  # Also a sequence of numbers, which nobody means.
+        return kind in (bytes, object)
+    if isinstance(value, bool):
+        return issubclass(bool, kind) and kind is not int
+    return isinstance(value, (int, float) if kind is float else kind)
 
 
 def with_hints(name: str, exported: Any) -> Any:

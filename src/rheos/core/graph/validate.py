@@ -25,6 +25,7 @@ from rheos.core.graph.windows import Watermark
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.core.protocol.zones import unknown_zone
+from rheos.core.shown import shown
 
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
@@ -174,13 +175,12 @@ def check_keys(columns: Sequence[Any], schema: pa.Schema) -> None:
         raise ProgramError("key_by() needs a column", hint='write key_by("user")')
     for column in columns:
         if not isinstance(column, str):
-            plain = isinstance(column, pl.Expr) and column.meta.is_column()
-            raise ProgramError(
-                f"key_by() takes column names, not {column!r}",
-                hint=f'write .key_by("{column.meta.output_name()}")'
-                if plain
-                else "compute the key first: .with_columns(k=...).key_by('k')",
-            )
+            hint = "compute the key first: .with_columns(k=...).key_by('k')"
+            if isinstance(column, pl.Expr) and column.meta.is_column():
+                hint = f'write .key_by("{column.meta.output_name()}")'
+            elif isinstance(column, list | tuple):
+                hint = f"pass each column as an argument: .key_by({', '.join(map(repr, column))})"
+            raise ProgramError(f"key_by() takes column names, not {shown(column)}", hint=hint)
         if column not in schema.names:
             raise unknown_column(column, schema, " in key_by()")
     if len(set(columns)) < len(columns):
@@ -256,7 +256,7 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
             agg = reducing(agg)
         if not isinstance(agg, Agg):
             hint = naming({name: agg}, example) if isinstance(agg, str) else f"write {example}"
-            raise ProgramError(f"{name}={agg!r} is not an aggregate", hint=hint)
+            raise ProgramError(f"{name}={shown(agg)} is not an aggregate", hint=hint)
         if KINDS.get(agg.kind) is not type(agg):
             raise ProgramError(
                 f"{name}={agg} is of an unregistered kind, whose state could not be restored",

@@ -69,8 +69,9 @@ def duration_ms(value: Duration) -> int:
                 f"{value!r} is not a duration: months and years differ in length",
                 hint='write it in days, as in "30d"; only calendar windows accept months',
             )
+        negative = ": it is negative" if text.startswith("-") else ""
         raise ProgramError(
-            f"{value!r} is not a duration",
+            f"{value!r} is not a duration{negative}",
             hint='write "250ms", "5s", "10m", "1h", "2d", "5 minutes", a mix such as "1h30m", or a '
             "timedelta",
         )

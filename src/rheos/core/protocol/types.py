@@ -120,6 +120,8 @@ def _field(name: str, annotation: Any) -> pa.Field:
 
 
 def _shown(annotation: Any) -> str:
+    if isinstance(annotation, str):
+        return f"the string {annotation!r}"
     return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 

@@ -300,5 +300,6 @@ def _whole(timestamp_ms: Any) -> int:
     if isinstance(timestamp_ms, np.integer):
         return int(timestamp_ms)
     raise TypeError(
-        f"a timer must be set to an int, in milliseconds since the epoch, not to {timestamp_ms!r}"
+        f"a timer must be set to an int, in milliseconds since the epoch, not to {timestamp_ms!r}; "
+        'write ctx.timestamp + rh.duration("1m"), or int(at.timestamp() * 1000) of a datetime'
     )
