@@ -128,13 +128,13 @@ def test_docstrings_open_with_a_verb_or_a_noun() -> None:
 
 
 @pytest.mark.parametrize("kind", LIMITS)
-def test_turns_that_readers_stumble_over_get_fewer(kind: str) -> None:
+def test_counts_of_unclear_phrases_only_fall(kind: str) -> None:
     assert counted()[kind] <= LIMITS[kind], (
         f"{counted()[kind]} {kind} have a turn of TURNS, and {LIMITS[kind]} may: rewrite the new ones"
     )
 
 
-def test_the_rules_find_what_they_are_for() -> None:
+def test_the_rules_find_unclear_phrases() -> None:
     assert OPENINGS.match("Of each of its rows whether it is.")
     assert not OPENINGS.match("Whether the row is late.")
     assert TURNS.search("the bytes behind it")

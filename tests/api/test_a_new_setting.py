@@ -110,7 +110,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(ran.stdout))
 
 
-def test_it_is_an_option_with_its_help(found: dict[str, Any]) -> None:
+def test_a_new_setting_is_an_option_with_help(found: dict[str, Any]) -> None:
     for option in ("--spare-slots", "--linger", "--block-size"):
         assert option in found["help"]
     assert "Slots to keep free." in found["help"]
@@ -118,7 +118,7 @@ def test_it_is_an_option_with_its_help(found: dict[str, Any]) -> None:
     assert found["misused"] == 2
 
 
-def test_it_is_read_from_a_file_and_shown(found: dict[str, Any]) -> None:
+def test_a_new_setting_is_read_from_a_file(found: dict[str, Any]) -> None:
     values, shown = found["file"]
     assert values == [4, "5s", 64 << 10]
     assert shown == ["4", "5s", "64KB"]
@@ -128,7 +128,7 @@ def test_options_win_over_the_file_and_the_program(found: dict[str, Any]) -> Non
     assert found["command"] == ["[9, '5s', 2097152]", "['9', '5s', '2MB']"]
 
 
-def test_a_value_of_another_type_is_refused_where_it_is_set(found: dict[str, Any]) -> None:
+def test_a_value_of_another_type_is_refused_at_its_line(found: dict[str, Any]) -> None:
     whole = "spare_slots must be a whole number of at least 1, not"
     in_file, duration, in_program = found["refused"]
     assert in_file == f"job.toml:1: {whole} 0"
@@ -136,7 +136,7 @@ def test_a_value_of_another_type_is_refused_where_it_is_set(found: dict[str, Any
     assert in_program.endswith(f"{whole} 'many'")
 
 
-def test_it_is_described_and_listed_on_the_settings_page(found: dict[str, Any]) -> None:
+def test_a_new_setting_is_listed_on_the_settings_page(found: dict[str, Any]) -> None:
     assert found["described"] == found["arguments"] == [True, True]
     queries = "Slots to keep free. They are for queries."
     assert sorted(found["page"]) == [

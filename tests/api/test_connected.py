@@ -248,7 +248,7 @@ def test_the_hint_names_the_method_for_a_function_class() -> None:
         connected().process(WithKeyedState())
 
 
-def test_results_have_event_time_if_the_rows_that_are_not_broadcast_have_it() -> None:
+def test_results_have_event_time_if_the_unbroadcast_rows_have_it() -> None:
     for stream in (
         connected().map(of_click, of_view),
         connected().process(Both()),

@@ -251,7 +251,7 @@ def test_a_job_with_a_kept_log_has_the_same_id_at_each_start(tmp_path: object) -
     ],
     ids=str,
 )
-def test_wrong_settings_are_refused_where_they_are_written(
+def test_wrong_settings_are_refused_at_their_line(
     settings: dict[str, Any], error: type[rh.RheosError], what: str
 ) -> None:
     refused(lambda: rh.Environment(**settings), error, what, "", at="rh.Environment")
@@ -275,7 +275,7 @@ def test_an_endless_source_is_refused_by_the_batch_runtime_at_its_own_line() -> 
     refused(lambda: env.execute(), rh.ProgramError, "never ends", "continuous", at="env.from_source")
 
 
-def test_a_source_that_nobody_reads_does_not_choose_the_runtime() -> None:
+def test_an_unused_source_does_not_choose_the_runtime() -> None:
     env = rh.Environment()
     env.from_source(endless(), name="numbers")
     events(env).print()

@@ -805,7 +805,7 @@ def test_an_unknown_annotation_is_named() -> None:
     refused(lambda: events().map(lost), rh.SchemaError, "Nowhere", "returns=")
 
 
-def test_sources_and_sinks_are_refused_where_they_are_written() -> None:
+def test_sources_and_sinks_are_refused_at_their_line() -> None:
     files, tables = rh.files, rh.tables
     wrong: Any = "orc"
     refused(lambda: files.source("a", schema=Event, format=wrong), rh.ProgramError, "orc", "", at='a"')
@@ -858,7 +858,7 @@ def test_a_method_in_place_of_an_instance_is_named() -> None:
         )
 
 
-def test_a_map_in_json_lines_is_refused_where_it_is_written() -> None:
+def test_a_map_in_json_lines_is_refused_at_its_line() -> None:
     schema = pa.schema([("m", pa.map_(pa.string(), pa.int64()))])
     for path in ("logs/*.jsonl", ["a.parquet", "b.jsonl.gz"]):
         refused(

@@ -71,7 +71,7 @@ def documented(name: str, value: Any) -> Any:
 
 
 @every_border
-def test_extremes_cross_unchanged_or_are_refused(name: str) -> None:
+def test_extreme_values_are_passed_unchanged_or_refused(name: str) -> None:
     for kind, (_, edges, _) in TYPES.items():
         holds(name, rows_of_type(kind, [*edges, None]))
 
@@ -79,7 +79,7 @@ def test_extremes_cross_unchanged_or_are_refused(name: str) -> None:
 @every_border
 @settings(max_examples=12, phases=[Phase.generate], deadline=None)
 @given(data=st.data())
-def test_drawn_values_cross_unchanged_or_are_refused(name: str, data: st.DataObject) -> None:
+def test_random_values_are_passed_unchanged_or_refused(name: str, data: st.DataObject) -> None:
     kind = data.draw(st.sampled_from(list(TYPES)))
     _, edges, drawn = TYPES[kind]
     value = st.none() | st.sampled_from(edges) | drawn
@@ -98,7 +98,7 @@ def test_every_form_of_map_batches_is_a_border() -> None:
     assert {f"map_batches, {form}" for form in forms} <= set(BORDERS)
 
 
-def test_errors_show_rows_that_python_cannot_hold() -> None:
+def test_errors_show_rows_that_python_cannot_represent() -> None:
     """Check that an error about a row never fails because of the row: it must use `shown_rows`."""
     for kind, (_, edges, _) in TYPES.items():
         rows = rows_of_type(kind, [*edges, None])

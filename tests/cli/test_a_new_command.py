@@ -55,7 +55,7 @@ def weigh(*arguments: str) -> tuple[int, str, str]:
     return ran.exit_code, ran.stdout, ran.stderr
 
 
-def test_it_runs_with_its_options_and_those_of_settings(tmp_path: Path) -> None:
+def test_a_new_command_has_its_own_options_and_settings(tmp_path: Path) -> None:
     assert weigh("job.py", "in.csv") == (0, "job.py ['in.csv'] g {}\nNone\n", "")
     given = ("--unit", "kg", "--parallelism", "auto:2..4", "--state-backend", "rocksdb")
     code, out, _ = weigh(*given, "job.py", "--", "--unit")
@@ -71,13 +71,13 @@ def test_it_runs_with_its_options_and_those_of_settings(tmp_path: Path) -> None:
     assert weigh("job.py", "--config", str(config))[1].endswith("\n3\n")
 
 
-def test_it_refuses_what_other_commands_refuse() -> None:
+def test_a_new_command_refuses_invalid_options() -> None:
     assert weigh("job.py", "--parallelism", "none")[0] == 2
     assert weigh("job.py", "--state-backend", "redis")[0] == 2
     assert "Did you mean --unit?" in weigh("job.py", "--unitt=kg")[2]
 
 
-def test_it_is_listed_in_the_help_and_on_the_page() -> None:
+def test_a_new_command_is_listed_in_help_and_docs() -> None:
     assert "Weigh a job file." in CliRunner().invoke(app, ["--help"]).stdout
     assert "## rheos weigh" in made()
     assert "| `--unit UNIT` | Unit of the weight. Default: `g`. |" in made()

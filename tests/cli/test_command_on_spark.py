@@ -34,7 +34,7 @@ def rheos(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([RHEOS, *arguments], capture_output=True, text=True, timeout=WITHIN_S)
 
 
-def test_a_running_job_is_found_and_not_started_twice_and_ctrl_c_cancels_it(tmp_path: Path) -> None:
+def test_a_running_job_is_not_started_twice(tmp_path: Path) -> None:
     file, directory = tmp_path / "job.py", tmp_path / "checkpoints"
     file.write_text(ENDLESS)
     command = ["run", str(file), "--checkpoint-dir", str(directory)]
@@ -188,7 +188,7 @@ env.execute("leaves")
         ),
     ],
 )
-def test_the_error_names_a_function_that_kills_its_worker_and_restarts_are_bounded(
+def test_a_function_that_kills_its_worker_is_named(
     leave: str, said: str, tmp_path: Path, started: Started
 ) -> None:
     file = tmp_path / "job.py"

@@ -204,7 +204,7 @@ def test_the_file_may_exit_with_a_code(
     assert capsys.readouterr().err == ("no input\n" if code == 1 else "")
 
 
-def test_jobs_that_the_file_does_not_wait_for_are_waited_for(
+def test_the_command_waits_for_jobs_the_file_does_not_await(
     write: Write, job: StandIn, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert run(write(SUBMIT), [], Overrides()) == 0

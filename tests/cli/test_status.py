@@ -83,7 +83,7 @@ def test_the_line_contains_everything() -> None:
     )
 
 
-def test_unauthenticated_peers_are_reported_if_there_were_any() -> None:
+def test_unauthenticated_peers_are_reported() -> None:
     assert status_line(replace(STATUS, strangers=3), NOON_MS).endswith(
         ", unauthenticated peers rejected 3"
     )

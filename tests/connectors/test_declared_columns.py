@@ -71,7 +71,7 @@ def test_a_dict_declares_the_same_columns_as_a_dataclass(name: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(ARGUMENTS))
 @pytest.mark.parametrize("wrong", [{"user": object()}, {1: int}, {}, "user: int", 5, int])
-def test_what_declares_no_columns_is_refused_with_the_forms_that_do(name: str, wrong: Any) -> None:
+def test_an_invalid_declaration_of_columns_is_refused_with_a_hint(name: str, wrong: Any) -> None:
     with pytest.raises(SchemaError) as raised:
         FUNCTIONS[name](**ARGUMENTS[name], schema=wrong)
     assert raised.value.hint is not None

@@ -150,7 +150,7 @@ def world(scheme: str, stores: dict[str, Any], faults: Faults | None = None, *co
 @pytest.mark.parametrize("columns", [(), ("k",)], ids=["whole", "partitions"])
 @pytest.mark.parametrize("scheme", STORES)
 @pytest.mark.parametrize("error", [KilledError, ConnectionError], ids=["killed", "no answer"])
-def test_rows_are_visible_once_whatever_request_fails(
+def test_rows_are_visible_once_after_any_failed_request(
     url_to_fs: dict[str, Any], scheme: str, error: Any, columns: tuple[str, ...]
 ) -> None:
     quiet = world(scheme, url_to_fs, None, *columns)

@@ -46,7 +46,7 @@ HAS_TIME = type_named("TimeType") is not None
 
 
 @pytest.mark.skipif(HAS_TIME, reason="the installed Spark has TimeType")
-def test_a_type_that_this_version_of_spark_lacks_is_named_with_the_version_that_has_it() -> None:
+def test_a_type_missing_in_this_spark_names_the_version_needed() -> None:
     schema = pa.schema({"opens": pa.list_(pa.time64("us"))})
     with pytest.raises(
         SchemaError, match=rf"'opens.element'.*TimeType is new in Spark 4\.1.*{installed()}"
@@ -104,7 +104,7 @@ spark_types = st.recursive(
 
 
 @given(structs(spark_types))
-def test_a_spark_schema_comes_back_as_it_was(schema: sql.StructType) -> None:
+def test_a_spark_schema_is_converted_back_unchanged(schema: sql.StructType) -> None:
     arrow = arrow_schema(schema)
     assert spark_schema(arrow) == schema
     assert spark_arrow_schema(arrow).equals(arrow, check_metadata=True)

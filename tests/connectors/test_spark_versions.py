@@ -45,7 +45,7 @@ def asks_for_a_version(node: ast.AST) -> bool:
     return False
 
 
-def test_no_other_module_asks_which_spark_is_installed() -> None:
+def test_no_other_module_checks_the_version_of_spark() -> None:
     found = [
         f"{path.relative_to(SOURCES)}:{node.lineno}"
         for path, tree in TREES.items()
@@ -69,7 +69,7 @@ def test_no_other_module_asks_which_spark_is_installed() -> None:
         "from pyspark.errors import PySparkException",
     ],
 )
-def test_the_check_finds_such_a_question(text: str) -> None:
+def test_the_scan_finds_checks_of_the_version(text: str) -> None:
     assert any(map(asks_for_a_version, ast.walk(ast.parse(text))))
 
 
@@ -119,7 +119,7 @@ def test_the_installed_version_has_every_name_that_is_used() -> None:
     assert missing == set()
 
 
-def test_a_type_is_missing_exactly_before_the_version_that_is_named() -> None:
+def test_a_type_exists_exactly_since_its_stated_version() -> None:
     installed = tuple(map(int, versions.installed().split(".")[:2]))
     for name, first in versions.FIRST_WITH.items():
         assert hasattr(sql, name) == (installed >= tuple(map(int, first.split("."))))

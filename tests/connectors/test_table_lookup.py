@@ -122,7 +122,7 @@ def test_a_stream_is_joined_with_a_table() -> None:
         ),
     ],
 )
-def test_what_is_wrong_is_said_at_the_line(given: Callable[[], Any], text: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: Callable[[], Any], text: str) -> None:
     with pytest.raises(RheosError) as raised:
         given()
     assert text in str(raised.value)

@@ -42,13 +42,13 @@ def advice(function: Callable[[Any], Any], method: str = "map_batches", **option
         lambda frame: frame.iterrows(),
     ],
 )
-def test_code_of_pandas_is_told_the_form(function: Callable[[Any], Any]) -> None:
+def test_the_hint_for_pandas_code_names_the_form(function: Callable[[Any], Any]) -> None:
     assert "this is a Polars " in advice(function)
     assert 'for pandas write .map_batches(..., form="pandas")' in advice(function)
 
 
 @pytest.mark.parametrize("form", ["pandas", "arrow"])
-def test_code_of_polars_is_told_the_form(form: str) -> None:
+def test_the_hint_for_polars_code_names_the_form(form: str) -> None:
     if form == "pandas":
         pytest.importorskip("pandas")
     assert f'leave out form="{form}"' in advice(lambda frame: frame.with_columns(y=1), form=form)
@@ -95,6 +95,6 @@ def test_a_field_of_a_record_that_does_not_exist_is_named() -> None:
     )
 
 
-def test_conditions_of_a_function_are_told_the_operators() -> None:
+def test_the_hint_for_boolean_conditions_names_the_operators() -> None:
     both = pl.col("cents") > 1
     assert "& (and)" in advice(lambda frame: frame.filter(both and both))

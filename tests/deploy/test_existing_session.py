@@ -128,7 +128,7 @@ def test_results_and_settings_of_the_session_are_independent(
 
 
 @RUNTIMES
-def test_a_job_that_fails_leaves_the_session_as_it_was(runtime: str, session: Any) -> None:
+def test_a_failing_job_leaves_the_session_unchanged(runtime: str, session: Any) -> None:
     before = belongings(session)
     env, sales = job(session, runtime)
     sales.map(failing).name("failing").collect("failed")

@@ -99,7 +99,7 @@ def test_a_driver_that_was_cut_off_finds_its_job_taken_over_and_stops(
     assert {entry.owner for entry in second.log()[taken - 1 :]}.isdisjoint({owner})
 
 
-def test_a_standby_takes_over_after_a_partition_and_never_are_there_two_leaders(
+def test_a_standby_takes_over_after_a_partition_without_two_leaders(
     network: Network, started: Started, tmp_path: Path
 ) -> None:
     """Check two hosts that lose network and store: first that of the standby, which does not take over;

@@ -108,7 +108,7 @@ def test_the_arguments_are_those_of_the_signature(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_what_it_returns_is_said(name: str) -> None:
+def test_the_result_is_described(name: str) -> None:
     each = NAMES[name]
     returned = each.value.__annotations__.get("return")
     is_said = bool({"Returns", "Yields"} & each.sections.keys())

@@ -172,7 +172,7 @@ TYPED = record(
     ],
     ids=str,
 )
-def test_a_column_of_another_type_than_its_field_is_refused_where_it_is_written(
+def test_a_column_whose_type_differs_from_its_field_is_refused(
     column: tuple[str, pa.DataType], is_read: bool, is_written: bool
 ) -> None:
     schema = pa.schema([pa.field(*column)])

@@ -56,7 +56,7 @@ def test_many_bad_rows_that_are_suspected_cost_a_call_each() -> None:
     nulls=st.frozensets(st.integers(0, 39)),
     suspected=st.none() | st.sets(st.integers(0, 39)),
 )
-def test_the_good_rows_are_found_whatever_is_suspected(
+def test_good_rows_are_found_for_any_suspected_rows(
     rows: int, bad: set[int], nulls: frozenset[int], suspected: set[int] | None
 ) -> None:
     def suspects() -> npt.NDArray[np.int64]:
@@ -73,6 +73,6 @@ def test_the_good_rows_are_found_whatever_is_suspected(
 
 
 @pytest.mark.parametrize("first", [0, 3, 7])
-def test_the_first_bad_row_is_sure_where_one_is_enough(first: int) -> None:
+def test_the_first_bad_row_is_found_if_one_is_enough(first: int) -> None:
     _, _, bad = sift(8, Counting({first, 7}), SCHEMA, all_bad=False)
     assert bad[0] == (first, "bad")

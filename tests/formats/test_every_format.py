@@ -57,7 +57,7 @@ def in_order(value: Any) -> Any:
 @every_format
 @drawn
 @given(data=st.data())
-def test_rows_come_back_as_they_went(name: str, data: st.DataObject) -> None:
+def test_encoded_rows_are_decoded_unchanged(name: str, data: st.DataObject) -> None:
     example = EXAMPLES[name]
     example.format.check_decodes(example.schema)
     example.format.check_encodes(example.schema)
@@ -90,7 +90,7 @@ def odd(example: Example, true: list[bytes | None]) -> st.SearchStrategy[bytes |
 @every_format
 @drawn
 @given(data=st.data())
-def test_a_payload_gives_the_same_alone_and_in_company(name: str, data: st.DataObject) -> None:
+def test_a_payload_has_the_same_result_alone_and_with_others(name: str, data: st.DataObject) -> None:
     example = EXAMPLES[name]
     true = example.format.encoder(example.schema).encode(data.draw(batches(example))).to_pylist()
     payloads = data.draw(st.lists(odd(example, true or [b"x"]), max_size=8))
@@ -108,7 +108,7 @@ def test_no_payloads_give_no_rows(name: str) -> None:
 
 
 @every_format
-def test_a_part_of_a_column_is_decoded_as_such(name: str) -> None:
+def test_a_slice_of_a_column_is_decoded(name: str) -> None:
     """Arrow's slices share the bytes before and behind them."""
     example = EXAMPLES[name]
     row = dict.fromkeys(example.schema.names) | example.row
@@ -120,7 +120,7 @@ def test_a_part_of_a_column_is_decoded_as_such(name: str) -> None:
 
 
 @every_format
-def test_a_tombstone_is_a_row_of_nulls_where_all_columns_may_be_null(name: str) -> None:
+def test_a_tombstone_is_a_row_of_nulls_if_allowed(name: str) -> None:
     example = EXAMPLES[name]
     loose = pa.schema([each.with_nullable(True) for each in example.schema])
     decoded = decode(example.format.decoder(loose), None)

@@ -56,7 +56,7 @@ def payloads(format: ProtobufFormat, *rows: dict[str, Any], schema: pa.Schema = 
     ("path", "written"),
     [((0,), b"\x00"), ((1,), b"\x02\x02"), ((1, 0), b"\x04\x02\x00"), ((200,), b"\x02\x90\x03")],
 )
-def test_the_path_of_a_type_is_encoded_as_by_other_libraries(
+def test_the_path_of_a_type_is_encoded_as_in_other_libraries(
     path: tuple[int, ...], written: bytes
 ) -> None:
     assert schema_prefix(258, path) == b"\0\0\0\1\2" + written

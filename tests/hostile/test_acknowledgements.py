@@ -103,9 +103,7 @@ def test_an_entry_that_could_not_be_read_back_is_not_written(monkeypatch: pytest
         (f"{STAGING}/job/1/a.parquet", "kept.parquet/"),
     ],
 )
-def test_a_staged_file_that_leads_elsewhere_is_not_published(
-    tmp_path: Path, staged: str, target: str
-) -> None:
+def test_a_staged_link_is_not_published(tmp_path: Path, staged: str, target: str) -> None:
     (tmp_path / STAGING / "job" / "1").mkdir(parents=True)
     for name in ("kept.parquet", f"{STAGING}/job/1/a.parquet"):
         (tmp_path / name).write_bytes(b"rows")

@@ -175,7 +175,7 @@ def test_records_that_double_with_each_level_are_refused_by_their_schema(levels:
 
 
 @given(values=st.lists(st.integers(-(2**40), 2**40), max_size=50), text=st.text(max_size=30))
-def test_what_the_walk_counts_is_what_a_payload_has(values: list[int], text: str) -> None:
+def test_counted_values_equal_those_of_the_payload(values: list[int], text: str) -> None:
     """A payload that has room for too many, and has not, is read."""
     bounds = parsed(
         json.dumps(
@@ -212,7 +212,7 @@ def _signed(number: int) -> bytes:
     exponent=st.integers(-80, 20) | st.sampled_from([-999_999_999, -10_000_000, -200]) | st.none(),
     scale=st.integers(0, 38),
 )
-def test_a_decimal_is_what_its_text_says_or_an_error(
+def test_a_decimal_equals_its_text_or_is_an_error(
     digits: int, exponent: int | None, scale: int
 ) -> None:
     """As a text that is cast, a field of CSV and a number of JSON."""

@@ -66,7 +66,7 @@ bomb = b"\xdd\xff\xff\xff\xff"
 @example(data=bomb)
 @example(data=b"[" * 5_000)
 @example(data=b"\x82\xa4type\xa9Heartbeat\xa1x" + nested)
-def test_anything_gives_a_value_or_the_one_error(name: str, data: bytes) -> None:
+def test_any_bytes_decode_or_raise_the_declared_error(name: str, data: bytes) -> None:
     DECODERS[name](data)
 
 
@@ -88,7 +88,7 @@ def test_the_true_messages_are_read(name: str) -> None:
 
 
 @given(plain)
-def test_what_is_not_too_deep_is_decoded_as_msgspec_does(value: Any) -> None:
+def test_data_within_the_depth_limit_are_decoded_as_by_msgspec(value: Any) -> None:
     data = msgspec.msgpack.encode(value)
     decoded = BoundedDecoder[object](object, max_bytes=len(data), max_depth=100).decode(data)
     assert msgspec.msgpack.encode(decoded) == data
@@ -123,7 +123,7 @@ def test_size_is_bounded_before_anything_is_read() -> None:
 @pytest.mark.parametrize(
     "announced", [b"\xdd\xff\xff\xff\xff", b"\xdf\xff\xff\xff\xff", b"\xdc\xff\xff"]
 )
-def test_a_container_holds_no_more_than_the_bytes_behind_it(announced: bytes) -> None:
+def test_a_container_is_no_larger_than_the_remaining_bytes(announced: bytes) -> None:
     """Else room is made for four milliards of values."""
     with pytest.raises(MalformedError, match="truncated"):
         BoundedDecoder[object](object, max_bytes=100).decode(announced + b"\xc0\xc0")
@@ -161,7 +161,7 @@ def test_an_error_crosses_as_data(error: RheosError, kind: type[RheosError]) -> 
         assert str(came) == str(error).encode("utf-8", "backslashreplace").decode()
 
 
-def test_a_class_that_nobody_knows_is_a_plain_error() -> None:
+def test_an_unknown_class_is_a_plain_error() -> None:
     for kind in ("FutureError", "Site", "__builtins__", "Any", ""):
         assert type(ErrorData(kind=kind, what="w").error()) is RheosError
 
@@ -206,7 +206,7 @@ def test_every_decoder_has_true_messages() -> None:
     ],
     ids=lambda column: str(column.type),
 )
-def test_offsets_that_lead_out_of_a_batch_are_refused(column: pa.Array) -> None:
+def test_offsets_outside_a_batch_are_refused(column: pa.Array) -> None:
     """Also those between the first and the last."""
     batch = pa.record_batch({"c": column})
     payload = bytearray(batch.serialize())
@@ -235,7 +235,7 @@ def test_values_travel_as_they_are(column: pa.Array) -> None:
     assert came.column("c").equals(column)
 
 
-def test_a_header_of_another_version_is_refused_by_a_clear_word() -> None:
+def test_a_header_of_another_version_is_refused_clearly() -> None:
     (header,) = TRUE["header"]
     with pytest.raises(TransportError, match=r"a peer uses version 9 of the protocol, but this"):
         wire.decode_header(header[:16] + b"\x09" + header[17:])

@@ -103,7 +103,7 @@ NO_READER = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"
     [(SILENT, False), (SILENT, True), (SLOW_HEAD, False), (SLOW_BODY, False), (NO_READER, False)],
     ids=["silent", "half-closed", "slow head", "slow body", "no reader"],
 )
-def test_many_connections_keep_nobody_out(door: Door, sent: bytes, half_closed: bool) -> None:
+def test_many_connections_do_not_block_others(door: Door, sent: bytes, half_closed: bool) -> None:
     with ExitStack() as opened:
         for _ in range(MANY):
             peer = opened.enter_context(socket.create_connection(("127.0.0.1", door.listener.port), 60))
@@ -117,13 +117,13 @@ def test_many_connections_keep_nobody_out(door: Door, sent: bytes, half_closed: 
 
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:80", "10.0.0.1", ""])
-def test_a_page_of_another_name_reaches_nothing(door: Door, host: str) -> None:
+def test_a_page_with_another_host_name_is_refused(door: Door, host: str) -> None:
     for path in ("/", "/healthz", "/readyz", door.path, "/openapi.json"):
         assert door.ask(path, Host=host) == 403
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
-def test_handshakes_that_do_not_end_keep_nobody_out(
+def test_endless_handshakes_do_not_block_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RHEOS_HOME", str(tmp_path / "home"))

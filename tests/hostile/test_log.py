@@ -40,7 +40,7 @@ def test_an_unmodified_log_is_accepted() -> None:
 class TestOfAJob:
     """Each is a whole job that was lost, and is started again."""
 
-    def test_an_entry_that_is_copied_over_a_later_one(self) -> None:
+    def test_copying_an_entry_over_the_next_is_noticed(self) -> None:
         files = lost()
         last = newest(files)
         files[entry(last)] = files[entry(last - 1)]
@@ -51,12 +51,12 @@ class TestOfAJob:
         )
         assert "restore the file from a copy" in str(error.hint)
 
-    def test_the_claim_that_is_copied_over_the_newest(self) -> None:
+    def test_copying_a_claim_over_the_newest_is_noticed(self) -> None:
         files = lost()
         files[entry(newest(files))] = files[entry(1)]
         assert "does not belong there: it is entry 1" in error_of(files).what
 
-    def test_a_tombstone_that_is_copied_over_the_newest(self) -> None:
+    def test_copying_a_tombstone_over_the_newest_is_noticed(self) -> None:
         files = lost()
         stone = stored(files, 2).entry
         assert isinstance(stone, CheckpointCompleted)
@@ -64,7 +64,7 @@ class TestOfAJob:
         files[entry(newest(files))] = files[entry(2)]
         assert "does not belong there: it is entry 2" in error_of(files).what
 
-    def test_the_newest_checkpoint_is_no_tombstone_of_its_own(self) -> None:
+    def test_a_tombstone_of_the_newest_checkpoint_is_an_error(self) -> None:
         files = lost()
         last = newest(files)
         of = stored(files, last)
@@ -120,7 +120,7 @@ class TestOlderFormats:
         log = JobLog(store, JobId(OLD_LOG))
         return log, store, log.read().next_number - 1
 
-    def test_every_entry_over_every_later_one(self, version: str) -> None:
+    def test_copying_an_entry_over_a_later_one_is_noticed(self, version: str) -> None:
         _, store, last = self.log(version)
         whole = dict(store.files)
         for number in range(1, last):
@@ -241,7 +241,7 @@ class TestContent:
             "job/state",
         ],
     )
-    def test_a_path_that_leads_elsewhere(self, path: str) -> None:
+    def test_a_path_outside_the_state_folder_is_refused(self, path: str) -> None:
         """CP32: else it would be opened, and once the checkpoint is dropped, deleted."""
         with pytest.raises(UnrestorableError, match="not a state file below 'job/state'"):
             self.read(self.checkpoint(path=path))

@@ -141,7 +141,7 @@ def answered(asking: Asking, operation: Any, body: bytes, query: str) -> None:
     assert "hidden" not in answer.text
 
 
-def test_the_fields_that_are_drawn_are_those_of_the_table() -> None:
+def test_the_random_fields_are_those_of_the_table() -> None:
     for operation in operations():
         expected = [] if operation.body is None else operation.body.__struct_encode_fields__
         assert sorted(fields_of(operation)) == sorted(expected)

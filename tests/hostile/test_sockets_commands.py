@@ -35,7 +35,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ControlledJ
     made.wait()
 
 
-def test_it_listens_where_only_its_user_can_connect(job: ControlledJob) -> None:
+def test_only_the_same_user_can_connect(job: ControlledJob) -> None:
     (record,) = Registry().records()
     path = record.endpoint.removeprefix("ipc://")
     assert stat.S_ISSOCK(os.stat(path).st_mode)

@@ -51,7 +51,7 @@ def test_leftovers_of_killed_processes_are_removed_and_live_sockets_kept(tempora
     alive.close()
 
 
-def test_nothing_is_removed_on_doubt(temporary: Path) -> None:
+def test_nothing_is_removed_in_doubt(temporary: Path) -> None:
     """A name proves nothing: each of these looks like a folder of ours but for one thing."""
     victim = temporary / "victim"
     victim.mkdir(mode=0o700)

@@ -190,7 +190,7 @@ def test_a_replaced_peer_may_have_just_sent_a_message(pair: Pair) -> None:
         each.close()
 
 
-def test_a_wake_up_that_comes_in_a_turn_is_not_lost(pair: Pair) -> None:
+def test_a_wake_up_during_a_step_is_not_lost(pair: Pair) -> None:
     waker = receiver_of(pair).waker()
     waker()
     assert pair.receiver.receive(1) == []

@@ -35,7 +35,7 @@ def learned(env: rh.Environment) -> rh.DataStream:
     return rh.ml.learn(rides.key_by("city"), MeanSoFar, features=["km"], target="minutes")
 
 
-def test_each_row_is_predicted_before_it_is_learned_exactly_once_whatever_fails() -> None:
+def test_each_row_is_predicted_then_learned_exactly_once() -> None:
     models: dict[str, MeanSoFar] = defaultdict(MeanSoFar)
     expected = []
     for row in ROWS:

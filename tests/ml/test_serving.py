@@ -40,7 +40,7 @@ def _models(block: rh.Block) -> dict[str, Any]:
     return {name: [version[name] for version in chosen] for name in ("version", "model")}
 
 
-def test_each_row_is_scored_exactly_once_by_the_model_that_it_names_whatever_fails() -> None:
+def test_each_row_is_scored_once_by_its_model() -> None:
     by_model = (col("x") * col("prediction_version")).alias("by_model")
 
     def build(env: rh.Environment) -> rh.DataStream:

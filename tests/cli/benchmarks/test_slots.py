@@ -31,7 +31,7 @@ def test_elements_are_fragments_until_buffers_merge_them() -> None:
     assert element_rows(1000, CONFIG) > CONFIG.batch_rows // 1000
 
 
-def test_the_exchange_of_a_slot_is_bounded_whatever_the_number_of_slots() -> None:
+def test_the_exchange_of_a_slot_is_bounded() -> None:
     assert exchange_mib(1000, CONFIG) < 2 * exchange_mib(100, CONFIG)
 
 

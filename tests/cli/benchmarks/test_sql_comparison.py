@@ -10,7 +10,7 @@ from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.cli.benchmarks.sql_comparison import SQL, ProgramPair, comparison_object, run_pairs
 
 
-def test_the_programs_of_a_pair_take_turns_at_going_first() -> None:
+def test_the_programs_of_a_pair_alternate() -> None:
     asked: list[str] = []
 
     def measure(name: str) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def test_rows_without_a_key_are_counted() -> None:
     assert current(Changes((), retracts=True), first, then) == [("a", 1), ("b", 2)]
 
 
-def test_of_append_only_rows_the_last_are_kept_and_all_counted() -> None:
+def test_only_the_last_append_only_rows_are_kept() -> None:
     rows = CurrentRows(["n"], None, most=3)
     rows.add(pa.table({"n": range(5)}))
     rows.add(pa.table({"n": [5]}))

@@ -54,7 +54,7 @@ def test_calls_that_end_share_one_thread() -> None:
     calls.close()
 
 
-def test_a_call_that_blocks_is_abandoned_and_releases_what_it_holds_when_it_returns() -> None:
+def test_an_abandoned_call_releases_resources_when_it_returns() -> None:
     under_way, library = CallsUnderWay(), Library()
     calls = BoundedCalls(under_way)
     with pytest.raises(AbandonedCallError, match=r"the topic is written: no answer for 0\.01 s"):

@@ -177,7 +177,7 @@ def test_values_have_the_clients_types() -> None:
         {"options": "tls"},
     ],
 )
-def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any]) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: dict[str, Any]) -> None:
     with pytest.raises(ProgramError) as raised:
         rh.cassandra.sink(**{"table": "a.b", "hosts": "h", **given})
     assert raised.value.site is not None

@@ -169,6 +169,6 @@ def test_one_subtask_listens_in_a_job_of_several() -> None:
         ({"cors": "a\nb"}, "is not an origin"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any], says: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ProgramError, match=says):
         rh.http.sink(**{"port": 0, **given})

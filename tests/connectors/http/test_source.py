@@ -330,7 +330,7 @@ def test_a_body_is_split_into_records(body: bytes, format: Any, payloads: list[b
         ({"format": rh.formats.csv()}, "request bodies have no CSV header line"),
     ],
 )
-def test_what_is_wrong_is_said_where_it_is_written(given: dict[str, Any], says: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: dict[str, Any], says: str) -> None:
     with pytest.raises(ProgramError, match=says) as raised:
         rh.http.source(**{"port": 0, "schema": SCHEMA, **given})
     assert raised.value.site is not None

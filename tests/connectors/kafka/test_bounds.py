@@ -78,7 +78,7 @@ def test_ends_are_resolved_to_offsets(end: Any, offsets: Offsets) -> None:
     assert resolved_ends(bound, [A, B], Brokers()) == offsets
 
 
-def test_without_an_end_the_bound_is_none() -> None:
+def test_a_source_without_an_end_has_no_bound() -> None:
     assert end_of(None) is None
 
 
@@ -102,7 +102,7 @@ def test_configured_bounds_are_kept() -> None:
         ["earliest"],
     ],
 )
-def test_what_is_no_place_is_refused(given: Any) -> None:
+def test_an_invalid_position_is_refused(given: Any) -> None:
     with pytest.raises(ProgramError, match="is not a position in a topic"):
         start_of(given, None)
     with pytest.raises(ProgramError, match="is not a position in a topic"):

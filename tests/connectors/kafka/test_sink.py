@@ -507,7 +507,7 @@ class StuckClient:
         self._let_go.wait(60)
 
 
-def test_a_client_that_does_not_keep_its_limit_is_abandoned_and_its_epoch_written_once(
+def test_a_client_over_its_limit_is_abandoned_without_duplicates(
     kafka_broker: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = new_topic(kafka_broker.address)

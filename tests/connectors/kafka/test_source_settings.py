@@ -81,7 +81,7 @@ def test_metadata_fills_columns_of_the_schema_or_further_ones() -> None:
         ({"options": {"group.id": "g"}}, ProgramError, "'group.id' is set by Rheos"),
     ],
 )
-def test_what_is_wrong_is_found_at_the_users_line(given: Any, error: Any, words: str) -> None:
+def test_invalid_arguments_are_refused_at_their_line(given: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=re.escape(words)) as raised:
         made(**given)
     assert raised.value.site is not None

@@ -15,7 +15,7 @@ MOVES = st.lists(
 
 @settings(max_examples=100, deadline=None)
 @given(MOVES, st.integers(1, 4), st.integers(1, 4))
-def test_bounds_hold_and_the_newest_has_its_place(
+def test_the_numbers_of_connections_are_bounded(
     moves: list[tuple[str, int]], waiting: int, admitted: int
 ) -> None:
     admission: ConnectionAdmission[int] = ConnectionAdmission(waiting, admitted)

@@ -246,7 +246,7 @@ def test_a_row_without_an_id_is_an_error(id: str | None) -> None:
         ({"delete": "n"}, SchemaError),
     ],
 )
-def test_what_is_wrong_is_said_when_it_is_written(given: Any, error: type[ProgramError]) -> None:
+def test_invalid_arguments_are_refused(given: Any, error: type[ProgramError]) -> None:
     with pytest.raises(error):
         rh.opensearch.sink(**{"url": "http://h:1", "index": "i", "id": "id", **given}).validate(SCHEMA)
 

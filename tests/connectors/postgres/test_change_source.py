@@ -377,7 +377,7 @@ def test_a_table_that_is_changed_under_the_job_is_an_error(database: Database) -
             other.take(1)
 
 
-def test_with_an_end_it_is_read_in_batch(database: Database) -> None:
+def test_a_bounded_change_source_is_read_in_batch(database: Database) -> None:
     database.run(
         "CREATE TABLE bounded (id int PRIMARY KEY, page text)",
         "INSERT INTO bounded SELECT i, 'p' || i % 3 FROM generate_series(1, 100) i",
@@ -451,7 +451,7 @@ def test_a_table_with_inheriting_tables_is_refused(database: Database) -> None:
         rh.postgres.changes("parent", url=database.url)
 
 
-def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
+def test_invalid_arguments_are_refused_at_their_line(database: Database) -> None:
     database.run(
         "CREATE TABLE plain (id int PRIMARY KEY, op text)", "CREATE TABLE keyless (id int, a text)"
     )

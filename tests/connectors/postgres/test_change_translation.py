@@ -149,7 +149,7 @@ def test_a_truncation_between_parts_of_the_snapshot_is_an_error() -> None:
         (f"{2**32 - 3}:{2**32 - 1}:", 2, False),
     ],
 )
-def test_which_transactions_a_snapshot_has_seen(snapshot: str, xid: int, seen: bool) -> None:
+def test_a_snapshot_knows_the_transactions_it_has_seen(snapshot: str, xid: int, seen: bool) -> None:
     assert SnapshotRange(snapshot, 0).has_seen(xid) is seen
 
 

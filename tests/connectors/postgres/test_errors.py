@@ -52,6 +52,6 @@ def test_a_server_that_became_a_standby_is_unavailable() -> None:
     assert may_pass(error_of(psycopg.errors.IdleInTransactionSessionTimeout("terminating connection")))
 
 
-def test_of_two_sessions_that_create_a_table_the_failed_one_retries() -> None:
+def test_concurrent_creation_of_a_table_is_retried() -> None:
     assert may_pass(error_of(unique_violation("pg_catalog", "pg_type_typname_nsp_index")))
     assert type(error_of(unique_violation("public", "counts_pkey"))) is InputError

@@ -91,7 +91,7 @@ def test_a_lookup_is_retried_if_the_server_is_unavailable(database: Database) ->
         asked(lookup, keys)
 
 
-def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
+def test_invalid_arguments_are_refused_at_their_line(database: Database) -> None:
     database.run("CREATE TABLE right_one (id int PRIMARY KEY, a text)")
     url = database.url
     wrong: list[tuple[Any, type[RheosError], str]] = [

@@ -314,7 +314,7 @@ class SimpleClosed:
 
 @pytest.mark.proves("PostgreSQL", faults=["calls fail, and their answers are lost"])
 @pytest.mark.parametrize("mode", ["append", "upsert"])
-def test_each_row_is_published_once_whatever_fails(
+def test_each_row_is_published_once_after_any_failure(
     database: Database, monkeypatch: pytest.MonkeyPatch, mode: Literal["append", "upsert"]
 ) -> None:
     monkeypatch.setattr(retrying.time, "sleep", lambda pause_s: None)

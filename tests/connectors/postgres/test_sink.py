@@ -329,7 +329,7 @@ def test_a_stage_with_missing_rows_is_an_error(database: Database) -> None:
 
 
 @pytest.mark.parametrize(("server", "session"), [("off", "on"), ("on", "on"), ("local", "local")])
-def test_commits_are_durable_whatever_the_servers_default(
+def test_commits_are_durable_with_any_server_default(
     database: Database, server: str, session: str
 ) -> None:
     database.run(f"ALTER DATABASE {database.name} SET synchronous_commit TO {server}")
@@ -401,7 +401,7 @@ def test_an_upsert_requires_a_unique_key(database: Database) -> None:
     prepared(sink)
 
 
-def test_what_is_wrong_is_said_where_it_is_written(database: Database) -> None:
+def test_invalid_arguments_are_refused_at_their_line(database: Database) -> None:
     url = database.url
     for build, message in [
         (lambda: rh.postgres.sink("a.b.c", url=url), "is not a valid table name"),

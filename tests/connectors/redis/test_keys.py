@@ -48,7 +48,7 @@ def test_rows_that_differ_have_keys_that_differ(
 
 
 @given(pairs=st.lists(st.tuples(parts, parts), min_size=1, max_size=8))
-def test_a_key_that_could_not_meet_another_is_as_it_was(pairs: list[tuple[str, str]]) -> None:
+def test_unambiguous_keys_are_the_same_as_before(pairs: list[tuple[str, str]]) -> None:
     """So a job that goes on overwrites and deletes what it has written before."""
     kept = KeyPattern.of("v:{a}:{b}", "keep")
     for pair in pairs:

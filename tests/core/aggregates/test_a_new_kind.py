@@ -293,7 +293,7 @@ def test_batch_combines_a_new_kind_before_the_shuffle() -> None:
     assert values(came, "k", "earliest") == [("a", 4), ("b", 1)]
 
 
-def test_a_kind_that_is_not_registered_is_refused_where_it_is_written(
+def test_an_unregistered_kind_is_refused_at_its_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delitem(KINDS, Earliest.kind)

@@ -398,7 +398,7 @@ def test_batch_agrees_with_the_oracle(name: str) -> None:
 
 
 @pytest.mark.parametrize("called", FORMS)
-def test_a_form_refuses_other_kinds_where_they_are_written(called: str) -> None:
+def test_a_form_refuses_other_kinds_at_their_line(called: str) -> None:
     env, streams = environment("int64", [[1]])
     for kind in sorted(ALL - FORMS[called].kinds - FORMS[called].other_meaning):
         with pytest.raises((ProgramError, SchemaError)):

@@ -78,7 +78,7 @@ def test_aggregates_over_rows_work_as_running_aggregates() -> None:
 
 
 @pytest.mark.parametrize("ddof", [0, 1])
-def test_a_variance_is_exact_and_of_rows_in_any_grouping(ddof: int) -> None:
+def test_a_variance_is_exact_for_rows_in_any_grouping(ddof: int) -> None:
     draw = Random(7)
     for case in range(60):
         around = draw.choice([0.0, 1.0, 1e9, 1e15, 1e-5, -3e40])
@@ -96,7 +96,7 @@ def test_a_variance_is_exact_and_of_rows_in_any_grouping(ddof: int) -> None:
         assert got.tolist() == [float(wanted)]
 
 
-def test_a_variance_of_what_is_not_finite_is_not_a_number() -> None:
+def test_a_variance_of_non_finite_values_is_nan() -> None:
     values = np.array([1.0, np.inf, 3.0])
     sums, squares = exact_sum.decompose(values), exact_sum.decompose_squares(values)
     assert np.isnan(exact_sum.variances(sums, squares, np.array([1, 1, 1]), 0)).tolist() == [

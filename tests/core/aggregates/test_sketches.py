@@ -68,7 +68,7 @@ def test_few_different_values_are_counted_exactly_and_nulls_not_at_all() -> None
     }
 
 
-def test_a_value_counts_once_whatever_its_type() -> None:
+def test_equal_values_of_different_types_count_once() -> None:
     """Check this because a column may become wider while its state is kept."""
     values = range(40_000)
     about = [

@@ -36,7 +36,7 @@ def caught_up(subtask: int, source: OperatorId = COUNT, attempt: int = 1) -> Cau
 
 
 @given(said=st.lists(st.tuples(st.integers(0, 2), st.sampled_from([ONE, OTHER])), max_size=12))
-def test_all_is_read_when_every_subtask_has_said_so_of_every_source(
+def test_all_is_read_when_every_subtask_reports_every_source(
     said: list[tuple[int, OperatorId]],
 ) -> None:
     now = AvailableNow(frozenset({ONE, OTHER}))
@@ -48,7 +48,7 @@ def test_all_is_read_when_every_subtask_has_said_so_of_every_source(
     assert not now.all_read
 
 
-def test_a_job_that_goes_on_never_has_read_all() -> None:
+def test_a_job_that_does_not_stop_never_has_read_all() -> None:
     now = AvailableNow(frozenset())
     now.begin(1)
     now.reported(caught_up(0, ONE))

@@ -171,7 +171,7 @@ def test_other_files_in_the_folder_are_no_entries() -> None:
 
 
 @given(cut=st.integers(0, 10_000), flip=st.booleans())
-def test_a_damaged_entry_is_told_with_its_path(cut: int, flip: bool) -> None:
+def test_the_error_for_a_damaged_entry_names_its_path(cut: int, flip: bool) -> None:
     whole = encode_entry(completed(1), PLACE)
     at = cut % len(whole)
     damaged = whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :] if flip else whole[:at]

@@ -257,7 +257,7 @@ def entry(*handles: StateHandle, states: Any = None) -> CheckpointCompleted:
 READ_PART = handle(operator=READ, state="splits")
 
 
-def test_state_in_which_nothing_is_stored_can_change_at_will() -> None:
+def test_empty_state_can_be_changed_in_any_way() -> None:
     stored = entry(READ_PART, handle(state="seen", rows=0), handle(state="timers"))
     changed = {**STATES, COUNT: {"seen": keyed(STR), "timers": STATES[COUNT]["timers"]}}
     assert verdicts(compare_entry(stored, changed, NAMES))["count/seen"] is Verdict.NEW

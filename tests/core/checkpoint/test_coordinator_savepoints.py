@@ -314,7 +314,7 @@ class TestStop:
         actions = time.at(2001, SavepointNotWritten(1, AWAY))
         assert actions == [SavepointEnded(1, AWAY), DiscardSavepoint("S1"), trigger(2)]
 
-    def test_if_it_fails_when_all_is_drained_the_final_checkpoint_follows(self) -> None:
+    def test_a_final_checkpoint_follows_a_failed_one_after_a_drain(self) -> None:
         time = Savepoints().waits_for_commits(AfterSavepoint.STOP)
         time.drains(25)
         time.commits(30, 1)

@@ -289,7 +289,7 @@ class TestFit:
             assert isinstance(error, CheckpointError)
             assert "'S' belongs to another program, which shares no operator with" in str(error)
 
-    def test_state_of_an_operator_that_is_gone_is_dropped_where_that_is_allowed(self) -> None:
+    def test_state_of_a_removed_operator_is_dropped_if_allowed(self) -> None:
         shape = JobShape({SINK: "files"}, 2, 8)
         time = Starts(shape=shape, from_savepoint="S")
         time.reads()
@@ -311,7 +311,7 @@ class TestFit:
         error = error_of(time.reads())
         assert "lists uncommitted output of sinks that the program no longer has, among" in str(error)
 
-    def test_a_state_that_is_gone_is_dropped_where_that_is_allowed(self) -> None:
+    def test_removed_state_is_dropped_if_allowed(self) -> None:
         counts = StateShape(kind=StateKind.KEYED, holds="value", value=TypeShape(name="int"))
         shape = JobShape(SHAPE.operators, 2, 8, {COUNT: {"others": counts}})
         read = savepoint()

@@ -157,7 +157,7 @@ class TestKeyed:
         assert self.job().restored(1, 16, StateKind.KEYED) == [[]]
 
     @given(st.integers(1, 9), st.integers(1, 9), st.integers(9, 40))
-    def test_every_group_goes_to_the_one_who_owns_it(self, old: int, new: int, most: int) -> None:
+    def test_every_key_group_goes_to_its_owner(self, old: int, new: int, most: int) -> None:
         job = Job(old, most)
         for subtask in range(old):
             job.part(subtask, list(group_range(subtask, old, most)), f"{subtask}")
@@ -271,7 +271,7 @@ class TestFileSets:
     """A set of files is indivisible: a subtask that needs one of its groups receives all of it."""
 
     @given(st.integers(1, 6), st.integers(1, 6), st.integers(6, 40), st.integers(1, 3))
-    def test_every_group_is_found_in_the_files_of_the_one_who_had_it(
+    def test_every_key_group_is_in_the_files_of_its_earlier_owner(
         self, old: int, new: int, most: int, files: int
     ) -> None:
         handles = [
@@ -303,7 +303,7 @@ class TestFileSets:
     st.lists(st.integers(1, 5), min_size=1, max_size=3),
     st.lists(st.integers(0, 4), min_size=5, max_size=5),
 )
-def test_rescaled_again_and_again_nothing_is_lost_or_doubled(
+def test_repeated_rescaling_loses_or_duplicates_nothing(
     parallelism: int, then: list[int], rows: list[int]
 ) -> None:
     """Check CP12 for every kind at once: each step changes the parallelism and restores the state of
@@ -471,13 +471,13 @@ class TestFiles:
         own = {name: encoded([0], name) for name in ("1a", "1b")}
         assert self.sets(1, 2) == [(range(4, 8), True, own)]
 
-    def test_scaled_in_there_is_a_set_for_each_old_subtask(self) -> None:
+    def test_scaling_in_reads_a_set_of_each_old_subtask(self) -> None:
         assert [(groups, whole, sorted(files)) for groups, whole, files in self.sets(0, 1)] == [
             (range(0, 4), True, ["0a", "0b"]),
             (range(4, 8), True, ["1a", "1b"]),
         ]
 
-    def test_scaled_out_a_subtask_knows_which_groups_to_read(self) -> None:
+    def test_scaling_out_limits_the_groups_to_read(self) -> None:
         assert [(groups, whole) for groups, whole, _ in self.sets(1, 3)] == [
             (range(3, 4), False),
             (range(4, 6), False),

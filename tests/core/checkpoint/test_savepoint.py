@@ -104,7 +104,7 @@ def test_a_savepoint_of_a_newer_version_is_an_error() -> None:
 
 
 @given(st.data())
-def test_a_damaged_manifest_is_never_taken_for_a_whole_one(data: st.DataObject) -> None:
+def test_a_damaged_manifest_is_always_refused(data: st.DataObject) -> None:
     store = whole()
     written = store.files[MANIFEST]
     at = data.draw(st.integers(0, len(written) - 1))

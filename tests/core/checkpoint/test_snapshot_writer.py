@@ -198,7 +198,7 @@ def texts_of(rows: list[str]) -> list[pa.Table]:
     return [pa.table({"text": [row]}) for row in rows]
 
 
-def test_a_part_may_come_in_pieces_each_of_which_is_a_file() -> None:
+def test_a_part_may_arrive_in_pieces_each_in_a_file() -> None:
     subtask = Subtask()
     large = ["a" * 20_000, "b" * 20_000, "c"]
     given = SnapshotPart("counts", StateKind.KEYED, lambda: iter(texts_of(large)))

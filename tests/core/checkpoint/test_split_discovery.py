@@ -225,7 +225,7 @@ def test_splits_missing_in_two_listings_are_gone_and_may_return() -> None:
     assert at.asked[-1] == FOLDER
 
 
-def test_many_gone_splits_are_announced_in_pieces_with_an_end() -> None:
+def test_many_removed_splits_are_announced_in_several_messages() -> None:
     at = Timeline()
     names = [f"{n:04d}" for n in range(MAX_SPLITS + 1)]
     at.discovery = SplitDiscovery({FOLDER: WatchedSource(EVERY_MS, frozenset(names), forgets=True)})

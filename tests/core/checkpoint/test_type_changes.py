@@ -352,7 +352,7 @@ def test_a_change_has_the_same_verdict_at_any_depth(old: Any, new: Any, places: 
 # --- keys of maps -------------------------------------------------------------------------------------
 
 
-def test_keys_of_maps_are_found_again_or_refused() -> None:
+def test_map_keys_are_found_again_or_refused() -> None:
     found_again = 0
     for old, new in itertools.product(SAMPLES, SAMPLES):
         told = found_by(found(old, new))
@@ -364,7 +364,7 @@ def test_keys_of_maps_are_found_again_or_refused() -> None:
     assert found_again > 50
 
 
-def test_keys_of_maps_cannot_be_widened_where_that_writes_them_otherwise() -> None:
+def test_map_keys_cannot_be_widened_if_their_encoding_changes() -> None:
     assert [change.verdict for change in found_by(found(int, float))] == [UNREADABLE]
     assert [change.verdict for change in found_by(found(int, int | None))] == [MIGRATES]
     assert [change.verdict for change in found_by(found(AB, record(b=str, a=int)))] == [UNREADABLE]

@@ -50,7 +50,7 @@ def test_a_constant_divides_as_a_column_does(
     assert found.equals(wanted, null_equal=True)
 
 
-def test_a_row_alone_has_the_quotient_that_it_has_in_a_batch() -> None:
+def test_a_row_has_the_same_quotient_alone_and_in_a_batch() -> None:
     values = [0.3, 12.67, 0.7]
     expr = pl.col("x") / 0.1
     batch = pl.DataFrame({"x": values}).select(exact_one(expr, pl.LazyFrame(schema={"x": pl.Float64})))

@@ -22,7 +22,7 @@ FRAME = pl.DataFrame({"a": [1, 2], "b": [10, 20]})
 SUM = of_columns(partial(added, more=1), [pl.col("a"), pl.col("b") * 2], pl.Int64())
 
 
-def test_an_expression_with_one_is_a_tree_that_computes_the_same() -> None:
+def test_an_expression_and_its_tree_compute_the_same() -> None:
     tree = tree_of(SUM)
     assert tree is not None
     assert FRAME.select(expression_of(tree)).to_series().to_list() == [22, 43]

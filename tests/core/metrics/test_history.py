@@ -67,7 +67,7 @@ def test_a_counter_is_stored_as_growth_over_all_subtasks() -> None:
 
 
 @pytest.mark.parametrize("jump_ms", [-7_200_000, 7_200_000])
-def test_the_growth_is_right_when_the_wall_clock_is_set(jump_ms: int) -> None:
+def test_growth_does_not_depend_on_the_wall_clock(jump_ms: int) -> None:
     maker = MomentMaker()
     maker.moment(counted(0, 100), 0)
     assert maker.moment(counted(jump_ms, 400), 10_000_000).numbers() == {"rows_in\tm": 30.0}
@@ -110,7 +110,7 @@ VALUES = st.dictionaries(
 
 
 @given(st.lists(VALUES, min_size=1, max_size=9))
-def test_many_moments_become_one_as_each_metric_says(drawn: list[dict[str, float]]) -> None:
+def test_moments_are_merged_as_each_metric_declares(drawn: list[dict[str, float]]) -> None:
     rolled = rolled_up([MetricsMoment.of(n, values) for n, values in enumerate(drawn)])
     assert rolled.at_ms == len(drawn) - 1
     assert rolled.numbers().keys() == {name for values in drawn for name in values}
@@ -146,7 +146,7 @@ def test_rings_are_bounded_and_a_period_is_rolled_up_once(steps: list[int], at_m
 
 
 @given(st.lists(VALUES, max_size=5))
-def test_what_is_written_is_read_back(drawn: list[dict[str, float]]) -> None:
+def test_a_written_history_is_read_back(drawn: list[dict[str, float]]) -> None:
     moments = [MetricsMoment.of(n, values) for n, values in enumerate(drawn)]
     series, rows = columns(moments)
     again = moments_of(series, [m.at_ms for m in moments], rows)

@@ -48,7 +48,7 @@ def rates(readings: list[Reading]) -> dict[str, float | None]:
     return {r.metric: r.per_s for r in readings}
 
 
-def test_names_say_their_units() -> None:
+def test_names_of_metrics_end_with_their_units() -> None:
     ends = {Unit.MS: "_ms", Unit.EPOCH_MS: "_ms", Unit.BYTES: "_bytes", Unit.SECONDS: "_s"}
     for metric in METRICS.values():
         if metric.unit in ends:
@@ -79,7 +79,7 @@ def test_counters_come_with_their_growth_per_second() -> None:
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000), st.floats(0.1, 10))
-def test_growth_is_never_below_nothing(before: int, now: int, elapsed_s: float) -> None:
+def test_growth_is_never_negative(before: int, now: int, elapsed_s: float) -> None:
     """A counter that is less than it was belongs to a new attempt: all of it is growth."""
     grown = growth_per_s(f.ROWS_IN, before, now, elapsed_s)
     assert grown is not None
@@ -90,7 +90,7 @@ NUMBERS = st.lists(st.integers(-1000, 1000), min_size=1, max_size=9)
 
 
 @given(NUMBERS, st.sampled_from(Merge))
-def test_one_number_stands_for_several(numbers: list[float], how: Merge) -> None:
+def test_several_numbers_are_merged_into_one(numbers: list[float], how: Merge) -> None:
     one = merged(how, numbers)
     if how is Merge.SUM:
         assert one == sum(numbers)
@@ -101,7 +101,7 @@ def test_one_number_stands_for_several(numbers: list[float], how: Merge) -> None
 
 
 @given(NUMBERS, st.sampled_from([fig for fig in METRICS.values() if fig.scope.of_subtask]))
-def test_subtasks_are_put_together_as_the_metric_says(numbers: list[float], metric: f.Metric) -> None:
+def test_subtasks_are_merged_as_the_metric_declares(numbers: list[float], metric: f.Metric) -> None:
     place = tuple("x" for _ in metric.scope.labels[:-1])
     made = [Reading(metric.name, (*place, str(i)), n, 1.0) for i, n in enumerate(numbers)]
     if metric.kind is Kind.HISTOGRAM:
@@ -115,7 +115,7 @@ def test_subtasks_are_put_together_as_the_metric_says(numbers: list[float], metr
         assert one.per_s == len(numbers)
 
 
-def test_skew_is_that_of_all_splits_of_a_source_whatever_subtask_reads_them() -> None:
+def test_skew_covers_all_splits_of_a_source() -> None:
     marks = [("a", "s1", "0", 100), ("a", "s2", "1", 700), ("a", "s3", "1", 400), ("b", "s", "0", 9)]
     found = event_time_skew([Reading("split_watermark_ms", (o, s, n), ms) for o, s, n, ms in marks])
     assert values(found) == {("event_time_skew_ms", ("a",)): 600, ("event_time_skew_ms", ("b",)): 0}

@@ -171,7 +171,7 @@ def test_a_client_is_opened_once_before_any_call_and_closed_at_the_end() -> None
     assert done.counter("ask", "asked") == COUNT
 
 
-def test_what_open_raises_ends_the_job_at_its_line() -> None:
+def test_an_error_in_open_ends_the_job_at_its_line() -> None:
     class Closed(rh.AsyncFunction):
         async def open(self) -> None:
             raise OSError("no route to host")
@@ -194,7 +194,7 @@ async def never_answers(row: Any) -> Any:
     return {"i": row.i, "w": 2 * row.i}
 
 
-def test_a_call_that_never_answers_is_an_error_at_the_line_where_it_waits() -> None:
+def test_an_unanswered_call_is_an_error_at_its_waiting_line() -> None:
     error = failure(through(never_answers, timeout="2s"))
     assert isinstance(error, UnavailableError)
     assert error.what == "a call was not answered within 2 s"
@@ -224,7 +224,7 @@ def test_calls_that_ignore_cancellation_are_bounded() -> None:
     assert error.what == "4 calls that exceeded their timeout are still running, although cancelled"
 
 
-def test_what_the_function_raises_is_an_error_at_its_line_with_the_record() -> None:
+def test_an_error_of_the_function_has_line_and_record() -> None:
     async def broken(row: Any) -> Any:
         await asyncio.sleep(0.001)
         return {"i": row.i, "w": 100 // (row.i - 33)}
@@ -321,7 +321,7 @@ class Threads:
         return ThreadedLoop(self.wake)
 
 
-def test_a_function_that_blocks_the_event_loop_is_an_error_at_the_line_where_it_blocks() -> None:
+def test_blocking_the_event_loop_is_an_error_at_its_line() -> None:
     entered, let_go = threading.Event(), threading.Event()
 
     async def blocks(row: Any) -> Any:

@@ -128,7 +128,7 @@ def _is_ours(name: str) -> bool:
     return False
 
 
-def test_every_use_of_state_is_compared_by_a_rule_of_its_own() -> None:
+def test_every_use_of_state_has_its_own_comparison_rule() -> None:
     from rheos.core.checkpoint import compatibility
 
     assert set(StatePurpose) - set(compatibility._COMPARED) == {StatePurpose.PROGRESS}

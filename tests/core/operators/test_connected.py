@@ -297,7 +297,7 @@ class Order(rh.KeyedCoProcessFunction):
         yield Noted("timer", timestamp)
 
 
-def test_in_batch_rows_of_both_streams_come_by_event_time_and_timers_among_them() -> None:
+def test_in_batch_rows_and_timers_are_ordered_by_event_time() -> None:
     env = rh.Environment(1, runtime="batch")
     first, second = (clicks(env, "").key_by("user") for _ in range(2))
     first.connect(second).process(Order()).collect("out")

@@ -64,7 +64,7 @@ def raises(row: Any) -> bool:
     return 1 // (row.id - 4) > 0
 
 
-def test_what_the_function_raises_names_its_line_and_the_record() -> None:
+def test_an_error_of_the_function_names_line_and_record() -> None:
     env = simulated()
     clicks(env).filter(raises).collect("out")
     with pytest.raises(UserFunctionError, match="ZeroDivisionError") as raised:

@@ -169,7 +169,7 @@ def windows(env: rh.Environment) -> Mapping[str, rh.DataStream]:
 
 
 @pytest.mark.parametrize("faults", [Faults(), Faults(crash_after_checkpoint=0.6, until_us=500_000)])
-def test_each_row_counts_once_whatever_fails(faults: Faults) -> None:
+def test_each_row_counts_once_after_any_failure(faults: Faults) -> None:
     done = simulate(windows, seed=4, faults=faults, parallelisms=(2, 3, 1))
     assert bool(done.crashes) == bool(faults.crash_after_checkpoint)
     counted = [i for rows in done.rows["counts"]["rows"].to_pylist() for i in rows]

@@ -54,7 +54,7 @@ def test_no_module_tests_the_kind_of_an_operator() -> None:
         "match spec:\n    case MapSpec(flat=True) | int():\n        pass",
     ],
 )
-def test_the_scan_finds_such_tests(code: str) -> None:
+def test_the_scan_finds_tests_of_kinds(code: str) -> None:
     assert [name for _, name in asked(ast.parse(code), {"MapSpec"})] == ["MapSpec"]
 
 

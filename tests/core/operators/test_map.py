@@ -102,7 +102,7 @@ def test_the_size_of_batches_changes_no_row(batch_rows: int) -> None:
 
 
 @pytest.mark.parametrize(("fn", "flat", "bad"), [(measured, False, ""), (split, True, "ab x cd")])
-def test_what_the_function_raises_names_its_line_and_the_record(
+def test_an_error_of_the_function_names_line_and_record(
     fn: Callable[[Any], Any], flat: bool, bad: str
 ) -> None:
     with pytest.raises(UserFunctionError) as caught:

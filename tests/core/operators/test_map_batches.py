@@ -118,7 +118,7 @@ def test_with_event_time_the_number_of_rows_is_fixed() -> None:
         run(lambda frame: in_polars(frame).head(2), "polars", timed=True)
 
 
-def test_what_the_function_raises_is_located() -> None:
+def test_an_error_of_the_function_has_its_location() -> None:
     def broken(frame: pl.DataFrame) -> pl.DataFrame:
         raise KeyError("oops")
 
@@ -131,7 +131,7 @@ def test_what_the_function_raises_is_located() -> None:
 
 
 @pytest.mark.parametrize("nullable", [True, False])
-def test_the_dtype_in_pandas_is_that_of_the_column_whatever_its_rows(nullable: bool) -> None:
+def test_the_pandas_dtype_depends_only_on_the_column(nullable: bool) -> None:
     """Check that integers next to a null do not become floats, and keep their digits beyond 2**53."""
     kinds = {"i": pa.int64(), "u": pa.uint64(), "f": pa.float64(), "b": pa.bool_()}
     schema = pa.schema([pa.field(name, kind, nullable) for name, kind in kinds.items()])

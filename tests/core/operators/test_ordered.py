@@ -186,7 +186,7 @@ rows_drawn = st.lists(
 
 
 @given(rows_drawn, st.data())
-def test_the_decisions_of_a_key_is_made_by_its_rows_alone(rows: list[Row], data: st.DataObject) -> None:
+def test_lateness_of_a_key_depends_only_on_its_rows(rows: list[Row], data: st.DataObject) -> None:
     arrival = data.draw(st.permutations(rows))
     slots = Slots(data.draw(st.integers(1, 4)))
     left = list(arrival)
@@ -232,7 +232,7 @@ def test_a_checkpoint_contains_rows_that_arrived_since_the_last_one() -> None:
     assert before not in slots.operators
 
 
-def test_a_savepoint_leaves_the_next_checkpoint_as_it_would_be() -> None:
+def test_a_savepoint_does_not_affect_the_next_checkpoint() -> None:
     slots = Slots(1)
     slots.rows([("a", i, 100 + i) for i in range(50)])
     slots.checkpoint()

@@ -47,7 +47,7 @@ class Look(KeyedProcessFunction):
 
 
 @given(st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30)), min_size=1, max_size=30))
-def test_no_row_is_behind_the_watermark_and_every_timer_is(given: list[tuple[str, int]]) -> None:
+def test_released_rows_and_timers_follow_the_watermark(given: list[tuple[str, int]]) -> None:
     spec = ProcessSpec(fn=Look(), order="arrival", record=Visit)
     ctx = context(IN, STAMPED, keys=("user",))
     operator = ProcessOperator(ctx, spec, in_batch=True)

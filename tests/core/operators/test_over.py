@@ -274,7 +274,7 @@ def test_a_frame_that_reaches_forward_survives_faults() -> None:
 
 
 @pytest.mark.parametrize("frame", ["ROWS BETWEEN 4", "RANGE BETWEEN INTERVAL '5' SECONDS"])
-def test_over_by_time_survives_faults(frame: str) -> None:
+def test_over_with_a_time_range_survives_faults(frame: str) -> None:
     def build(env: rh.Environment) -> rh.DataStream:
         source = rh.generator(clicks, count=150, splits=2, schema=Click)
         late = rh.Watermark.bounded_out_of_orderness("5s", on="at")

@@ -334,7 +334,7 @@ def line_of(text: str) -> int:
         (6, "AttributeError: 'Event' object has no attribute 'nothing'", "event.nothing"),
     ],
 )
-def test_what_the_function_raises_begins_with_its_line(n: int, said: str, line: str) -> None:
+def test_an_error_of_the_function_starts_with_its_line(n: int, said: str, line: str) -> None:
     with pytest.raises(UserFunctionError) as caught:
         feed(make(Fails()), ("a", 9), ("b", n), ("c", 9))
     error = caught.value
@@ -363,7 +363,7 @@ def test_an_output_of_another_type_is_named_with_its_record_and_key(n: int, said
     assert (caught.value.record, caught.value.key) == (f"Event(user='b', n={n})", "'b'")
 
 
-def test_what_a_timer_raises_has_its_time_and_key() -> None:
+def test_an_error_in_a_timer_has_its_time_and_key() -> None:
     class Late(Fails):
         def process_element(self, event: Event, ctx: Any) -> Iterator[Any]:
             ctx.timers.register(5)

@@ -135,7 +135,7 @@ events = st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(-5, 5)), min_
 
 
 @given(st.lists(st.tuples(events, st.integers(1, 3)), max_size=8), st.sampled_from([joined, grown]))
-def test_state_goes_on_over_restarts_at_any_parallelism(
+def test_state_survives_restarts_at_any_parallelism(
     steps: list[tuple[list[tuple[str, int]], int]], fn: Fn
 ) -> None:
     """Check this with a parallelism per step, from the snapshot of the previous step."""

@@ -133,7 +133,7 @@ NEAR_THE_END = st.sampled_from([2**62, 2**63 - 1, -(2**62), -(2**63)])
     st.integers(1, 16),
     st.sampled_from([pa.int64(), pa.uint64()]),
 )
-def test_a_few_rows_at_a_time_give_what_many_give_to_the_bit(
+def test_small_batches_have_bit_identical_results(
     rows: list[tuple[int, float, int, int]], few: int, whole: pa.DataType
 ) -> None:
     schema = pa.schema([("k", pa.int64()), ("v", pa.float64()), ("n", whole), ("small", pa.float32())])
@@ -233,7 +233,7 @@ def by_content(rows: list[dict[str, Any]]) -> list[str]:
     st.integers(1, 3),
     st.integers(1, 3),
 )
-def test_a_restored_operator_goes_on_at_another_parallelism(
+def test_a_restored_operator_continues_at_another_parallelism(
     before: list[tuple[list[dict[str, Any]], bool]], after: list[dict[str, Any]], p: int, q: int
 ) -> None:
     ops = [operator(subtask=i, parallelism=p) for i in range(p)]

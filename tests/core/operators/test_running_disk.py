@@ -97,7 +97,7 @@ def test_every_row_leaves_with_the_values_of_a_loop(
 
 @settings(max_examples=20)
 @given(ROWS, ROWS, ROWS, st.integers(1, 3), st.integers(1, 3))
-def test_it_goes_on_from_files_at_another_parallelism(
+def test_state_is_restored_from_files_at_another_parallelism(
     first: list[dict[str, Any]],
     second: list[dict[str, Any]],
     after: list[dict[str, Any]],

@@ -188,7 +188,7 @@ def test_keyed_functions_and_batch_functions_are_opened() -> None:
     assert done.collected["old"].num_rows == COUNT
 
 
-def test_what_open_raises_is_an_error_at_its_line() -> None:
+def test_an_error_in_open_has_its_line() -> None:
     class Needy(rh.RichFunction):
         def open(self, ctx: rh.RuntimeContext) -> None:
             ctx.parameters.duration_ms("wait")

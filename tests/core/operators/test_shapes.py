@@ -112,7 +112,7 @@ def test_a_dataclass_is_described_with_its_fields_and_their_types() -> None:
     )
 
 
-def test_a_type_that_holds_itself_is_described_once() -> None:
+def test_a_recursive_type_is_described_once() -> None:
     shape = type_shape("s", Tree)
     assert shape.fields[1].type.args == [TypeShape(name="recursive", label="Tree")]
 

@@ -59,7 +59,7 @@ def batch(*numbers: int) -> pa.RecordBatch:
     return pa.record_batch([pa.array(numbers, pa.int64())] * 2, schema=SCHEMA)
 
 
-def test_the_life_of_a_writer() -> None:
+def test_the_methods_of_a_writer_are_called_in_order() -> None:
     journal = Journal()
     op = SinkOperator(context(SCHEMA, {}, subtask=0), SinkSpec(journal))
     op.open({})

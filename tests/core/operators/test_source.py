@@ -160,7 +160,7 @@ def test_rows_carry_their_time_and_the_watermark_before_them() -> None:
     b=st.lists(st.integers(0, 50), max_size=8),
     max_rows=st.integers(1, 20),
 )
-def test_rows_carry_the_watermark_of_the_whole_source_as_if_it_were_sent_after_each(
+def test_rows_carry_the_watermark_of_the_whole_source(
     a: list[int], b: list[int], max_rows: int
 ) -> None:
     outputs = {MAIN: output_schema(wm=False).append(pa.field(SWM, pa.int64(), nullable=False))}
@@ -378,7 +378,7 @@ def test_the_earliest_wake_up_is_requested() -> None:
     assert op.poll(10) == Pending(None)
 
 
-def test_busy_splits_take_turns() -> None:
+def test_busy_splits_are_read_alternately() -> None:
     op, _ = operator(Script(a=[[1, 2, 3]], b=[[11, 12, 13]]))
     assert [numbers(op.poll(1)) for _ in range(4)] == [[1], [11], [2], [12]]
     assert sorted(numbers(op.poll(10))) == [3, 13]
@@ -457,7 +457,7 @@ class Endless(Script):
         return split.id.startswith("live")
 
 
-def test_splits_that_never_end_are_all_open_and_take_turns() -> None:
+def test_endless_splits_are_all_open_and_read_alternately() -> None:
     steps = {f"live{i:02d}": [[i, i + 100, i + 200]] for i in range(MAX_OPEN_SPLITS + 4)}
     op, _ = operator(Endless(**steps), strategy=BOUNDED)
     rounds = [[n for _ in steps for n in numbers(op.poll(1))] for _ in range(3)]
@@ -465,7 +465,7 @@ def test_splits_that_never_end_are_all_open_and_take_turns() -> None:
     assert op.watermark() == 200 - 4
 
 
-def test_splits_that_end_are_read_a_few_at_a_time_and_before_those_that_never_do() -> None:
+def test_bounded_splits_are_read_before_endless_ones() -> None:
     past = {f"past{i:02d}": [[i]] for i in range(MAX_OPEN_SPLITS + 2)}
     live = {f"live{i:02d}": [[1000 + i], None] for i in range(MAX_OPEN_SPLITS + 2)}
     source = Endless(**past, **live)

@@ -136,7 +136,7 @@ def test_forms_of_a_function_share_their_state() -> None:
     ]
 
 
-def test_a_null_key_is_refused_as_by_other_functions() -> None:
+def test_a_null_key_is_refused_by_batch_functions_too() -> None:
     batches: Any = CountBatches()
     with pytest.raises(InputError, match="the key column 'user' is null"):
         feed(make(batches), ("a", 1), (None, 2))

@@ -170,14 +170,14 @@ class Wrong(rh.WatermarkGenerator):
 
 
 @pytest.mark.parametrize("given", [1.5, "soon", True, 2**63])
-def test_what_is_no_time_is_an_error_with_the_record(given: Any) -> None:
+def test_an_invalid_watermark_is_an_error_with_the_record(given: Any) -> None:
     with pytest.raises(RheosError, match="the watermark generator returned") as raised:
         run(late_with(rh.Watermark.generator(Wrong(given), on="at")))
     assert raised.value.record is not None
     assert raised.value.record.startswith("Row(i=")
 
 
-def test_what_a_generator_raises_is_an_error_at_its_line() -> None:
+def test_an_error_of_a_generator_has_its_line() -> None:
     with pytest.raises(RheosError, match="KeyError") as raised:
         run(late_with(rh.Watermark.generator(Wrong(KeyError("user")), on="at")))
     assert raised.value.site is not None

@@ -227,7 +227,7 @@ def test_every_key_type_hashes_an_empty_column() -> None:
 
 
 @given(st.integers(1, 64), st.integers(1, 300))
-def test_ranges_part_the_groups_as_subtask_of_says(parallelism: int, max_parallelism: int) -> None:
+def test_group_ranges_agree_with_subtask_of(parallelism: int, max_parallelism: int) -> None:
     parallelism = min(parallelism, max_parallelism)
     groups = np.arange(max_parallelism, dtype=np.uint16)
     owners = subtask_of(groups, parallelism, max_parallelism)

@@ -173,7 +173,7 @@ def test_wrong_uses_are_refused() -> None:
         )
     )
 )
-def test_any_sequence_leaves_what_a_set_would_have(steps: list[tuple[str, str, int]]) -> None:
+def test_any_sequence_of_operations_agrees_with_a_set(steps: list[tuple[str, str, int]]) -> None:
     timers, model = Timers(), set[tuple[int, str]]()
     for step, key, time in steps:
         if step == "register":

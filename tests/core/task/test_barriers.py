@@ -56,7 +56,7 @@ def test_a_barrier_waits_up_to_the_timeout_from_its_arrival() -> None:
     assert chain.barriers.next_overdue_us() is None
 
 
-def test_the_earliest_goes_first_and_an_aborted_one_not_at_all() -> None:
+def test_the_earliest_checkpoint_goes_first_and_aborted_ones_never() -> None:
     chain = _Chain(0)
     chain.gate.offer(A, barrier(1))
     chain.gate.offer(A, barrier(2))

@@ -86,9 +86,7 @@ PRICES = st.floats(0, 500)
 
 
 @given(PRICES, COSTS)
-def test_a_batch_takes_no_longer_than_it_may_and_no_less_than_need_be(
-    batch_us: float, row_us: float
-) -> None:
+def test_the_time_of_a_batch_is_close_to_its_limit(batch_us: float, row_us: float) -> None:
     slot = Slot(batch_us, row_us)
     rows = slot.run(100)
     assert rows == 1 or batch_us + rows * row_us <= BATCH_US + 1
@@ -99,7 +97,7 @@ def test_a_batch_takes_no_longer_than_it_may_and_no_less_than_need_be(
 
 
 @given(st.lists(st.tuples(st.integers(0, 10**7), st.integers(1, 10**4), st.integers(0, 10**7))))
-def test_whatever_is_seen_steps_are_bounded(steps: list[tuple[int, int, int]]) -> None:
+def test_steps_of_the_controller_are_always_bounded(steps: list[tuple[int, int, int]]) -> None:
     controller = BatchTime(1, MOST_ROWS, 2)
     for taken in accumulate(steps, lambda a, b: tuple(map(sum, zip(a, b, strict=True)))):
         was = controller.rows
@@ -107,9 +105,7 @@ def test_whatever_is_seen_steps_are_bounded(steps: list[tuple[int, int, int]]) -
 
 
 @given(COSTS, COSTS)
-def test_after_the_rows_have_become_others_it_is_where_it_would_have_begun(
-    before_us: float, after_us: float
-) -> None:
+def test_the_batch_size_adapts_to_other_rows(before_us: float, after_us: float) -> None:
     slot = Slot(100, before_us)
     slot.run(100)
     slot.row_us = after_us

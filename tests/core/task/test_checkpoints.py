@@ -197,7 +197,7 @@ def test_snapshots_of_another_chain_do_not_matter() -> None:
     assert subtask.acknowledged == [1, 3]
 
 
-def test_the_successors_barriers_may_come_before_the_news_of_an_abort() -> None:
+def test_later_barriers_may_arrive_before_an_abort() -> None:
     subtask = _Subtask()
     subtask.takes("a", 1)
     subtask.takes("b", 1)
@@ -264,7 +264,7 @@ def test_a_savepoint_is_written_alongside_its_checkpoint() -> None:
         assert state_format.decode(data, None).equals(_GROUPS)
 
 
-def test_the_barriers_of_a_savepoint_may_come_before_the_message() -> None:
+def test_savepoint_barriers_may_arrive_before_the_request() -> None:
     subtask = _with_savepoint(lambda _: None)
     for chain in "ab":
         subtask.takes(chain, 2, savepoint=True)

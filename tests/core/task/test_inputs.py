@@ -262,7 +262,7 @@ def test_without_blocking_barriers_are_only_counted() -> None:
     assert decisions.taken == [1, 2, 3]
 
 
-def test_the_barrier_of_a_savepoint_blocks_in_any_case() -> None:
+def test_savepoint_barriers_always_block() -> None:
     decisions = DecisionLog(blocking=False)
     decisions.offer(A, barrier(1), barrier(2, BarrierKind.SAVEPOINT), row(1))
     decisions.offer(B, row(10))

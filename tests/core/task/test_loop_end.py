@@ -114,7 +114,7 @@ def test_a_loop_ends_once_no_row_is_in_it_and_never_before(wide: bool) -> None:
     assert busiest > 4, "some loops went round for long"
 
 
-def test_an_iteration_is_quiet_only_if_it_was_on_every_channel() -> None:
+def test_an_iteration_is_quiet_only_if_every_channel_is() -> None:
     merger = IterationMarkMerger([0, 2])
     merger.came(0, IterationMark(1, quiet=True))
     assert merger.merged() is None

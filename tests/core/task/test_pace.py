@@ -54,7 +54,7 @@ def run(controller: PaceController, model: Model, intervals: int, rng: Random) -
 
 
 @given(MODELS, st.integers(5, 200), st.integers(0, 1000))
-def test_it_comes_under_the_objective_and_stays_there(
+def test_latency_falls_below_the_objective_and_stays_there(
     model: Model, objective_ms: int, seed: int
 ) -> None:
     rng = Random(seed)
@@ -67,7 +67,7 @@ def test_it_comes_under_the_objective_and_stays_there(
 
 
 @given(MODELS, st.integers(5, 200), st.integers(0, 1000))
-def test_without_noise_it_comes_to_rest(model: Model, objective_ms: int, seed: int) -> None:
+def test_settings_become_constant_without_noise(model: Model, objective_ms: int, seed: int) -> None:
     rng = Random(seed)
     model.jitter = 0
     controller = PaceController(objective_ms * 1000, 1, MOST_ROWS)
@@ -76,7 +76,7 @@ def test_without_noise_it_comes_to_rest(model: Model, objective_ms: int, seed: i
 
 
 @given(MODELS, MODELS, st.integers(0, 1000))
-def test_after_a_step_of_the_load_it_is_where_it_would_have_begun(
+def test_the_controller_meets_the_objective_after_a_load_change(
     before: Model, after: Model, seed: int
 ) -> None:
     rng = Random(seed)
@@ -103,7 +103,7 @@ def test_after_a_step_of_the_load_it_is_where_it_would_have_begun(
     st.integers(0, 9),
     st.integers(1, MOST_ROWS),
 )
-def test_whatever_is_seen_steps_are_bounded(
+def test_steps_of_the_controller_are_always_bounded(
     seen: list[SlotMeasurements], objective_us: int, exchanges: int, most_rows: int
 ) -> None:
     controller = PaceController(objective_us, exchanges, most_rows)
@@ -117,7 +117,7 @@ def test_whatever_is_seen_steps_are_bounded(
         assert now.buffer_timeout_us <= was.buffer_timeout_us * 1.25 + 200
 
 
-def test_one_pause_of_the_machine_changes_nothing() -> None:
+def test_a_pause_of_the_machine_changes_nothing() -> None:
     controller = PaceController(20_000, 1, MOST_ROWS)
     model, rng = Model(batch_us=100, row_us=0.05), Random(1)
     before = run(controller, model, 100, rng)[-1]

@@ -141,7 +141,7 @@ def test_a_function_gives_the_number_of_a_subtask(given: Any) -> None:
     assert raised.value.record == "{'i': 1, 'j': 'a'}"
 
 
-def test_what_a_function_raises_is_an_error_at_its_line() -> None:
+def test_an_error_of_the_function_has_its_line() -> None:
     def choose(i: int, subtasks: int) -> int:
         return 1 // (i - 7)
 

@@ -37,7 +37,7 @@ def batch_of(rows: list[tuple[str, bytes]]) -> pa.RecordBatch:
 
 
 @given(ROWS, st.integers(0, 20), st.integers(0, 20))
-def test_it_is_that_of_its_values_and_of_an_offset_for_each_text(
+def test_the_size_of_a_batch_counts_values_and_offsets(
     rows: list[tuple[str, bytes]], first: int, count: int
 ) -> None:
     batch, sizes = batch_of(rows).slice(min(first, len(rows)), count), BatchSizes()

@@ -110,7 +110,7 @@ def test_a_join_with_many_results_emits_bounded_batches() -> None:
     assert max(counts) <= 64
 
 
-def test_rows_without_a_partner_come_in_bounded_batches_in_the_order_of_their_time() -> None:
+def test_unmatched_rows_are_in_bounded_batches_ordered_by_time() -> None:
     join = operator("full", batch_rows=16)
     stamps = np.random.default_rng(1).permutation(100).tolist()
     list(join.on_batch(0, rows_of(0, [f"l{n}" for n in stamps], stamps)))

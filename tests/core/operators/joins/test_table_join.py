@@ -323,7 +323,7 @@ def test_a_snapshot_contains_the_changes() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "fits"), [("inner", "left", False), ("full", "right", True)])
-def test_less_may_be_kept_by_a_changed_program(old: str, new: str, fits: bool) -> None:
+def test_a_changed_program_may_keep_fewer_columns(old: str, new: str, fits: bool) -> None:
     id = OperatorId("join-1")
     before, after = ({id: made._spec.states(made.ctx.ports)} for made in (operator(old), operator(new)))
     refused = refusals(compare(before, after, {}), allow_dropped=not fits)

@@ -108,7 +108,7 @@ def test_a_function_gets_all_records_of_both_sides_in_a_window() -> None:
     assert len(came["out"]) == len(wanted) > 1
 
 
-def test_what_the_function_raises_names_key_and_window() -> None:
+def test_an_error_of_the_function_names_key_and_window() -> None:
     example = OperatorExample(grouped, LEFT, [{"k": "a", "l": 1, "at": 2_000}], "at", RIGHT, "then")
     with pytest.raises(UserFunctionError) as raised:
         replay(example)

@@ -75,7 +75,7 @@ def said(rows: list[dict[str, Any]]) -> list[tuple[Any, int, list[int]]]:
     return [(row["who"], row["start"], row["values"]) for row in rows]
 
 
-def test_records_are_sorted_by_time_whatever_order_they_came_in() -> None:
+def test_records_are_sorted_by_time_for_any_arrival_order() -> None:
     bench = bench_of(Say(), Tumbling("5ms"))
     bench.rows(list(reversed(list(timeline("aba.b.a.bb")))))
     rows = bench.end()
@@ -216,7 +216,7 @@ def test_subtasks_do_not_share_the_users_object() -> None:
     assert mine.seen == []
 
 
-def test_lateness_passes_the_whole_window_again_for_affected_keys() -> None:
+def test_a_late_row_emits_the_window_of_its_key_again() -> None:
     bench = bench_of(Say(), Tumbling("5ms"), lateness_ms=10)
     bench.rows(list(timeline("aba")))
     assert len(bench.watermark(4)) == 2
@@ -279,7 +279,7 @@ def test_a_result_that_is_not_iterable_is_refused() -> None:
     ),
     data=st.data(),
 )
-def test_windows_hold_what_the_records_alone_say(
+def test_windows_depend_on_the_records_alone(
     window: Window, rows: list[dict[str, Any]], data: st.DataObject
 ) -> None:
     oracle = Oracle(window, 0)

@@ -64,7 +64,7 @@ def test_a_row_between_two_sessions_merges_them() -> None:
     assert seen(bench.end()) == [("b", 1, 6, 1), ("a", 0, 15, 3)]
 
 
-def test_a_row_at_the_end_of_a_session_that_its_watermark_has_passed_begins_another() -> None:
+def test_a_row_after_a_closed_session_starts_another() -> None:
     for wm, wanted in ((3, [("a", 0, 10, 2)]), (4, [("a", 0, 5, 1), ("a", 5, 10, 1)])):
         bench = bench_of()
         bench.rows([{"k": "a", "v": 1, "ts": 0}])
@@ -73,7 +73,7 @@ def test_a_row_at_the_end_of_a_session_that_its_watermark_has_passed_begins_anot
         assert seen(bench.end()) == wanted
 
 
-def test_a_row_that_its_watermark_has_passed_is_late_unless_a_session_was_open_all_the_while() -> None:
+def test_a_late_row_joins_a_session_that_is_still_open() -> None:
     # Its own window is [2, 7). A session has been open from 7 to 15, the watermark and one.
     late = {"k": "a", "v": 2, "ts": 2, "wm": 14}
     for others, taken in ((("7", "11"), True), (("8", "11"), False), (("7", "10"), False)):
@@ -89,7 +89,7 @@ def test_a_row_that_its_watermark_has_passed_is_late_unless_a_session_was_open_a
         assert bench.count("late") == (not taken)
 
 
-def test_a_late_row_comes_out_whole_when_the_watermark_has_passed_its_own() -> None:
+def test_a_late_row_goes_to_the_late_output_unchanged() -> None:
     bench = bench_of()
     bench.rows([{"k": "a", "v": 2, "ts": 2, "wm": 14}])
     bench.watermark(14)

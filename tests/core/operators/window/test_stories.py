@@ -278,7 +278,7 @@ def test_state_outlives_an_aggregate_that_is_dropped() -> None:
     assert [row["y"] for row in bench.end()] == [2]
 
 
-def test_no_value_at_all_gives_null_and_a_count_of_zero() -> None:
+def test_aggregates_of_no_values_are_null_and_count_zero() -> None:
     aggregates = {
         "rows": agg.count(),
         "count": agg.count("v"),
