@@ -55,6 +55,8 @@ OTHER = Settings(
     latency=None,
     encrypt=True,
     heartbeat_timeout="30 seconds",
+    termination_grace="5s",
+    termination_savepoint=True,
     history_interval="1m",
     log_level="warning",
 )
@@ -111,6 +113,8 @@ def test_default_settings_are_shown() -> None:
         "latency": "none",
         "encrypt": "none",
         "heartbeat_timeout": "15s",
+        "termination_grace": "20s",
+        "termination_savepoint": "false",
         "history_interval": "10s",
         "log_level": "info",
         "alert_webhook": "none",

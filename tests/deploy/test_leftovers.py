@@ -200,6 +200,13 @@ def killed_by(number: int) -> Callable[[Machine], None]:
     return end
 
 
+def terminated(machine: Machine) -> None:
+    process = machine.starts("endless")
+    machine.runs(process)
+    process.send_signal(signal.SIGTERM)
+    machine.ends(process, 128 + signal.SIGTERM)
+
+
 def worker_killed(machine: Machine) -> None:
     process = machine.starts("endless")
     machine.runs(process)
@@ -214,7 +221,7 @@ ENDS: dict[str, Callable[[Machine], None]] = {
     "stopped": stopped,
     "failed": failed,
     "interrupted": interrupted,
-    "terminated": killed_by(signal.SIGTERM),
+    "terminated": terminated,
     "dashboard": served,
     "worker": worker_killed,
     "driver": killed_by(signal.SIGKILL),

@@ -68,6 +68,8 @@ def resolve(merged: Merged) -> Resolved:
         spark=said.spark,
         encrypt=_read(merged, "encrypt"),
         heartbeat_timeout_ms=_read(merged, "heartbeat_timeout"),
+        termination_grace_ms=_read(merged, "termination_grace"),
+        termination_savepoint=_read(merged, "termination_savepoint"),
         state=_state(merged),
         from_savepoint=_read(merged, "from_savepoint"),
         allow_dropped=_read(merged, "allow_dropped"),

@@ -155,6 +155,16 @@ class Settings:
     restart: RestartStrategy | None = setting(
         None, "Strategy after a failure; see `rh.restart`. None is `exponential_delay()`."
     )
+    termination_grace: Duration = setting(
+        "20s",
+        "Time that the job has to take a checkpoint and end when its driver receives SIGTERM. After "
+        "it the driver ends at once, and the job resumes from the checkpoint before. 0s ends it at "
+        "once. Kubernetes kills a pod 30 s after SIGTERM by default.",
+        least=0,
+    )
+    termination_savepoint: bool = setting(
+        False, "Whether the job takes a savepoint on SIGTERM, instead of a checkpoint."
+    )
     state: StateChoice = setting(
         "memory",
         'State backend: "memory", or "rocksdb" for state larger than memory. A `rh.StateConfig` also '

@@ -102,6 +102,10 @@ class JobConfig:
     machines."""
     heartbeat_timeout_ms: int = 15_000
     """Time in ms without a message after which a worker and its driver abandon each other."""
+    termination_grace_ms: int = 20_000
+    """Time in ms that the job has for a checkpoint when its driver receives SIGTERM."""
+    termination_savepoint: bool = False
+    """Whether it takes a savepoint instead."""
     state: StateConfig = field(default_factory=StateConfig)
     from_savepoint: str | None = None
     """Folder of a savepoint from which the job starts, unless its log shows that it already did."""

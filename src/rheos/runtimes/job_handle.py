@@ -59,6 +59,14 @@ class JobHandle(JobMethods, ABC):
     def cancel(self) -> None:
         """Stop the job: no further output is committed. Return when it has stopped."""
 
+    def leave(self, within_s: float) -> None:
+        """End the job under this driver. It takes a checkpoint, from which the next driver resumes it.
+
+        Args:
+            within_s: Maximum time in seconds. The job may still run when it is over.
+        """
+        self.cancel()
+
     @abstractmethod
     def metrics(self) -> MetricsReport:
         """Return all current metrics of the job, by operator, subtask and edge."""

@@ -28,6 +28,7 @@ from rheos.core.checkpoint.events import (
     DropEntries,
     EndJob,
     Event,
+    LeaveRequested,
     LogAppended,
     LogFailed,
     LogLost,
@@ -163,7 +164,7 @@ class Coordination(RuleBasedStateMachine):
         self.pending: deque[Action] = deque()
         self.world: World | None = None
         self.end: EndJob | None = None
-        self.has_claimed = False
+        self.has_claimed = self.leaves = False
         self.give(Start())
 
     # --- the world carries out, and checks ------------------------------------------------------
@@ -650,6 +651,12 @@ class Coordination(RuleBasedStateMachine):
         self.cancelled = True
         self.give(CancelRequested())
 
+    @precondition(lambda self: self.end is None and len(self.opened) > 1)
+    @rule()
+    def the_process_must_end(self) -> None:
+        self.leaves = True
+        self.give(LeaveRequested())
+
     def teardown(self) -> None:
         """Stop all faults; the job must end within a bounded time."""
         if not hasattr(self, "coordinator"):
@@ -672,6 +679,8 @@ class Coordination(RuleBasedStateMachine):
                 assert isinstance(self.log.read().newest, JobFinished)
             case Outcome.CANCELLED:
                 assert self.cancelled
+            case Outcome.STOPPED if self.leaves:
+                pass
             case Outcome.STOPPED:
                 assert self.completed()[-1].savepoint in self.answered_well, "CP16: nothing after it"
             case Outcome.FAILED:

@@ -2,6 +2,8 @@
 serviceAccountName: {{ .Release.Name }}
 # 0 is the driver's: a job that has finished, or was stopped, is done; one that has failed is started again.
 restartPolicy: OnFailure
+# On SIGTERM the driver takes a checkpoint, for at most 20 s (termination_grace), and then ends.
+terminationGracePeriodSeconds: 30
 # The dashboard knows the driver by its process id.
 shareProcessNamespace: true
 securityContext: { runAsNonRoot: true, runAsUser: 185, runAsGroup: 0, fsGroup: 0 }

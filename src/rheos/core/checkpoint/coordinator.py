@@ -45,6 +45,7 @@ from rheos.core.checkpoint.events import (
     CheckpointStats,
     Event,
     JobShape,
+    LeaveRequested,
     ListSplits,
     LogAppended,
     LogFailed,
@@ -94,6 +95,14 @@ _BETWEEN_ATTEMPTS = (
     LifecycleState.WAITING,
 )
 
+_ENDS_BY_ITSELF = (
+    LifecycleState.RUNNING,
+    LifecycleState.FINISHING,
+    LifecycleState.LEAVING,
+    LifecycleState.ENDED,
+)
+"""States in which nothing needs to be done for a driver that must end, except a checkpoint."""
+
 
 class Coordinator:
     """The coordinator of one job in one driver. The driver's master owns it."""
@@ -134,6 +143,8 @@ class Coordinator:
             self._available_now,
             config.restart,
         )
+        self._leaves = False
+        """Whether the driver must end (CP46)."""
         self._decisions = DecisionLog()
 
     # --- queries from outside ---------------------------------------------------------------------
@@ -232,6 +243,9 @@ class Coordinator:
                 return self._checkpoints.savepoints.end("the job has ended")
             return []
         actions = self._decide(event, now_ms)
+        if self._leaves and self.state not in _ENDS_BY_ITSELF:
+            # No checkpoint can be taken, and nothing that a checkpoint would keep has been done.
+            actions += [*self._life.leave(Outcome.STOPPED), *self._life.settle(now_ms)]
         if self.state is LifecycleState.RUNNING and not self._life.log.busy:
             actions += self._proceed(now_ms, wall_ms)
         self._check()
@@ -289,6 +303,9 @@ class Coordinator:
                 return self._life.ended(event, now_ms)
             case CancelRequested():
                 return [*self._life.leave(Outcome.CANCELLED), *self._life.settle(now_ms)]
+            case LeaveRequested():
+                self._leaves = True
+                return []
             case SavepointRequested(after=AfterSavepoint.RESCALE):
                 return self._rescale(event)
             case SavepointRequested():
@@ -351,7 +368,7 @@ class Coordinator:
 
     def _proceed(self, now_ms: int, wall_ms: int) -> list[Action]:
         """Enter complete checkpoints, or open one that is due. One entry is written at a time (CP1)."""
-        if self._available_now.all_read:
+        if self._leaves or self._available_now.all_read:
             self._checkpoints.savepoints.ask_to_stop()
         entry = self._checkpoints.entry(wall_ms)
         return self._checkpoints.proceed(now_ms) if entry is None else [self._life.log.append(entry)]

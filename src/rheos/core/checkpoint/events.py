@@ -90,6 +90,11 @@ class CancelRequested:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class LeaveRequested:
+    """The driver's process must end: the job ends with a checkpoint, for the next driver (CP46)."""
+
+
 class AfterSavepoint(Enum):
     """Next step of the job once a savepoint is complete."""
 
@@ -247,6 +252,7 @@ Event: TypeAlias = (
     Start
     | Tick
     | CancelRequested
+    | LeaveRequested
     | SavepointRequested
     | SavepointWritten
     | SavepointNotWritten

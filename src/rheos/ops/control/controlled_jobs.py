@@ -17,7 +17,7 @@ from uuid import uuid4
 import pyarrow as pa
 
 from rheos.core.checkpoint.events import Outcome
-from rheos.core.errors import FencedError
+from rheos.core.errors import FencedError, RheosError
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.plan.physical import PhysicalPlan
@@ -33,6 +33,7 @@ from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.server import CommandServer
 from rheos.ops.control.standby_driver import EndedElsewhere, stand_by
 from rheos.ops.control.started_program import StartedProgram, started_program
+from rheos.ops.control.termination import TERMINATION
 from rheos.runtimes.driver.master import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
@@ -155,6 +156,8 @@ class ControlledJob(JobHandle):
         self._closing = threading.Lock()
         self._closed = False
         self._finish_noted = False
+        self._leaves = False
+        """Whether the job ends because its process does: another driver may resume it."""
         self._registry = Registry()
         self._record: JobRecord | None = None
         """Record of the job; None if it could not be written."""
@@ -167,6 +170,8 @@ class ControlledJob(JobHandle):
         except Exception as error:
             what = f"the job {config.job!r} runs, but commands cannot reach it: {error}"
             print(printable_lines(what), file=sys.stderr)
+        if config.termination_grace_ms:
+            TERMINATION.add(self, config.termination_grace_ms / 1000)
 
     def _made_alerts(self, config: AlertConfig, name: str) -> AlertWebhook:
         names = {"key": self._config.key, "job": self._config.job, "name": name}
@@ -240,6 +245,8 @@ class ControlledJob(JobHandle):
             self._close()
             raise
         self._close()
+        if self._leaves:
+            TERMINATION.exit_program()
         if result.status.finished_before and not self._finish_noted:
             self._finish_noted = True
             directory = redacted(str(self._config.checkpoint_dir))
@@ -256,6 +263,15 @@ class ControlledJob(JobHandle):
             # It has stopped: even if nobody waits for its result, it can be started again.
             self._note.close(self._outcome() or Outcome.CANCELLED)
 
+    def leave(self, within_s: float) -> None:
+        self._leaves = True
+        if self._config.termination_savepoint:
+            with contextlib.suppress(RheosError):
+                self.job.stop()
+        self.job.leave(within_s)
+        with contextlib.suppress(BaseException):
+            self.wait(0)
+
     def ask(self, operation: DriverOperation[T]) -> T:
         return self.job.ask(operation)
 
@@ -266,8 +282,10 @@ class ControlledJob(JobHandle):
         return self.job.metrics()
 
     def _outcome(self) -> Outcome | None:
-        """Return the job's outcome. Return None if its driver has failed, or was replaced, and the job
-        continues."""
+        """Return the job's outcome. Return None if its driver has failed, was replaced or had to
+        end, and the job continues."""
+        if self._leaves:
+            return None
         with contextlib.suppress(Exception):
             try:
                 self.job.wait(0)
@@ -282,6 +300,7 @@ class ControlledJob(JobHandle):
         with self._closing:
             if not self._closed:
                 self._closed = True
+                TERMINATION.remove(self)
                 if self._note is not None:
                     self._note.close(self._outcome())
                 if self._log is not None:

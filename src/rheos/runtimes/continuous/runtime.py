@@ -152,7 +152,6 @@ class ContinuousJob(MasterDrivenJob):
             raise
         self._ended = threading.Event()
         self._crash: BaseException | None = None
-        self._cancel = threading.Event()
         self._thread = threading.Thread(target=self._run, name="rheos-master", daemon=True)
         self._thread.start()
 
@@ -194,9 +193,6 @@ class ContinuousJob(MasterDrivenJob):
         report = RestartReport()
         try:
             while not self._master.done:
-                if self._cancel.is_set():
-                    self._cancel.clear()
-                    self._master.cancel()
                 self._master.step()
                 report.heard(self._master.status())
                 if self._listener is not None and clock.monotonic_us() >= listen_at_us:
@@ -239,9 +235,14 @@ class ContinuousJob(MasterDrivenJob):
         return self._master.result()
 
     def cancel(self) -> None:
-        self._cancel.set()
+        self._master.cancel()
         self._launcher.wake()
         self._ended.wait(_STOP_TIMEOUT_S)
+
+    def leave(self, within_s: float) -> None:
+        self._master.leave()
+        self._launcher.wake()
+        self._ended.wait(within_s)
 
     def answered(self, answer: Future[T], what_failed: str) -> T:
         """Wait for the answer on the caller's thread, as long as a checkpoint may take. Return it."""

@@ -32,6 +32,7 @@ from rheos.core.checkpoint.events import (
     EndJob,
     Event,
     JobShape,
+    LeaveRequested,
     ListSplits,
     LogAppended,
     LogFailed,
@@ -236,7 +237,7 @@ class Master:
         self._drift = SourceDrift()
         self._collected = CollectedResults(plan)
         self._end: EndJob | None = None
-        self._cancel_requested = False
+        self._requests: deque[CancelRequested | LeaveRequested] = deque()
         self._changed = False
         self._done = False
         self._process = process
@@ -254,7 +255,11 @@ class Master:
 
     def cancel(self) -> None:
         """Request the end of the job. The next steps cancel it."""
-        self._cancel_requested = True
+        self._requests.append(CancelRequested())
+
+    def leave(self) -> None:
+        """Request the end of the job under this driver, with a checkpoint. The next steps take it."""
+        self._requests.append(LeaveRequested())
 
     def request_savepoint(
         self, directory: str, after: AfterSavepoint = AfterSavepoint.GO_ON
@@ -367,9 +372,8 @@ class Master:
     def step(self) -> None:
         """Take in what has happened and act on it. Calls of the log and the store may block."""
         self._stepped_us = self._clock.monotonic_us()
-        if self._cancel_requested:
-            self._cancel_requested = False
-            self._feed(CancelRequested())
+        while self._requests:
+            self._feed(self._requests.popleft())
         while (request := self._savepoints.take()) is not None:
             if request.after is AfterSavepoint.RESCALE:
                 request = replace(request, slots=self._launcher.free_slots())
