@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from enum import EnumType
 from functools import cache
 from types import ModuleType
 from typing import Any
@@ -70,12 +71,17 @@ def _public(module: ModuleType) -> Iterator[str]:
 
 
 def _parameters(place: str, called: Any) -> Iterator[str]:
+    if isinstance(called, EnumType):
+        called = EnumType.__call__  # Python 3.12 shows another signature for the class itself.
     try:
         parameters = inspect.signature(called).parameters.values()
     except ValueError:
         return
     for each in parameters:
-        if each.name != "self" and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY):
+        if each.name not in ("self", "cls") and each.kind in (
+            each.POSITIONAL_OR_KEYWORD,
+            each.KEYWORD_ONLY,
+        ):
             yield f"{place}({each.name}=)"
 
 

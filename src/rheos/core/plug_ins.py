@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -66,7 +67,7 @@ class Registration:
         """
         return ConfigurationError(
             f"the client library of {self.title} cannot be loaded: {error}",
-            hint=f"pip install '{self.install}', on the driver and on every worker",
+            hint=f"{sys.executable} -m pip install '{self.install}', on the driver and on every worker",
         )
 
     def is_installed(self) -> bool:

@@ -221,7 +221,7 @@ def test_the_command_shows_the_capabilities_of_one(
 def test_the_error_for_a_missing_client_library_names_the_package(ledger: Path) -> None:
     with pytest.raises(rh.ConfigurationError, match="client library of Acme's ledger") as raised:
         rh.ledger.needs_a_client()
-    assert "pip install 'acme-ledger[client]'" in str(raised.value)
+    assert f"{sys.executable} -m pip install 'acme-ledger[client]'" in str(raised.value)
 
 
 # --- broken and hostile ones ----------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import errno
 import os
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -234,7 +235,7 @@ class TestRemote:
         monkeypatch.setattr("fsspec.core.url_to_fs", missing)
         with pytest.raises(ConfigurationError, match="'s3://bucket/dir' cannot be opened") as caught:
             open_store("s3://bucket/dir")
-        assert "rheos[s3]" in str(caught.value.hint)
+        assert f"{sys.executable} -m pip install 'rheos[s3]'" in str(caught.value.hint)
 
     def test_a_service_that_ignores_the_condition_is_refused(self) -> None:
         class Ignoring(MemoryStore):

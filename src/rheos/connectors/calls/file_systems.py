@@ -9,6 +9,7 @@ again before it continues. A late deletion deletes a file that nothing needs.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
@@ -60,13 +61,15 @@ _OWN = {
 
 
 def installation_of(url: str) -> str | None:
-    """Return how to install the package of the URL's scheme; None if no extra has it.
+    """Return how to install the package of the URL's scheme in this Python, which may be a worker's;
+    None if no extra has it.
 
-    >>> installation_of("s3://bucket/a"), installation_of("/data/out")
-    ("pip install 'rheos[s3]'", None)
+    >>> installation_of("s3://bucket/a").endswith(" -m pip install 'rheos[s3]'")
+    True
+    >>> installation_of("/data/out")
     """
     extra = _EXTRAS.get(url.partition("://")[0])
-    return f"pip install 'rheos[{extra}]'" if extra else None
+    return f"{sys.executable} -m pip install 'rheos[{extra}]'" if extra else None
 
 
 def missing_package(url: str) -> str | None:
