@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 import rheos
+from rheos.connectors.calls import file_systems
 from rheos.connectors.opensearch import client as opensearch
 from rheos.core.errors import ConfigurationError, TransportError, UnavailableError
 from rheos.formats import schema_registry
@@ -84,10 +85,17 @@ def post_an_alert(url: str, _: Path) -> None:
         assert alert_webhook.post_json(url, b"{}") == 200
 
 
+def ask_webhdfs(url: str, _: Path) -> None:
+    system, _path = file_systems.url_to_fs(url.replace("http", "webhdfs"))
+    with pytest.raises(TimeoutError, match="exists"):
+        system.exists("/a")
+
+
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "ops/control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
     "connectors/opensearch/client.py": ask_opensearch,
+    "connectors/calls/webhdfs.py": ask_webhdfs,
     "ops/servers/jars.py": ask_for_a_jar,
 }
 """By the module that makes the request."""
@@ -96,6 +104,8 @@ CLIENTS: dict[str, Callable[[str, Path], None]] = {
 @pytest.fixture(autouse=True)
 def _short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schema_registry, "TIMEOUT_S", WITHIN_S)
+    monkeypatch.setattr(file_systems, "REQUEST", replace(file_systems.REQUEST, limit_s=WITHIN_S))
+    monkeypatch.setattr(file_systems, "_ALIVE_S", WITHIN_S)
     monkeypatch.setattr(opensearch, "_ANSWER_WITHIN_S", WITHIN_S)
     monkeypatch.setattr(jars, "_TIMEOUT_S", WITHIN_S)
     monkeypatch.setattr(alert_webhook, "POST", replace(alert_webhook.POST, limit_s=WITHIN_S))

@@ -260,6 +260,7 @@ LIBRARIES = {
     "cassandra",
     "confluent_kafka",
     "fsspec",
+    "hdfs_native",
     "http.client",
     "httpx",
     "opentelemetry.exporter",
@@ -271,6 +272,9 @@ LIBRARIES = {
 }
 USERS = {
     "bounded by its callers": {
+        "connectors/calls/hadoop_files.py",
+        "connectors/calls/hdfs.py",
+        "connectors/calls/webhdfs.py",
         "connectors/files/publication/azure.py",
         "connectors/kafka/admin.py",
         "connectors/kafka/arrow_producing.py",

@@ -1,4 +1,4 @@
-"""What `hdfs://` and `webhdfs://` have in common: atomic writes, and errors by their kinds.
+"""Common parts of `hdfs://` and `webhdfs://`: atomic writes, and errors by their kinds.
 
 HDFS makes a file visible while it is being written, so a whole file is written under a temporary name
 and renamed. The NameNode decides a rename in one step, and refuses one whose target exists.
