@@ -37,7 +37,7 @@ def test_the_notes_are_the_section_of_the_version() -> None:
     assert notes_of((ROOT / "CHANGELOG.md").read_text(), VERSION).count("\n- ") > 10
 
 
-def test_missing_and_long_notes_end_the_release() -> None:
+def test_missing_or_too_long_notes_stop_the_release() -> None:
     with pytest.raises(SystemExit, match=r"no section 2\.0\.0"):
         notes_of("## 1.0.0\n\n- old\n", "2.0.0")
     with pytest.raises(SystemExit, match="words"):

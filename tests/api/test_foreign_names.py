@@ -62,7 +62,7 @@ def test_the_list_has_every_system() -> None:
 
 
 @pytest.mark.parametrize(("system", "owner", "name"), LISTED)
-def test_a_foreign_name_ends_in_a_hint(system: str, owner: str, name: str) -> None:
+def test_a_name_of_another_system_has_a_hint(system: str, owner: str, name: str) -> None:
     found = object_named(owner)
     if owner == "expression":  # The class is that of Polars, and so is the error.
         with pytest.raises(AttributeError) as theirs:

@@ -149,7 +149,7 @@ class ValueHandle:
 
 
 @pytest.mark.parametrize(("line", "hint"), MISTAKES)
-def test_a_line_of_another_system_ends_in_a_hint(line: str, hint: str) -> None:
+def test_a_line_written_for_another_system_has_a_hint(line: str, hint: str) -> None:
     env = environment()
     stream = events(env)
     keyed = stream.key_by("user")

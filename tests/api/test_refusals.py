@@ -837,7 +837,7 @@ def test_state_declared_on_the_instance_is_refused_at_its_own_line() -> None:
     assert "seen = rh.ValueState(...)" in str(caught.value.hint)
 
 
-def test_unowned_state_names_its_line() -> None:
+def test_state_without_an_owner_is_an_error_at_its_line() -> None:
     loose = rh.ListState(int)
     with pytest.raises(
         rh.StateAccessError, match="the state is used without being an attribute of a class"

@@ -27,7 +27,7 @@ env.execute("numbers")
         (["--runtime", "simulated", "--checkpoint-dir", "kept"], "a simulated job always starts anew"),
     ],
 )
-def test_missing_requirements_are_reported_at_the_line_that_starts_the_job(
+def test_missing_requirements_are_reported_at_their_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[str], says: str
 ) -> None:
     monkeypatch.chdir(tmp_path)

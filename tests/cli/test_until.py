@@ -71,7 +71,7 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ),
     ],
 )
-def test_missing_requirements_are_reported_at_the_line_that_starts_the_job(
+def test_missing_requirements_are_reported_at_their_line(
     job: Path, settings: dict[str, Any], says: str
 ) -> None:
     env = rh.Environment(parallelism=1, **settings)

@@ -45,7 +45,7 @@ def test_secrets_do_not_appear(text: str) -> None:
         "file:///c:/x",
     ],
 )
-def test_other_texts_stay_as_they_are(text: str) -> None:
+def test_other_strings_are_unchanged(text: str) -> None:
     assert redacted(text) == text
 
 
@@ -65,7 +65,7 @@ def test_no_connector_shows_credentials() -> None:
     assert {each for each in ours if each.__repr__ is not redacted_repr} == set()
 
 
-def test_a_class_may_show_itself() -> None:
+def test_a_class_may_define_its_own_repr() -> None:
     @dataclass(frozen=True)
     class Plain(RedactedRepr):
         url: str

@@ -71,7 +71,7 @@ def test_our_programs_match_their_timelines() -> None:
     exec(compile(blocks("Rheos"), str(PAGE), "exec", dont_inherit=True), {"__name__": "__main__"})
 
 
-def test_our_program_from_kafka_to_kafka_runs(kafka_broker: Any) -> None:
+def test_the_kafka_to_kafka_program_runs(kafka_broker: Any) -> None:
     names: dict[str, Any] = {"__name__": "__main__"}
     topic = 'rh.kafka.source("payments", '
     code = blocks("Rheos")

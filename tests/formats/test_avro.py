@@ -302,7 +302,7 @@ def chain(length: int) -> dict[str, list[Any]]:
     ],
     ids=["a circle", "too many", "two of one name", "too long", "a type that is there twice"],
 )
-def test_references_without_bound_or_sense_make_records_bad(
+def test_endless_or_invalid_references_make_records_bad(
     registry: FakeRegistry, versions: dict[str, list[Any]], references: list[Any], what: str
 ) -> None:
     registry.versions = versions

@@ -41,7 +41,7 @@ def test_one_bad_row_in_a_million_costs_the_rows_three_times_at_most() -> None:
     assert decode.calls <= 41
 
 
-def test_many_bad_rows_that_are_suspected_cost_a_call_each() -> None:
+def test_each_suspected_bad_row_costs_one_call() -> None:
     wrong = set(range(0, 10_000, 100))
     decode = Counting(wrong)
     rows, _, bad = sift(10_000, decode, SCHEMA, suspects=lambda: np.array(sorted(wrong)))

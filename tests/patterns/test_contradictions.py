@@ -64,7 +64,7 @@ def test_contradictions_are_detected(exprs: list[pl.Expr]) -> None:
     ],
     ids=str,
 )
-def test_other_conditions_are_not_called_contradictions(exprs: list[pl.Expr]) -> None:
+def test_satisfiable_conditions_are_not_contradictions(exprs: list[pl.Expr]) -> None:
     assert not never_holds(exprs)
 
 

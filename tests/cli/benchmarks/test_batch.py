@@ -67,7 +67,7 @@ def test_events_are_out_of_order_but_in_order_per_user(benchmark: Any, made: Pat
         ),
     ],
 )
-def test_both_sides_write_the_same(
+def test_both_engines_write_the_same_rows(
     name: str, benchmark: Any, made: Path, spark: Any, tmp_path: Path
 ) -> None:
     work = benchmark.batch_programs.WORK[name]

@@ -29,5 +29,5 @@ from rheos.connectors.listener.place import HostNames
         ("worker.example", "worker.example:1", True),
     ],
 )
-def test_names_of_this_machine(at: str, host: str, allowed: bool) -> None:
+def test_only_host_names_of_this_machine_are_allowed(at: str, host: str, allowed: bool) -> None:
     assert HostNames.of(at, ["Named.example"]).allow(host) is allowed

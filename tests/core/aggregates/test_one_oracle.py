@@ -423,7 +423,7 @@ def test_sums_of_strings_are_refused(called: str) -> None:
         ("decimal(38, 0)", Decimal("9" * 38), "DECIMAL(38, 0)"),
     ],
 )
-def test_a_sum_that_is_too_large_is_the_users_error(
+def test_a_sum_that_is_too_large_is_an_error_with_a_hint(
     called: str, name: str, value: Any, limit: str
 ) -> None:
     form = FORMS[called]

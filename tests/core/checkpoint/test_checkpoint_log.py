@@ -200,7 +200,7 @@ def test_a_failing_store_is_an_error(operation: str) -> None:
 
 
 @given(st.lists(st.text(max_size=8), min_size=2, max_size=2, unique=True))
-def test_names_are_one_path_component_each_and_differ(names: list[str]) -> None:
+def test_safe_names_are_unique_single_path_components(names: list[str]) -> None:
     first, second = map(safe_name, names)
     assert first != second
     for name in (first, second):

@@ -153,7 +153,7 @@ class TestKeyed:
         ]
         assert job.restored(3, 4, StateKind.KEYED) == [["full 1:2", "full 1:3"], []]
 
-    def test_a_subtask_without_groups_is_restored_all_the_same(self) -> None:
+    def test_a_subtask_without_key_groups_is_restored_too(self) -> None:
         assert self.job().restored(1, 16, StateKind.KEYED) == [[]]
 
     @given(st.integers(1, 9), st.integers(1, 9), st.integers(9, 40))
@@ -194,7 +194,7 @@ class TestListAndUnion:
         assert self.job((1, 0)).restored(2, 3, StateKind.LIST) == [[]]
 
     @given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 7))
-    def test_every_row_is_dealt_once_and_evenly(self, rows: list[int], new: int) -> None:
+    def test_every_row_is_assigned_once_and_evenly(self, rows: list[int], new: int) -> None:
         job = self.job(tuple(rows))
         dealt = [
             [row for table in job.restored(subtask, new, StateKind.LIST) for row in table]
@@ -225,7 +225,7 @@ class TestBroadcast:
         return job
 
     @given(st.integers(1, 6), st.integers(1, 9))
-    def test_each_gets_the_rows_of_one(self, old: int, new: int) -> None:
+    def test_each_subtask_gets_broadcast_state_of_one_old_subtask(self, old: int, new: int) -> None:
         for subtask in range(new):
             source = subtask % old
             restored = self.job(old).restored(subtask, new, StateKind.BROADCAST)

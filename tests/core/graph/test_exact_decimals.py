@@ -150,7 +150,7 @@ def test_comparisons(one: Any, other: Any) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(columns(), operands())
-def test_choices_have_the_wider_type(one: Any, other: Any) -> None:
+def test_conditional_expressions_have_the_wider_type(one: Any, other: Any) -> None:
     frame = pl.DataFrame({"a": one[0], "b": other[0]})
     kind = wider_type(one[1], other[1])
     a, b = pl.col("a"), pl.col("b")

@@ -142,7 +142,7 @@ def test_json_has_units_labels_and_quantiles() -> None:
         st.tuples(st.sampled_from(RunOutcome), st.integers(0, 50), st.integers(0, 50)), max_size=30
     )
 )
-def test_time_is_spent_once(turns: list[tuple[RunOutcome, int, int]]) -> None:
+def test_time_is_counted_exactly_once(turns: list[tuple[RunOutcome, int, int]]) -> None:
     spent, now_us, queued_us, before = TimeSpent(), 0, 0, RunOutcome.WORKED
     for ran, waited_us, took_us in turns:
         spent.turn(ran, now_us + waited_us, now_us + waited_us + took_us)

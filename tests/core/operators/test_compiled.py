@@ -194,7 +194,7 @@ class Function(rh.KeyedProcessFunction):
 
 
 @pytest.mark.parametrize("case", range(9))
-def test_a_row_fails_at_the_same_line(case: int) -> None:
+def test_a_row_fails_at_the_same_line_as_interpreted(case: int) -> None:
     cls = class_of(FAILING, "<failing>")
     row = {
         "k": 1,

@@ -78,7 +78,7 @@ def test_an_idle_split_delays_no_other() -> None:
     assert max(given(op)) == 140
 
 
-def test_progress_shows_for_how_long_event_time_did_not_advance_and_idle_splits() -> None:
+def test_progress_shows_stalled_event_time_and_idle_splits() -> None:
     source = Script(slow=[[100], *[1000] * 99], fast=[[100 + n] for n in range(99)])
     op, ctx = operator(source, strategy=aligned(max_drift="1m"))
     assert isinstance(ctx.clock, ManualClock)

@@ -77,7 +77,7 @@ def rows(reduce: Operator, given: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 @pytest.mark.parametrize("fn", [joined, grown])
-def test_each_record_emits_the_combined_one_so_far(fn: Fn) -> None:
+def test_each_record_emits_the_reduced_record_so_far(fn: Fn) -> None:
     reduce = operator(fn)
     assert rows(reduce, batch(("a", 1, [1]), ("b", 5, []), ("a", 2, [2]))) == [
         ("a", 1, [1]),

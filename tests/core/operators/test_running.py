@@ -271,7 +271,7 @@ def test_a_delta_has_the_keys_that_changed() -> None:
     assert run(chains.restore(), cut([row], []))[0]["rows"] == 4, "a delta that is lost shows"
 
 
-def test_deltas_end_when_they_are_as_long_as_the_whole() -> None:
+def test_a_full_snapshot_follows_when_deltas_are_as_long() -> None:
     op, chains = operator(), Chains()
     row = {"v": 1.0, "n": 2, "s": "b", TS: 0}
     run(op, cut([row | {"k": k} for k in range(10)], []))

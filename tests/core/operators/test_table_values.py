@@ -246,7 +246,7 @@ SPANS = st.lists(st.tuples(st.integers(0, 19), st.integers(0, 20), st.integers(0
 
 
 @given(SPANS)
-def test_the_least_of_spans(spans: list[tuple[int, int, int]]) -> None:
+def test_the_least_number_of_the_spans_at_each_position(spans: list[tuple[int, int, int]]) -> None:
     wanted = [min((n for b, e, n in spans if b <= at < e), default=99) for at in range(20)]
     begins, ends, numbers = np.array(spans, np.int64).reshape(-1, 3).T
     assert least_over(begins, ends, numbers, 20, 99).tolist() == wanted

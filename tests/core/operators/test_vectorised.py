@@ -38,7 +38,7 @@ def keys_of(names: list[str]) -> RowKeys:
 
 
 @pytest.mark.parametrize("users", [1, 3, 50])
-def test_rounds_have_each_key_once_and_rows_in_their_order(users: int) -> None:
+def test_rounds_contain_each_key_once_and_keep_the_order(users: int) -> None:
     draw = random.Random(users)
     names = [f"u{draw.randrange(users)}" for _ in range(200)]
     seen: Counter[str] = Counter()

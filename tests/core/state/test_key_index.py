@@ -19,7 +19,7 @@ BATCHES = st.lists(st.lists(st.tuples(INTEGERS, st.text("abc", max_size=3)), max
 
 
 @given(BATCHES, st.sampled_from([("a",), ("b",), ("a", "b"), ("b", "a", "a")]))
-def test_slots_are_as_a_dict_would_number_them(
+def test_slots_are_numbered_like_entries_of_a_dict(
     batches: list[list[tuple[int, str]]], names: tuple[str, ...]
 ) -> None:
     types = {"a": pa.int64(), "b": pa.string()}

@@ -133,7 +133,7 @@ def test_most_timers_are_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     job.close()
 
 
-def test_timers_that_were_all_deleted_in_memory_are_followed_by_those_on_disk(
+def test_timers_on_disk_follow_deleted_ones_in_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Check timers like those of sessions, which each row moves."""

@@ -199,7 +199,7 @@ def test_any_sequence_of_operations_agrees_with_a_set(steps: list[tuple[str, str
     assert timers.restored().due(9) == sorted(model)
 
 
-def test_an_overdue_timer_waits_for_the_watermark_to_advance_also_once_restored() -> None:
+def test_an_overdue_timer_waits_for_the_next_watermark() -> None:
     timers = Timers()
     timers.at("a").register(20)
     timers.event.fired(10)

@@ -51,7 +51,7 @@ class Slot:
 
 
 @pytest.mark.parametrize("row_us", [0.1, 5, 400])
-def test_slots_that_wait_for_a_core_have_batches_like_others(row_us: float) -> None:
+def test_waiting_for_a_core_does_not_change_the_batch_size(row_us: float) -> None:
     assert Slot(0, row_us).run(100, slower=16, worked=1 / 16) == Slot(0, row_us).run(100)
 
 
@@ -126,7 +126,7 @@ def test_the_most_expensive_chain_decides() -> None:
     assert rows == 4_096  # Of 3 us each.
 
 
-def test_a_second_without_a_core_changes_nothing() -> None:
+def test_a_short_lack_of_a_core_does_not_change_the_batch_size() -> None:
     slot = Slot(100, 1.0)
     rows = slot.run(100)
     assert {slot.run(slower=4.0) for _ in range(19)} == {rows}
@@ -141,7 +141,7 @@ def test_small_batches_are_ignored(row_us: float) -> None:
     assert Slot(300, row_us).run(100, share=1 / 20) == 1_024, "as it begins"
 
 
-def test_with_many_subtasks_pieces_stay_worth_their_price() -> None:
+def test_pieces_stay_large_enough_with_many_subtasks() -> None:
     few, many = BatchTime(1, MOST_ROWS, 2), BatchTime(1, MOST_ROWS, 64)
     assert Slot(0, 2.0, few).run(100) == 4_096
     assert Slot(0, 2.0, many).run(100) == 8_192

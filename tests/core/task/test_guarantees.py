@@ -44,7 +44,7 @@ def test_a_savepoint_has_the_content_of_its_checkpoint(program: CheckedProgram) 
     program.check(of.arrived(), job.finish())
 
 
-def test_a_checkpoint_after_a_savepoint_has_the_changes_since_its_checkpoint() -> None:
+def test_a_checkpoint_after_a_savepoint_has_all_changes() -> None:
     of = made()
     job = Job(planned(build(programs.COUNTED, of)), _TASK)
     job.cluster.run(60)

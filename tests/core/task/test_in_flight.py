@@ -83,7 +83,7 @@ def written(in_flight: list[InFlight]) -> dict[str, tuple[StateKind, bytes]]:
     return found
 
 
-def test_no_rows_are_no_state() -> None:
+def test_without_rows_in_flight_no_state_is_written() -> None:
     assert written([InFlight(_OP, 0, KEYED, True, [])]) == {}
 
 
@@ -209,7 +209,7 @@ def test_a_changed_program_that_cannot_receive_them_is_refused(
     assert "program.py:7" in str(raised.value)
 
 
-def test_an_overtaken_row_without_a_key_is_blamed_on_the_line_of_the_key_by() -> None:
+def test_an_overtaken_row_without_key_is_an_error_at_key_by() -> None:
     schema = pa.schema({"user": pa.string(), "n": pa.int64()})
     rows = pa.record_batch({"user": ["a", None], "n": [1, 2]}, schema=schema)
     site = Site("program.py", 9)

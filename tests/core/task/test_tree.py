@@ -110,7 +110,7 @@ def tree(
     return OperatorTree(CHAIN, lambda p: kinds[p.name](context(SCHEMA, SCHEMA)), written), written
 
 
-def test_rows_pass_the_tree_and_outputs_request_to_wait() -> None:
+def test_outputs_of_a_tree_of_operators_can_block() -> None:
     made, written = tree()
     made.open({})
     waits = list(made.batch(0, ROWS))
@@ -122,7 +122,7 @@ def test_rows_pass_the_tree_and_outputs_request_to_wait() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 1])
-def test_a_host_that_may_wait_waits_for_calls_also_of_rows_in_flight(at: int) -> None:
+def test_calls_for_rows_in_flight_are_awaited(at: int) -> None:
     written = Written()
 
     def wait_for(begun: StartedWork) -> None:

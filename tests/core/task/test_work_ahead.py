@@ -104,7 +104,7 @@ def test_work_continues_for_a_channel_blocked_by_a_barrier() -> None:
     assert tries.at_us == [0, 1_000_000, 2_000_000]
 
 
-def test_rows_in_flight_to_a_downstream_operator_are_not_the_heads() -> None:
+def test_rows_in_flight_skip_operators_upstream_of_theirs() -> None:
     tries = Tries()
     ahead, written = ahead_of(InputGate([(A, 0)], lambda: 0), tries)
     head, behind = (InFlight.to(planned, 0, [ROWS], sent=True) for planned in CHAIN.operators)

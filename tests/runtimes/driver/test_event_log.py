@@ -194,7 +194,7 @@ def test_starting_a_job_again_is_an_event() -> None:
     assert second.master.status().state is JobState.RUNNING
 
 
-def test_a_program_that_changed_is_an_upgrade() -> None:
+def test_an_upgrade_lists_the_changes_of_the_program() -> None:
     first = Driver(owner="first").runs()
     first.step(*(first.step(after_ms=1000) and first.shares(1)))
     entry = first.master._coordinator.kept[-1]

@@ -689,7 +689,7 @@ class TestMetrics:
         assert status.source_lag_ms == 1500
         assert status.since_published_ms == 95_000
 
-    def test_totals_and_watermarks_are_over_all_subtasks(self) -> None:
+    def test_totals_and_watermarks_cover_all_subtasks(self) -> None:
         driver = Driver().runs()
         driver.step(progress(0, 1, 1000))
         assert driver.master.status().watermark_ms is None

@@ -363,7 +363,7 @@ def test_invalid_joins_are_refused_at_their_line() -> None:
     )
 
 
-def test_keys_of_the_result() -> None:
+def test_the_result_has_the_keys_of_both_sides() -> None:
     env = rh.Environment(1)
     rows = env.from_source(rh.collection(PLAIN[0].empty_table())).upserts(key="l", op=None)
     others = env.from_source(rh.collection(PLAIN[1].empty_table())).upserts(key="k", op=None)

@@ -45,7 +45,7 @@ def modes(bench: Bench) -> dict[str, str]:
     }
 
 
-def test_a_delta_is_as_large_as_the_input() -> None:
+def test_the_size_of_a_delta_is_proportional_to_the_input() -> None:
     bench = Bench.of_aggregates(Sliding("100ms", every="10ms"), AGGREGATES, SCHEMA)
     bench.rows(rows(10_000, keys=2_000, until=100))
     before = bench.checkpoint()

@@ -10,7 +10,7 @@ from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.pending_rows import PendingRows
 from tests.core.operators.rows import SCHEMA
 from tests.core.operators.window.harness import Bench
-from tests.core.operators.window.test_stories import COUNT, seen
+from tests.core.operators.window.test_timelines import COUNT, seen
 
 
 def of_pane(start: int, end: int) -> PaneAssignment:

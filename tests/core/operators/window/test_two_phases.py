@@ -123,7 +123,7 @@ steps = st.lists(
     batch_rows=st.sampled_from([1, 1000]),
     steps=steps,
 )
-def test_two_phases_equal_a_single_one(
+def test_two_phases_have_the_results_of_one(
     window: Window,
     aggregates: Mapping[str, Agg],
     lateness_ms: int,
