@@ -11,7 +11,6 @@ SOURCE = Path(__file__).parents[1] / "src"
 PUBLIC = ("rheos", "rheos.__main__", "rheos.testing.servers", "rheos.testing.chaos")
 """Modules that users import by their names, in addition to the entry points in pyproject.toml."""
 NOT_IMPORTED = {
-    "rheos.core.operators.bounds": "a table that the tests check for every kind of operator",
     "rheos.ops.servers.keeper": "run as a file by rheos.ops.servers.server",
 }
 

@@ -14,7 +14,7 @@ from rheos.api.stream_base import Stream
 from rheos.core.callables import check_callable, function_name
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.graph.nodes import Input
-from rheos.core.graph.row_distribution import Dealt, PartitionBy, RowDistribution
+from rheos.core.graph.row_distribution import AnyDistribution, PartitionBy, RowDistribution
 from rheos.core.graph.validate import unknown_column
 from rheos.core.site import call_site, located
 
@@ -43,7 +43,7 @@ class Partitioned(Stream):
             ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "broadcast"):
-            return self._dealt(None, broadcast=True)
+            return self._distribute(None, broadcast=True)
 
     def rebalance(self) -> DataStream:
         """Send batches of rows to all subtasks of the next operator in turn.
@@ -59,7 +59,7 @@ class Partitioned(Stream):
             ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "rebalance"):
-            return self._dealt(RowDistribution.REBALANCE)
+            return self._distribute(RowDistribution.REBALANCE)
 
     def rescale(self) -> DataStream:
         """Send batches of rows in turn to a subset of the next operator's subtasks.
@@ -78,7 +78,7 @@ class Partitioned(Stream):
             ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "rescale"):
-            return self._dealt(RowDistribution.RESCALE)
+            return self._distribute(RowDistribution.RESCALE)
 
     def forward(self) -> DataStream:
         """Send each row to the subtask with the sender's number.
@@ -97,7 +97,7 @@ class Partitioned(Stream):
             ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "forward"):
-            return self._dealt(RowDistribution.FORWARD)
+            return self._distribute(RowDistribution.FORWARD)
 
     def global_(self) -> DataStream:
         """Send all rows to a single subtask of the next operator.
@@ -113,7 +113,7 @@ class Partitioned(Stream):
             ProgramError: The rows are changes, which must stay in order.
         """
         with located(call_site(), "global_"):
-            return self._dealt(RowDistribution.GLOBAL)
+            return self._distribute(RowDistribution.GLOBAL)
 
     def partition_by(
         self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()
@@ -145,7 +145,7 @@ class Partitioned(Stream):
         site = call_site()
         with located(site, "partition_by"):
             columns = (on,) if isinstance(on, str) else tuple(on)
-            return self._dealt(_partition_by(to, columns, self.schema, site))
+            return self._distribute(_partition_by(to, columns, self.schema, site))
 
     def start_new_chain(self) -> DataStream:
         """Begin a new chain with the operator that produced this stream.
@@ -193,8 +193,10 @@ class Partitioned(Stream):
         self._program.replace(replace(node, begins_chain=True, ends_chain=node.ends_chain or ends))
         return self._at.stream
 
-    def _dealt(self, dealt: Dealt | None, *, broadcast: bool = False) -> DataStream:
-        port = Input(self._port.node, self._port.tag, broadcast=broadcast, dealt=dealt)
+    def _distribute(
+        self, distribution: AnyDistribution | None, *, broadcast: bool = False
+    ) -> DataStream:
+        port = Input(self._port.node, self._port.tag, broadcast=broadcast, distribution=distribution)
         return replace(self._at, port=port).stream
 
 

@@ -284,7 +284,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
                     )
                 if other._program is not self._program:
                     raise ProgramError("union() takes streams of one environment")
-            if any(stream._port.broadcast or stream._port.dealt for stream in streams):
+            if any(stream._port.broadcast or stream._port.distribution for stream in streams):
                 raise ProgramError(
                     "union() cannot take a stream that is repartitioned",
                     hint="unite them first: a.union(b).rebalance()",

@@ -6,9 +6,9 @@ uses one name imports only the module that this name comes from.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import sys
-from dataclasses import dataclass
 from functools import cache
 from importlib.machinery import PathFinder
 from importlib.util import find_spec
@@ -35,32 +35,23 @@ def exported(package: str, namespace: dict[str, Any], name: str) -> Any:
     found = _exports(package).get(name)
     if found is None:
         raise AttributeError(f"module {package!r} has no attribute {name!r}")
-    if isinstance(found, _Import):
-        found = getattr(__import__(found.module, fromlist=[found.name]), found.name)
+    if isinstance(found, tuple):
+        module, of = found
+        found = getattr(__import__(module, fromlist=[of]), of)
     return namespace.setdefault(name, with_hints(name, found))
-
-
-@dataclass(frozen=True)
-class _Import:
-    module: str
-    name: str
-
-
-@dataclass(frozen=True)
-class _Module:
-    """A placeholder for a module that is not imported. Its attributes describe later imports."""
-
-    name: str
-
-    def __getattr__(self, attribute: str) -> _Import:
-        return _Import(self.name, attribute)
 
 
 @cache
 def _exports(package: str) -> dict[str, Any]:
-    """Run a package's module `exports`, and return the names with the imports that it would do."""
-    # Some tools, such as pytest's hooks, use loaders without code.
+    """Parse a package's module `exports`, without running it. Return the module and name from which
+    each of its names is imported, and the list `__all__`."""
+    # Some tools, such as pytest's hooks, use loaders without source code.
     spec: Any = PathFinder.find_spec(f"{package}.exports", sys.modules[package].__path__)
-    found: dict[str, Any] = {"__builtins__": {"__import__": lambda name, *_: _Module(name)}}
-    exec(spec.loader.get_code(spec.name), found)
+    found: dict[str, Any] = {}
+    for node in ast.parse(spec.loader.get_source(spec.name)).body:
+        match node:
+            case ast.ImportFrom(module=module, names=names):
+                found |= {each.asname or each.name: (module, each.name) for each in names}
+            case ast.Assign(targets=[ast.Name("__all__")], value=value):
+                found["__all__"] = ast.literal_eval(value)
     return found

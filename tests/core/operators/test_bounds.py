@@ -17,11 +17,11 @@ import rheos as rh
 import rheos.core.operators
 from rheos.core.errors import InputError
 from rheos.core.metrics import declarations as f
-from rheos.core.operators.bounds import BOUNDS
 from rheos.core.operators.contract import OperatorSpec
 from rheos.core.protocol.readings import Reading
 from rheos.core.state.key_limit import CountedLimit, KeyContents, KeyLimit
 from rheos.core.task.slot_metrics import _operator
+from tests.core.operators.state_bounds import BOUNDS
 
 FEW = 10
 BEGIN = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -44,7 +44,7 @@ def kinds() -> Iterator[type]:
 
 def test_every_kind_of_operator_declares_what_bounds_its_state() -> None:
     of_all = set(kinds())
-    assert of_all - BOUNDS.keys() == set(), "declare what bounds it in rheos.core.operators.bounds"
+    assert of_all - BOUNDS.keys() == set(), "declare its bound in tests/core/operators/state_bounds.py"
     assert BOUNDS.keys() - of_all == set()
 
 

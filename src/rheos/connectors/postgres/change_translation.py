@@ -65,10 +65,6 @@ class ChangeTranslation:
         self._places: list[tuple[int, int]] = []
 
     @property
-    def is_between_transactions(self) -> bool:
-        return self._begin is None
-
-    @property
     def gathered_rows(self) -> int:
         return len(self._gathered)
 

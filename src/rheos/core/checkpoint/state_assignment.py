@@ -47,7 +47,7 @@ def shares(
     handles = sorted(entry.handles, key=lambda handle: (handle.operator, handle.state, handle.subtask))
     result = []
     for _, parts in groupby(handles, key=lambda handle: (handle.operator, handle.state)):
-        dealt = 0
+        assigned = 0
         for handle in parts:
             before = entry.width(handle.operator)
             now = min(widths.get(handle.operator, parallelism), parallelism)
@@ -64,8 +64,8 @@ def shares(
                     result.extend([HandleShare(handle)] if handle.subtask % now == subtask else [])
                 case StateKind.LIST:
                     assert handle.mode is PartMode.FULL, "only keyed state has deltas"
-                    offset = (subtask - dealt) % now
-                    dealt += handle.rows
+                    offset = (subtask - assigned) % now
+                    assigned += handle.rows
                     if subtask < now and offset < handle.rows:
                         result.append(HandleShare(handle, every=now, offset=offset))
     return result

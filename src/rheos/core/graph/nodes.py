@@ -15,7 +15,7 @@ import pyarrow as pa
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.row_distribution import Dealt
+from rheos.core.graph.row_distribution import AnyDistribution
 from rheos.core.graph.windows import Watermark
 
 Order: TypeAlias = Literal["arrival", "event_time"]
@@ -48,8 +48,8 @@ class Input:
     """One input of a node: an output of another node, and the distribution of its rows to subtasks.
 
     With `keys`, each row goes to the owner of its key. With `broadcast`, it goes to all subtasks.
-    Otherwise `dealt` decides; without it, any subtask may get the row. Every input of a node is a port
-    of its operator, with a distribution of its own.
+    Otherwise `distribution` decides; without it, any subtask may get the row. Every input of a node is
+    a port of its operator, with a distribution of its own.
     """
 
     node: int
@@ -60,7 +60,7 @@ class Input:
     one_key: bool = False
     """Whether all rows have the same key, because they are the rows of a whole stream."""
     broadcast: bool = False
-    dealt: Dealt | None = None
+    distribution: AnyDistribution | None = None
     """Distribution that the program specifies; None if the planner decides."""
     feedback: bool = False
     """Whether its rows return through a loop whose head is this node, from a producer downstream."""

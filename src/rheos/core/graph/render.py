@@ -55,8 +55,8 @@ def _spell_input(port: Input, graph: Graph) -> str:
     name = graph.node(port.node).name
     tag = f", side output {port.tag!r}" if port.tag != MAIN else ""
     keys = f", keyed by {', '.join(port.keys)}" if port.keys else ""
-    dealt = "" if port.dealt is None else f", {spelled(port.dealt)}"
-    return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}{dealt}"
+    distribution = "" if port.distribution is None else f", {spelled(port.distribution)}"
+    return f"{name}{tag}{keys}{', broadcast' if port.broadcast else ''}{distribution}"
 
 
 def spell_watermark(watermark: Watermark) -> str:

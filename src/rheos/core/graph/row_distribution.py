@@ -50,8 +50,8 @@ class PartitionBy:
         return expr
 
 
-Dealt: TypeAlias = RowDistribution | PartitionBy
+AnyDistribution: TypeAlias = RowDistribution | PartitionBy
 
 
-def spelled(dealt: Dealt) -> str:
-    return f"partition_by {dealt.name}" if isinstance(dealt, PartitionBy) else dealt.value
+def spelled(by: AnyDistribution) -> str:
+    return f"partition_by {by.name}" if isinstance(by, PartitionBy) else by.value

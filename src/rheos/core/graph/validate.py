@@ -118,7 +118,7 @@ def check_inputs(inputs: Sequence[Input], types: Sequence[StreamType]) -> None:
     key types."""
     keyed = [(input.keys, type.schema) for input, type in zip(inputs, types, strict=True) if input.keys]
     for input in inputs:
-        ways = bool(input.keys), input.broadcast, input.dealt is not None
+        ways = bool(input.keys), input.broadcast, input.distribution is not None
         assert sum(ways) <= 1, "keyed, broadcast, or repartitioned"
     if len(keyed) < 2:
         return
@@ -147,7 +147,8 @@ def check_changes(spec: Spec, inputs: Sequence[Input], types: Sequence[StreamTyp
             changes = type.changes
             if (
                 not (
-                    input.keys or input.dealt in (None, RowDistribution.FORWARD, RowDistribution.GLOBAL)
+                    input.keys
+                    or input.distribution in (None, RowDistribution.FORWARD, RowDistribution.GLOBAL)
                 )
                 or input.broadcast
             ):
@@ -208,7 +209,7 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
     """Check that rows are in the order of a source's splits, so they may get another event time."""
     while True:
         at = node(port.node)
-        if port.broadcast or port.dealt not in (None, RowDistribution.FORWARD):
+        if port.broadcast or port.distribution not in (None, RowDistribution.FORWARD):
             raise ProgramError(
                 "event time is assigned where the source's rows are read, but these rows are "
                 f"redistributed after {at.name!r}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,9 @@ from rheos.core.operators.records import LocatedName
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.shown import shown
+from rheos.core.state.key_limit import KeyLimit
+from rheos.core.state.keys import Key
+from rheos.core.state.stores import MapStore
 
 _GOES = pa.array([UPDATE_BEFORE, DELETE])
 
@@ -28,6 +32,25 @@ def goes(batch: Batch) -> npt.NDArray[np.bool_]:
     """Return which rows are deletions or retractions."""
     found: npt.NDArray[np.bool_] = pc.is_in(batch.column(OP), _GOES).to_numpy(zero_copy_only=False)
     return found
+
+
+def change_stored_row(
+    state: MapStore, limit: KeyLimit, there: dict[str, Any], key: Key, item: str, row: Any
+) -> None:
+    """Store a row of a key, or remove it if `row` is None. `there` is a copy of the key's rows, which
+    is changed in the same way. Raises InputError if the key has too many rows."""
+    if row is None:
+        if there.pop(item, None) is not None:
+            state.remove(key, item)
+        return
+    there[item] = row
+    if len(there) > limit.due:
+        limit.see(len(there), key)
+    known = state.values.get(key)
+    if known is None:
+        known = state.enter(key)
+    known[item] = row
+    state.changed[key].add(item)
 
 
 def was_not_there(ctx: LocatedName, batch: Batch, at: int, keys: Sequence[str]) -> InputError:

@@ -156,7 +156,7 @@ class OperatorContext:
 Restored = Mapping[str, Iterable[pa.Table]]
 """State by name. The tables of one state are in the order in which they apply: a full one, then its
 deltas. They are read and decoded during the iteration. Tables of KEYED state have only rows of the
-subtask's key groups; LIST rows are those dealt to this subtask. State that was stored as files is a
+subtask's key groups; LIST rows are those assigned to this subtask. State that was stored as files is a
 `protocol.snapshots.RestoredState`, which has them in `files`."""
 
 

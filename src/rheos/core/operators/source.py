@@ -186,7 +186,7 @@ class SourceOperator(Operator):
         self._forgetting = None if forget_ms is None else SourceForgetting(spec.source, forget_ms)
         self._forgotten: set[str] = set()
         """Ids of this subtask's splits that are forgotten as soon as they are read."""
-        self._dealt = 0
+        self._discovered = 0
         """Number of splits that were assigned to all subtasks together."""
         self._turn = 0
         self._outs: list[Out] = []
@@ -296,8 +296,8 @@ class SourceOperator(Operator):
     def _own(self, splits: Sequence[Split]) -> Sequence[Split]:
         """Return this subtask's share of the next splits, which all subtasks assign in the same way."""
         subtask, parallelism = self.ctx.subtask, self.ctx.parallelism
-        first = (subtask - self._dealt) % parallelism
-        self._dealt += len(splits)
+        first = (subtask - self._discovered) % parallelism
+        self._discovered += len(splits)
         return splits[first::parallelism] if subtask < parallelism else ()
 
     def _state_of(self, split: Split) -> SplitState:

@@ -67,8 +67,8 @@ def _spell_exchange(edge: Edge) -> str:
         case Exchange.RESCALE:
             return f"chain {edge.source} round-robin, among opposite subtasks"
         case Exchange.CUSTOM:
-            assert edge.dealt is not None
-            return f"chain {edge.source} by {spelled(edge.dealt)}"
+            assert edge.distribution is not None
+            return f"chain {edge.source} by {spelled(edge.distribution)}"
         case _:
             assert_never(edge.exchange)
 

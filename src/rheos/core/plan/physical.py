@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
-from rheos.core.graph.row_distribution import Dealt
+from rheos.core.graph.row_distribution import AnyDistribution
 from rheos.core.operators.contract import OperatorSpec, OutputType, PortType
 from rheos.core.protocol.ids import ChainId, OperatorId
 
@@ -55,7 +55,7 @@ class Edge:
     keys: tuple[str, ...]
     keyed_at: Site | None = None
     """Line of the `key_by`, for errors about null keys."""
-    dealt: Dealt | None = None
+    distribution: AnyDistribution | None = None
     """Distribution of rows that the program specifies; None if it specifies none."""
     feedback: bool = False
     """Whether the edge leads back to the head of a loop, against the topological order."""

@@ -246,7 +246,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
     """Return the chain that the node joins; None if it begins one."""
     if len(node.inputs) != 1 or node.inputs[0].keys or node.inputs[0].broadcast:
         return None
-    if node.inputs[0].dealt not in (None, RowDistribution.FORWARD) or node.begins_chain:
+    if node.inputs[0].distribution not in (None, RowDistribution.FORWARD) or node.begins_chain:
         return None
     if node.spec.begins_chain:
         return None
@@ -259,7 +259,7 @@ def _host(node: Node, wiring: _Wiring, home: dict[int, _Chain]) -> _Chain | None
 
 def _widest(node: Node) -> int | None:
     """Return the maximum number of subtasks in which the node has rows; None: no limit."""
-    if not any(input.dealt is RowDistribution.GLOBAL for input in node.inputs):
+    if not any(input.distribution is RowDistribution.GLOBAL for input in node.inputs):
         return node.parallelism
     if node.parallelism not in (None, 1):
         raise ProgramError(
@@ -295,7 +295,7 @@ def _edges_into(
                 target_port=port,
                 keys=input.keys,
                 keyed_at=input.keyed_at,
-                dealt=input.dealt,
+                distribution=input.distribution,
                 feedback=feedback,
             )
             source.routes.setdefault(producer, []).append(ToEdge(edge.id))
@@ -330,7 +330,7 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
     if input.broadcast:
         return Exchange.BROADCAST
     even = source.widest == target.widest
-    match input.dealt:
+    match input.distribution:
         case PartitionBy():
             return Exchange.CUSTOM
         case RowDistribution.FORWARD if not even:
@@ -348,7 +348,7 @@ def _exchange(input: Input, source: _Chain, target: _Chain, head: Node) -> Excha
         case RowDistribution.RESCALE:
             return Exchange.RESCALE
         case _:
-            assert_never(input.dealt)
+            assert_never(input.distribution)
 
 
 def _finished(

@@ -87,13 +87,13 @@ class _Pruning:
         return read.intersection(type.schema.names) or frozenset(type.schema.names[:1])
 
     def _partitioned_by(self, node: Node, input: Input, schema: pa.Schema) -> frozenset[str]:
-        if not isinstance(input.dealt, PartitionBy):
+        if not isinstance(input.distribution, PartitionBy):
             return frozenset()
-        if input.dealt.on:
-            return frozenset(input.dealt.on)
-        if not isinstance(input.dealt.to, pl.Expr):
+        if input.distribution.on:
+            return frozenset(input.distribution.on)
+        if not isinstance(input.distribution.to, pl.Expr):
             return frozenset(schema.names)
-        return columns_read([input.dealt.to], schema.names)
+        return columns_read([input.distribution.to], schema.names)
 
     def _given(self, input: Input) -> StreamType:
         return self._by_id[input.node].outputs[input.tag]
@@ -194,7 +194,7 @@ class _Pruning:
             return Input(known)
         self._narrow[output, names] = id = self._next_id
         self._next_id += 1
-        all_to_one = any(each.dealt is RowDistribution.GLOBAL for each in producer.inputs)
+        all_to_one = any(each.distribution is RowDistribution.GLOBAL for each in producer.inputs)
         return Node(
             id=id,
             name=f"{producer.name} columns",
@@ -209,7 +209,9 @@ class _Pruning:
 
 def _is_exchange(input: Input) -> bool:
     """Return whether rows are sent to other subtasks on their way to the input."""
-    return bool(input.keys) or input.broadcast or input.dealt not in (None, RowDistribution.FORWARD)
+    return (
+        bool(input.keys) or input.broadcast or input.distribution not in (None, RowDistribution.FORWARD)
+    )
 
 
 def _with_schema(type: StreamType, schema: pa.Schema) -> StreamType:

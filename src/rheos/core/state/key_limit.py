@@ -3,7 +3,7 @@
 Keyed state is bounded by event time, by a time to live, or by one value per key. Otherwise one key can
 take all memory: a list that is only appended to, rows of a join without a time to live, partial matches
 that double with each row. In these cases a `KeyLimit` ends the job with an error that names the key.
-`operators/bounds.py` lists the bound of each operator.
+`docs/tuning.md` lists the bound of each operator.
 
 An operator compares a size with `due`, which costs one comparison, and calls `see` only if the size is
 above it.

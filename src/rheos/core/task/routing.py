@@ -44,8 +44,8 @@ def router(edge: Edge, subtask: int, senders: int, width: int, max_parallelism: 
         case Exchange.RESCALE:
             return _RoundRobin(_opposite(subtask, senders, width), 0)
         case Exchange.CUSTOM:
-            assert isinstance(edge.dealt, PartitionBy)
-            return _Custom(CustomPartitioner(edge.dealt, width))
+            assert isinstance(edge.distribution, PartitionBy)
+            return _Custom(CustomPartitioner(edge.distribution, width))
         case _:
             assert_never(edge.exchange)
 

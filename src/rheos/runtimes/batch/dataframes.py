@@ -186,12 +186,12 @@ class Translation:
         exit = self._only_exit(chain)
         if exit is not None and exit.exchange is Exchange.HASH:
             return self._to_shuffle(exit)
-        dealt = {
-            edge.id: (edge.dealt, self.plan.width(edge.target))
+        custom = {
+            edge.id: (edge.distribution, self.plan.width(edge.target))
             for edge in self._exits(chain)
-            if isinstance(edge.dealt, PartitionBy)
+            if isinstance(edge.distribution, PartitionBy)
         }
-        return PackedOutput(self.handed.of(chain), self.most_bytes, dealt)
+        return PackedOutput(self.handed.of(chain), self.most_bytes, custom)
 
     def _to_shuffle(self, edge: Edge) -> RowsOutput | CombinedOutput:
         head = self.plan.chains[edge.target].operators[0]
@@ -234,12 +234,12 @@ class Translation:
                 edges = [
                     route.edge
                     for route in routes
-                    if isinstance(route, ToEdge) and route.edge >= 0 and not self._is_dealt(route.edge)
+                    if isinstance(route, ToEdge) and route.edge >= 0 and not self._is_custom(route.edge)
                 ]
                 shared.update(dict.fromkeys(edges, edges[0]) if edges else {})
         return shared
 
-    def _is_dealt(self, edge: int) -> bool:
+    def _is_custom(self, edge: int) -> bool:
         """Return whether the program distributes the edge's rows. A part of a plan may lack the
         edge."""
         return any(e.id == edge and e.exchange is Exchange.CUSTOM for e in self.plan.edges)
@@ -272,7 +272,7 @@ class Translation:
                 return packed
             case Exchange.REBALANCE:
                 widest = self.plan.chains[edge.target].widest
-                if widest is None and edge.dealt is not None:
+                if widest is None and edge.distribution is not None:
                     widest = self.plan.parallelism
                 return packed if widest is None else packed.repartition(widest)
             case Exchange.CUSTOM:

@@ -48,11 +48,11 @@ class PackedOutlet(Outlet):
         self._results = {
             port: _Collected(sink, output.most_bytes) for port, sink in output.results.items()
         }
-        self._dealt = {edge: CustomPartitioner(*by) for edge, by in output.dealt.items()}
+        self._partitioners = {edge: CustomPartitioner(*by) for edge, by in output.custom.items()}
 
     def rows(self, edge: int, batch: Batch) -> Rows:
-        if edge in self._dealt:
-            for lane, piece in enumerate(self._dealt[edge].split(batch)):
+        if edge in self._partitioners:
+            for lane, piece in enumerate(self._partitioners[edge].split(batch)):
                 if piece is not None:
                     yield packed_row(edge + (lane << LANE_BITS), pack(piece))
             return

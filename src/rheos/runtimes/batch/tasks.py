@@ -44,7 +44,7 @@ class PackedOutput:
     """The collecting sinks, by the ports of their rows."""
     most_bytes: int = 0
     """Maximum size in bytes of the rows that the driver can collect."""
-    dealt: Mapping[int, tuple[PartitionBy, int]] = field(default_factory=dict)
+    custom: Mapping[int, tuple[PartitionBy, int]] = field(default_factory=dict)
     """The edges whose rows the program distributes, each with its function and the number of tasks."""
 
 

@@ -40,7 +40,7 @@ import pyarrow.compute as pc
 
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.change_rows import goes, table_columns
+from rheos.core.operators.change_rows import change_stored_row, goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, changes_out, row_shape
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
@@ -288,18 +288,8 @@ class TopNOfChanges(_TopN):
         item = repr(tuple(row[place] for place in self._known_by))
         there = dict(state.read(key, {}))
         before = self._first(there.values())
-        if gone or row[self._by] is None:
-            if there.pop(item, None) is not None:
-                state.remove(key, item)
-        else:
-            there[item] = row
-            if len(there) > self._limit.due:
-                self._limit.see(len(there), key)
-            known = state.values.get(key)
-            if known is None:
-                known = state.enter(key)
-            known[item] = row
-            state.changed[key].add(item)
+        left_out = gone or row[self._by] is None
+        change_stored_row(state, self._limit, there, key, item, None if left_out else row)
         return before, self._first(there.values())
 
     def _first(self, rows: Iterable[Any]) -> list[Any]:

@@ -117,13 +117,13 @@ class TruncationOperator(Operator):
                 ops[at] = self._rejected(batch, at, op, what)
                 parts[at] = 0
         rows = np.repeat(np.arange(batch.num_rows), repeats)
-        dealt = parts[rows]
+        part_of_row = parts[rows]
         begins = np.cumsum(repeats) - repeats
         for at in np.flatnonzero(repeats == PARTS).tolist():
-            dealt[begins[at] : begins[at] + PARTS] = np.arange(PARTS)
+            part_of_row[begins[at] : begins[at] + PARTS] = np.arange(PARTS)
         columns[OP] = pa.array(ops, pa.string())
         spread = {name: column.take(pa.array(rows)) for name, column in columns.items()}
-        spread[self._spec.part] = pa.array(dealt)
+        spread[self._spec.part] = pa.array(part_of_row)
         whole = self._out(spread, schema).batch
         for begin in range(0, whole.num_rows, self.ctx.batch_rows):
             yield Out(whole.slice(begin, self.ctx.batch_rows))

@@ -66,7 +66,7 @@ import pyarrow as pa
 
 from rheos.core.graph.changelog import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.change_rows import goes, table_columns
+from rheos.core.operators.change_rows import change_stored_row, goes, table_columns
 from rheos.core.operators.changelog.retractions import ChangeBuffer, row_shape
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.keyed_state import KeyedStateOperator, keyed_shape, make_backend
@@ -148,18 +148,7 @@ class OverOfChanges(KeyedStateOperator):
         there = dict(state.read(key, {}))
         before = results[key] if key in results else self._with_aggregates(there)
         item = repr(tuple(row[place] for place in self._known_by))
-        if gone:
-            if there.pop(item, None) is not None:
-                state.remove(key, item)
-        else:
-            there[item] = row
-            if len(there) > self._limit.due:
-                self._limit.see(len(there), key)
-            known = state.values.get(key)
-            if known is None:
-                known = state.enter(key)
-            known[item] = row
-            state.changed[key].add(item)
+        change_stored_row(state, self._limit, there, key, item, None if gone else row)
         results[key] = after = self._with_aggregates(there)
         for each, was in before.items():
             now = after.get(each)

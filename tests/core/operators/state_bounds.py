@@ -2,7 +2,8 @@
 
 Every kind of operator has an entry here; a test fails for a kind without one. If event time, a time
 to live or a count bounds the state, no check is needed. Otherwise a `KeyLimit` checks it
-(`state/key_limit.py`). `docs/tuning.md` has the same table for users.
+(`state/key_limit.py`). `docs/tuning.md` has the same table for users, and a test
+compares the two.
 """
 
 from __future__ import annotations
