@@ -5,6 +5,8 @@ attribute with a noun. So none opens with a word of `OPENINGS`, except those in 
 `language_exceptions.txt`, which were there before the rule: it may only shrink. `TURNS` are turns of
 phrase that readers stumble over; a text may still need one, so only their number is limited.
 
+The pages also limit the number of sentences of more than `MOST_WORDS` words.
+
 After a change that removes some: `python tests/test_language.py` rewrites the list and prints the
 numbers.
 """
@@ -99,6 +101,27 @@ def pages() -> Iterator[str]:
             in_code ^= line.startswith("```")
             if not in_code:
                 yield line
+
+
+MOST_WORDS = 30
+MOST_LONG_SENTENCES = 157
+"""Maximum number of sentences of pages with more than `MOST_WORDS` words; it may only be lowered."""
+
+_UNREAD = re.compile(r"<!--.*?-->|```.*?```|~~~.*?~~~", re.DOTALL)
+_NEW_PARAGRAPH = re.compile(r"\n\s*\n|\n(?=\s*(?:[-*+|>#]|\d+\.) ?)|(?<!\\)\|")
+_END = re.compile(r"(?<=[.!?])[\"')*]*\s+(?=[A-Z(*\"\[])")
+
+
+def long_sentences() -> Iterator[str]:
+    """Yield the sentences of more than `MOST_WORDS` words, without those of the decisions."""
+    for path in [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md"))]:
+        if path.parent.name == "decisions":
+            continue
+        text = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", _UNREAD.sub("", path.read_text()))
+        for paragraph in _NEW_PARAGRAPH.split(re.sub(r"`[^`\n]*`", "CODE", text)):
+            for sentence in _END.split(" ".join(paragraph.split())):
+                if sum(bool(re.search(r"\w", word)) for word in sentence.split()) > MOST_WORDS:
+                    yield f"{path.relative_to(ROOT)}: {sentence}"
 
 
 @cache
