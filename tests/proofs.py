@@ -48,6 +48,11 @@ SERVERS = {
     "Spark": Server(SPARK, "pyspark", "the version that the suite runs on"),
     "local": Server(MASTERS, "pyspark", "`local[n]` and `local-cluster`: processes of one machine"),
     "standalone": Server(MASTERS, "pyspark", "Spark's own master and workers"),
+    "YARN": Server(
+        MASTERS,
+        "org.apache.hadoop:hadoop-client-minicluster",
+        "a ResourceManager and a NodeManager, in client and cluster mode",
+    ),
     "disk": Server(STORAGE, "", "a folder of the local disk"),
     "moto": Server(STORAGE, "moto", "answers as S3 does"),
     "versitygw": Server(STORAGE, "1.8.0", "an S3 server over a folder"),

@@ -69,8 +69,8 @@ def _in_directory(wanted: str, directory: str) -> JobRecord:
         if note is not None:
             outcome = "" if note.outcome is None else f" ({note.outcome.value})"
             raise ConfigurationError(
-                f"no driver runs the job {job!r} in {redacted(directory)}: that of {note.driver} has "
-                f"ended{outcome}",
+                f"no driver runs the job {job!r} in {redacted(directory)}: "
+                f"{note.driver} has ended{outcome}",
                 hint="start it again, or pass --checkpoint-dir to a command that reads stored data",
             )
     jobs = ", ".join(stored_jobs(directory))
