@@ -53,6 +53,9 @@ SERVERS = {
         "org.apache.hadoop:hadoop-client-minicluster",
         "a ResourceManager and a NodeManager, in client and cluster mode",
     ),
+    "Kubernetes": Server(
+        MASTERS, "pyspark", "Spark's Kubernetes master with an API server of the tests, not a cluster"
+    ),
     "disk": Server(STORAGE, "", "a folder of the local disk"),
     "moto": Server(STORAGE, "moto", "answers as S3 does"),
     "versitygw": Server(STORAGE, "1.8.0", "an S3 server over a folder"),
