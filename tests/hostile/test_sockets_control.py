@@ -21,7 +21,7 @@ from rheos.runtimes.continuous.control import CONTROL_VERSION, Join, framed
 from rheos.runtimes.continuous.control_client import ControlClient
 from rheos.runtimes.continuous.control_server import AllJoined, ControlServer, Silent
 from rheos.runtimes.continuous.security import Password
-from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, server, told
+from tests.runtimes.continuous.test_control import FIRST, NEVER_MS, TOKEN, client, next_of, server
 from tests.waiting import wait_for
 
 NESTED = b"\x91" * 2_000 + b"\xc0"
@@ -64,7 +64,7 @@ def test_unauthenticated_peers_are_dropped_and_counted(
         wait_for(lambda: driver.strangers() == 1)
         worker = client(context, driver)
         worker._thread.start()
-        assert told(driver, AllJoined) == AllJoined(FIRST)
+        assert next_of(driver, AllJoined) == AllJoined(FIRST)
         assert not stranger.poll(0), "it gets no answer"
         worker.close()
 
@@ -76,15 +76,15 @@ def test_a_worker_that_sends_unreadable_messages_is_dropped(
     with context.socket(zmq.DEALER) as worker:
         worker.connect(driver.address)
         worker.send(framed(TOKEN, Join(FIRST, 0, "tcp://a", "1.0")))
-        told(driver, AllJoined)
+        next_of(driver, AllJoined)
         worker.send(TOKEN + CONTROL_VERSION + NESTED)
-        silent = told(driver, Silent)
+        silent = next_of(driver, Silent)
         assert (silent.attempt, silent.subtask) == (FIRST, 0)
         assert "a worker sent an unreadable message: it is nested deeper" in str(silent.error)
     driver.expect(Attempt(2), 1)
     again = client(context, driver, attempt=Attempt(2))
     again._thread.start()
-    assert told(driver, AllJoined) == AllJoined(Attempt(2))
+    assert next_of(driver, AllJoined) == AllJoined(Attempt(2))
     again.close()
 
 
