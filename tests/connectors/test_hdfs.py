@@ -5,7 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import Any
 from uuid import uuid4
@@ -155,6 +156,34 @@ def test_an_entry_whose_answer_was_lost_is_recognised(hdfs: HadoopCluster) -> No
             system.pipe_file(f"{path}/1", b"other", mode="create")
         assert system.cat_file(f"{path}/1") == b"own"
         assert system.ls(path, detail=False) == [f"{path}/1"]
+
+
+CALLS: dict[str, Callable[[Any, str], object]] = {
+    "list": lambda system, path: system.ls(path),
+    "make": lambda system, path: system.makedirs(f"{path}/b", exist_ok=True),
+    "open": lambda system, path: system.open(f"{path}/c", "wb", overwrite=True),
+    "read": lambda system, path: system.cat_file(f"{path}/a"),
+}
+
+
+@pytest.mark.proves("HDFS", faults=["connections to the NameNode end again and again"])
+@pytest.mark.parametrize("call", CALLS)
+def test_connections_that_end_in_a_call_are_an_outage(hdfs: HadoopCluster, call: str) -> None:
+    with FaultyProxy(int(hdfs.address.split(":")[1])) as proxy, ThreadPoolExecutor(1) as thread:
+        system, path = url_to_fs(f"hdfs://127.0.0.1:{proxy.port}/{uuid4().hex}", **AT_ONCE)
+        system.pipe_file(f"{path}/a", b"a")
+
+        def repeat() -> None:
+            while True:
+                CALLS[call](system, path)
+
+        failing = thread.submit(repeat)
+        while not failing.done():
+            proxy.close_connections()
+            wait([failing], 0.001)
+        error = failing.exception()
+        assert error is not None
+        assert is_outage(error), error
 
 
 def test_a_frozen_name_node_holds_no_caller(

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import requests
 from fsspec.implementations.memory import MemoryFileSystem
 
 from rheos.connectors.calls.hadoop_files import HadoopFiles, remote_error
+from rheos.connectors.calls.hdfs import NativeHdfs
+from rheos.connectors.calls.webhdfs import WebHdfs
 from rheos.core.connectors.outages import is_outage
 from tests.connectors.object_stores import Faults
 
@@ -102,3 +105,49 @@ def test_a_server_that_starts_is_an_outage(kind: str) -> None:
 def test_a_cluster_without_a_data_node_is_an_outage() -> None:
     message = "File /a could only be written to 0 of the 1 minReplication nodes"
     assert is_outage(remote_error("java.io.IOException", message))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError("RPC listener disconnected"),
+        OSError("early eof"),
+        OSError("Connection reset by peer (os error 104)"),
+        RuntimeError('DataTransferError("Datanode connection closed while waiting for ack")'),
+        RuntimeError('OperationFailed("Failed to complete file in time")'),
+        RuntimeError('BlocksNotFound("/a")'),
+        RuntimeError('FatalRPCError("org.apache.hadoop.ipc.StandbyException", "it starts")'),
+    ],
+)
+def test_a_broken_connection_of_the_native_client_is_an_outage(error: Exception) -> None:
+    assert is_outage(NativeHdfs("namenode", 8020).os_error(error))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        RuntimeError("ChecksumError"),
+        RuntimeError("NoSASLMechanism"),
+        RuntimeError('FatalRPCError("org.apache.hadoop.ipc.RpcServerException", "too old")'),
+    ],
+)
+def test_another_error_of_the_native_client_is_an_os_error(error: Exception) -> None:
+    known = NativeHdfs("namenode", 8020).os_error(error)
+    assert isinstance(known, OSError)
+    assert not is_outage(known)
+
+
+def test_a_broken_connection_of_webhdfs_is_an_outage() -> None:
+    system = WebHdfs("gateway", 9870, skip_instance_cache=True)
+    response = requests.Response()
+    response.status_code = 503
+    unavailable = requests.HTTPError("503 Server Error", response=response)
+    for error in (
+        requests.ReadTimeout("slow"),
+        requests.ConnectionError("refused"),
+        requests.exceptions.ChunkedEncodingError("it ended early"),
+        unavailable,
+    ):
+        assert is_outage(system.os_error(error))
+    response.status_code = 404
+    assert not is_outage(system.os_error(unavailable))

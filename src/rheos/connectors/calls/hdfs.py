@@ -21,9 +21,11 @@ _RETRIES = {
     "dfs.client.failover.sleep.max.millis": "4000",
 }
 """The client tries for some 25 s to reach a NameNode, which is less than the time limit of a call."""
-_REMOTE = re.compile(r'RPCError\("([^"]+)", "(.*)"\)', re.DOTALL)
+_REMOTE = re.compile(r'(?:Fatal)?RPCError\("([^"]+)", "(.*)"\)', re.DOTALL)
 _LOCAL = re.compile(r"\(os error (\d+)\)")
 _NOT_RESOLVED = "failed to lookup address"
+_BROKEN = re.compile("(DataTransferError|OperationFailed|BlocksNotFound)")
+"""Errors of the client when a DataNode is away, or the NameNode has not heard of it yet."""
 
 
 class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
@@ -94,6 +96,9 @@ class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
             return OSError(int(local[1]), f"the NameNode at {self._address} does not answer: {why}")
         if _NOT_RESOLVED in text:
             return ConnectionError(f"the NameNode at {self._address} is not known: {text}")
+        if type(error) is OSError or _BROKEN.match(text):
+            # An OSError without a number is a connection that ended.
+            return ConnectionError(f"the connection to HDFS at {self._address} failed: {text}")
         if type(error) in (FileNotFoundError, FileExistsError, PermissionError):
             return type(error)(text.partition("\n")[0])
-        return error
+        return OSError(text) if type(error) is RuntimeError else error

@@ -80,8 +80,10 @@ class WebHdfs(HadoopFiles, WebHDFS):  # type: ignore[misc]
         match error:
             case requests.Timeout():
                 return TimeoutError(f"the NameNode at {self._address} does not answer: {error}")
-            case requests.ConnectionError():
+            case requests.ConnectionError() | requests.exceptions.ChunkedEncodingError():
                 return ConnectionError(f"the NameNode at {self._address} does not answer: {error}")
+            case requests.HTTPError(response=requests.Response(status_code=code)) if code >= 500:
+                return ConnectionError(f"{self._address} is unavailable: {error}")
         return error
 
 
