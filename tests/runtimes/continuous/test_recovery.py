@@ -36,18 +36,18 @@ class Count(rh.KeyedProcessFunction):
         yield {"k": row.k, "n": self.seen.value}
 
 
-def submit(spark: Any, pids: Path, out: Path, **settings: Any) -> rh.JobHandle:
+def submit(spark: Any, pids: Path, out: Path | str, rows: int = ROWS, **settings: Any) -> rh.JobHandle:
     env = rh.Environment(2, runtime="continuous", spark=spark, checkpoint_interval="100ms", **settings)
     numbers = rh.generator(
-        lambda block: {"k": block.index() % KEYS}, count=ROWS, rate_per_s=1_000, splits=2
+        lambda block: {"k": block.index() % KEYS}, count=rows, rate_per_s=1_000, splits=2
     )
     counted = env.from_source(numbers).key_by("k").process(Count(pids), returns=COUNTED)
     counted.sink_to(rh.files.sink(out))
     return env.execute_async("count")
 
 
-def expected() -> list[tuple[int, int]]:
-    per_key = pl.Series(list(range(ROWS // 2)) * 2) % KEYS
+def expected(rows: int = ROWS) -> list[tuple[int, int]]:
+    per_key = pl.Series(list(range(rows // 2)) * 2) % KEYS
     return sorted((key, n + 1) for key in range(KEYS) for n in range(int((per_key == key).sum())))
 
 
