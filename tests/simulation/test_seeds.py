@@ -18,7 +18,7 @@ def corpus() -> list[int]:
 
 def check_seed(seed: int) -> None:
     try:
-        draw_world(seed).check_seed()
+        draw_world(seed).run_and_check()
     except Exception as error:
         error.add_note(f"again: python -m tests.worlds {seed}")
         raise
