@@ -115,7 +115,7 @@ class Collector:
 
 def collected() -> list[Proof]:
     """Return the proofs of all tests, slow ones too. Call it once in a process: pytest keeps state."""
-    mark = re.compile(r"\bpytest\.mark\.proves\b|\bproves\(")
+    mark = re.compile(r"\bpytest\.mark\.proves\b|\bproves\(|\beach_server\(")
     files = [
         str(file) for file in sorted((ROOT / "tests").rglob("*.py")) if mark.search(file.read_text())
     ]

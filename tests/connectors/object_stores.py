@@ -213,7 +213,7 @@ class Azure(ObjectStore):
     def leftovers(self) -> list[str]:
         return []  # Azure removes blocks by itself, after a week.
 
-    def run(self, doing: str, work: Callable[[], Any]) -> Any:
+    def run(self, path: str, request: str, work: Callable[[], Any]) -> Any:
         return work()
 
     def get_blob_client(self, container: str, name: str) -> _Blob:

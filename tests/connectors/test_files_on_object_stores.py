@@ -7,15 +7,10 @@ installed: versitygw (S3), fake-gcs-server (Google Cloud Storage), and Azurite.
 from __future__ import annotations
 
 import json
-import shutil
-import socket
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
-import fsspec
 import pyarrow as pa
 import pytest
 
@@ -25,48 +20,21 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.runtimes.host.stores import check_writable, open_store
 from tests.connectors.ports import batch_of, read_all, sink_context
-from tests.waiting import wait_for
+from tests.connectors.store_servers import each_server, new_bucket
 
 SCHEMA = pa.schema([pa.field("k", pa.string()), pa.field("n", pa.int64(), nullable=False)])
 JOB = JobId("job")
-AZURITE = (
-    "DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=Eby8vdM02xNOcqFlqUwJPLlmEtlCDX"
-    "J1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==;BlobEndpoint=http://127.0.0.1:{port}/"
-    "devstoreaccount1;"
-)
-"""Address of Azurite, with its published account."""
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 @pytest.fixture(
     params=[
-        pytest.param("moto", marks=pytest.mark.proves("moto")),
+        *each_server(),
         pytest.param("hdfs", marks=pytest.mark.proves("HDFS")),
         pytest.param("webhdfs", marks=pytest.mark.proves("HDFS")),
-        *(
-            pytest.param(
-                kind,
-                marks=[
-                    pytest.mark.slow,
-                    pytest.mark.proves(server, slow_because="the server is no Python package"),
-                ],
-            )
-            for kind, server in [
-                ("versitygw", "versitygw"),
-                ("gcs", "fake-gcs-server"),
-                ("azurite", "Azurite"),
-            ]
-        ),
     ]
 )
 def bucket(
-    request: pytest.FixtureRequest, port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """Start a server, and yield the URL of an empty bucket on it."""
     kind = request.param
@@ -75,93 +43,8 @@ def bucket(
         folder = f"bucket-{uuid4().hex[:8]}"
         yield f"{cluster.url if kind == 'hdfs' else cluster.web_url}/{folder}"
         return
-    address = f"http://127.0.0.1:{port}"
-    for name, value in {
-        "AWS_ACCESS_KEY_ID": "access",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": address,
-        "STORAGE_EMULATOR_HOST": address,
-        "AZURE_STORAGE_CONNECTION_STRING": AZURITE.format(port=port),
-    }.items():
-        monkeypatch.setenv(name, value)
-    scheme, command = {
-        "moto": ("s3", []),
-        "versitygw": (
-            "s3",
-            ["versitygw", "--port", f"127.0.0.1:{port}", "posix", "--sidecar", str(tmp_path / "meta")],
-        ),
-        "gcs": (
-            "gs",
-            ["fake-gcs-server", "-scheme", "http", "-host", "127.0.0.1", "-port", str(port)],
-        ),
-        "azurite": (
-            "abfs",
-            ["azurite-blob", "--blobHost", "127.0.0.1", "--blobPort", str(port), "--silent"],
-        ),
-    }[kind]
-    with served(kind, command, port, tmp_path, monkeypatch):
-        system = fsspec.filesystem(scheme, skip_instance_cache=True)
-        name = f"bucket-{uuid4().hex[:8]}"
-        system.mkdir(name)
-        yield f"{scheme}://{name}"
-    type(system).clear_instance_cache()
-
-
-@pytest.fixture(autouse=True)
-def new_clients() -> None:
-    """Forget clients of servers that have ended."""
-    for scheme in ("s3", "gs", "abfs"):
-        fsspec.get_filesystem_class(scheme).clear_instance_cache()
-
-
-class served:  # noqa: N801
-    """A server that runs inside a `with` block."""
-
-    def __init__(
-        self, kind: str, command: list[str], port: int, folder: Path, patch: pytest.MonkeyPatch
-    ) -> None:
-        self._kind, self._command, self._port, self._folder = kind, command, port, folder
-        self._end: Any = None
-        if kind == "versitygw":
-            patch.setenv("ROOT_ACCESS_KEY", "access")
-            patch.setenv("ROOT_SECRET_KEY", "secret")
-
-    def __enter__(self) -> None:
-        if self._kind == "moto":
-            from moto.server import ThreadedMotoServer
-
-            server = ThreadedMotoServer(ip_address="127.0.0.1", port=self._port, verbose=False)
-            server.start()
-            self._end = server.stop
-            return
-        if shutil.which(self._command[0]) is None:
-            pytest.skip(f"{self._command[0]} is not installed")
-        (self._folder / "meta").mkdir()
-        (self._folder / "data").mkdir()
-        place = {
-            "versitygw": [str(self._folder / "data")],
-            "gcs": ["-backend", "memory", "-public-host", f"127.0.0.1:{self._port}"],
-            "azurite": ["--location", str(self._folder / "data"), "--skipApiVersionCheck"],
-        }[self._kind]
-        process = subprocess.Popen(
-            [*self._command, *place], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
-
-        def end() -> None:
-            process.terminate()
-            process.wait(30)
-
-        self._end = end
-        wait_for(self._answers, 60)
-
-    def __exit__(self, *error: object) -> None:
-        if self._end is not None:
-            self._end()
-
-    def _answers(self) -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", self._port)) == 0
+    with new_bucket(kind, tmp_path, monkeypatch) as url:
+        yield url
 
 
 def rows(*numbers: int) -> pa.RecordBatch:

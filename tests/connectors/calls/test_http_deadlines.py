@@ -91,10 +91,17 @@ def ask_webhdfs(url: str, _: Path) -> None:
         system.exists("/a")
 
 
+def ask_google(url: str, _: Path) -> None:
+    system, path = file_systems.url_to_fs("gs://bucket/a", endpoint_url=url, token="anon")
+    with pytest.raises(TimeoutError, match="cat_file"):
+        system.cat_file(path)
+
+
 CLIENTS: dict[str, Callable[[str, Path], None]] = {
     "ops/control/alert_webhook.py": post_an_alert,
     "formats/schema_registry.py": ask_registry,
     "connectors/opensearch/client.py": ask_opensearch,
+    "connectors/calls/file_systems.py": ask_google,
     "connectors/calls/webhdfs.py": ask_webhdfs,
     "ops/servers/jars.py": ask_for_a_jar,
 }

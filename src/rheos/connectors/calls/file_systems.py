@@ -1,35 +1,59 @@
-"""File systems of fsspec whose calls have a time limit.
+"""File systems of fsspec whose calls have a time limit, and are repeated after passing errors.
 
-All of Rheos opens file systems here. An abandoned call may complete at any later time, which does no
-harm. A late write stores the same bytes as its retry, under a name that only its attempt uses; the next
-attempt removes leftovers. A late rename sets the same name as its retry. A late conditional write may
-create an entry of the job's log: its caller does not know whether the entry exists, and reads the log
-again before it continues. A late deletion deletes a file that nothing needs.
+All of Rheos opens file systems here. `store_retries.py` has the errors that are worth another try, and
+the limits; the client libraries make one try. So each call must be one that can be repeated.
+
+An abandoned call may complete at any later time, which does no harm. A late write stores the same bytes
+as its retry, under a name that only its attempt uses; the next attempt removes leftovers. A late rename
+sets the same name as its retry. A late conditional write may create an entry of the job's log: its
+caller does not know whether the entry exists, and reads the log again before it continues. A late
+deletion deletes a file that nothing needs.
 """
 
 from __future__ import annotations
 
+import contextlib
+import logging
 import sys
 import time
 from collections.abc import Callable
 from importlib import import_module
+from random import Random
+from types import MethodType
 from typing import Any, TypeVar
 
-from rheos.connectors.calls.bounded_calls import AbandonedCallError, ThreadCalls
+from rheos.connectors.calls.bounded_calls import UNDER_WAY, AbandonedCallError, ThreadCalls
+from rheos.connectors.calls.bounded_files import BoundedFile, UploadedFile
 from rheos.connectors.calls.outside_calls import OutsideCall
+from rheos.connectors.calls.store_retries import (
+    CONNECT_S,
+    FIRST_WAIT_S,
+    LONGEST_WAIT_S,
+    MOST_TRIES,
+    READ_S,
+    RETRY_FOR_S,
+    STORE_RETRIES,
+    RetryReason,
+    retry_after_s,
+    retry_reason,
+)
+from rheos.core.connectors.back_off import BackOff
 from rheos.core.errors import UnavailableError
+from rheos.core.shown import named_error
 
 T = TypeVar("T")
+logger = logging.getLogger("rheos.stores")
 
 REQUEST = OutsideCall(
     server="object store",
     call="checkpoints, the job's log, savepoints, staged rows, file sources and sinks: each request",
     limit_s=30.0,
     limit="starts over while the store answers other requests, up to 30 min",
-    then="the request fails. A checkpoint that is being written fails, and the next one is tried. "
-    "An entry of the log that may or may not exist is read again before the job continues. A "
-    "commit is retried every second until it succeeds. A read fails the attempt, which restarts "
-    "after 5 s at most",
+    then="the request fails. A request that fails with a passing error is repeated: up to "
+    f"{MOST_TRIES} tries in {RETRY_FOR_S:g} s. A checkpoint that is being written fails, and the next "
+    "one is tried. An entry of the log that may or may not exist is read again before the job "
+    "continues. A commit is retried every second until it succeeds. A read fails the attempt, which "
+    "restarts after 5 s at most",
 )
 TEMPORARY = ".tmp-"
 """Beginning of the name of a file that is not complete yet, in a store that shows such files."""
@@ -97,11 +121,38 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
         return BoundedFileSystem(
             kind(**kind._get_kwargs_from_urls(url), **options)
         ), kind._strip_protocol(url)
-    system, path = fsspec.core.url_to_fs(url, **options)
+    service = _EXTRAS.get(url.partition("://")[0])
+    system, path = fsspec.core.url_to_fs(url, **options, **_limits(service))
     protocol = system.protocol
     if _LOCAL & ({protocol} if isinstance(protocol, str) else set(protocol)):
         return system, path
-    return BoundedFileSystem(system), path
+    return BoundedFileSystem(system, service), path
+
+
+def _limits(service: str | None) -> dict[str, Any]:
+    """Return the options that limit the client library of a service to one try."""
+    if service == "s3":
+        limits = {"connect_timeout": CONNECT_S, "read_timeout": READ_S}
+        return {"config_kwargs": {**limits, "retries": {"total_max_attempts": 1}}}
+    if service == "gcs":
+        from aiohttp import ClientTimeout
+
+        return {"requests_timeout": ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=READ_S)}
+    return {}
+
+
+def _without_retries(system: Any, service: str | None) -> Any:
+    """Return the file system after making its client library try each request once."""
+    if service == "s3":
+        system.retries = 1
+    elif service == "gcs":
+        request = type(system)._request
+        system._request = MethodType(getattr(request, "__wrapped__", request), system)
+    elif service == "azure":
+        policy = getattr(getattr(system.service_client, "_config", None), "retry_policy", None)
+        if policy is not None:
+            policy.total_retries = 0
+    return system
 
 
 def raise_if_away(error: BaseException, what: str) -> None:
@@ -119,16 +170,23 @@ def raise_if_away(error: BaseException, what: str) -> None:
         ) from error
 
 
+_accepted: set[int] = set()
+"""Hashes of the file systems whose service has accepted their credentials. New ones are not expired."""
+
+
 def _same(error: Exception) -> Exception:
     return error
 
 
 class BoundedFileSystem:
     """A file system of fsspec, for any number of threads. A call that does not return within our limit
-    is abandoned, and raises TimeoutError."""
+    is abandoned, and raises TimeoutError. A call that fails with a passing error is repeated; after the
+    last try it raises ConnectionError."""
 
-    def __init__(self, system: Any) -> None:
-        self._system = system
+    def __init__(self, system: Any, service: str | None = None, jitter: Random | None = None) -> None:
+        self._service = service
+        self._system = _without_retries(system, service)
+        self._jitter = (jitter or Random()).random
         protocol = system.protocol
         self._scheme = protocol if isinstance(protocol, str) else protocol[0]
         self._calls = ThreadCalls()
@@ -143,25 +201,88 @@ class BoundedFileSystem:
             return value
 
         def call(*args: Any, **options: Any) -> Any:
-            path = args[0] if args and isinstance(args[0], str) else ""
-            return self.run(f"{self._scheme}://{path}: {name}", lambda: value(*args, **options))
+            def work() -> Any:
+                return getattr(self._system, name)(*args, **options)  # It may have been replaced.
+
+            return self.run(*_target(name, args, options), work)
 
         return call
 
     def open(self, path: str, mode: str = "rb", **options: Any) -> Any:
         """Return an opened file, whose calls are bounded."""
-        doing = f"{self._scheme}://{path}"
-        file = self.run(f"{doing}: open", lambda: self._system.open(path, mode, **options))
-        return _BoundedFile(self, doing, file)
+        if mode == "wb" and self._service is not None:
+            return UploadedFile(self, path)
 
-    def run(self, doing: str, work: Callable[[], T]) -> T:
-        """Return what `work` returns, or raise what it raises. Raises TimeoutError if the file system
-        does not answer.
+        def opened() -> Any:
+            return self._system.open(path, mode, **options)
+
+        return BoundedFile(self, path, opened, self.run(path, "open", opened))
+
+    def isfile(self, path: str) -> bool:
+        return self._kind(path) == "file"
+
+    def isdir(self, path: str) -> bool:
+        return self._kind(path) == "directory"
+
+    def _kind(self, path: str) -> str:
+        """Return what a path is; empty if nothing has it. The methods of fsspec would return False
+        after any error."""
+        try:
+            return str(self.info(path)["type"])
+        except FileNotFoundError:
+            return ""
+
+    def run(self, path: str, request: str, work: Callable[[], T], *, repeat: bool = True) -> T:
+        """Return what `work` returns, or raise what it raises.
 
         Args:
-            doing: what the call is for, for people.
-            work: makes the call, in another thread.
+            path: path that the call is for.
+            request: name of the request, for people and metrics.
+            work: makes the call, in another thread. It is called again after a passing error.
+            repeat: whether it may be called again.
+
+        Raises:
+            TimeoutError: the file system does not answer.
+            ConnectionError: all tries have failed with passing errors.
         """
+        doing = f"{self._scheme}://{path}: {request}"
+        back_off = BackOff(
+            int(RETRY_FOR_S * 1e6),
+            first_us=int(FIRST_WAIT_S * 1e6),
+            longest_us=int(LONGEST_WAIT_S * 1e6),
+            most_tries=MOST_TRIES if repeat else 1,
+            jitter=self._jitter,
+        )
+        with contextlib.ExitStack() as waiting:
+            while True:
+                try:
+                    result = self._try(doing, work)
+                    if hash(self._system) not in _accepted:
+                        _accepted.add(hash(self._system))
+                    return result
+                except UnavailableError as error:
+                    raise TimeoutError(error.what) from None
+                except Exception as error:
+                    reason = retry_reason(error)
+                    if self._service is None or reason is None or self._never_accepted(reason):
+                        raise
+                    wait_us = back_off.failed(time.monotonic_ns() // 1000)
+                    if wait_us is None:
+                        raise ConnectionError(
+                            f"{doing}: {back_off.failures} tries have failed ({reason}): "
+                            f"{named_error(error)}"
+                        ) from error
+                    wait_s = max(wait_us / 1e6, retry_after_s(error))
+                    failed = f"{doing} is repeated ({reason}: {named_error(error)})"
+                STORE_RETRIES.count(self._scheme, request, reason)
+                if back_off.failures == 1:
+                    logger.warning("%s", failed)
+                    waiting.enter_context(UNDER_WAY.watched(failed))
+                time.sleep(wait_s)
+                if reason is RetryReason.CREDENTIALS:
+                    self._renew()
+
+    def _try(self, doing: str, work: Callable[[], T]) -> T:
         began_s = time.monotonic()
         try:
             return self._calls.run(
@@ -170,13 +291,23 @@ class BoundedFileSystem:
                 lambda progressed: work(),
                 alive=lambda: time.monotonic() - began_s < _LONGEST_S and self._answers(),
             )
-        except UnavailableError as error:
-            raise TimeoutError(error.what) from None
+        except UnavailableError:
+            raise
         except Exception as error:
             known = self._os_error(error)
             if known is error:
                 raise
             raise known from error
+
+    def _never_accepted(self, reason: RetryReason) -> bool:
+        return reason is RetryReason.CREDENTIALS and hash(self._system) not in _accepted
+
+    def _renew(self) -> None:
+        """Replace the file system by one that reads its credentials again, wherever they are from."""
+        kind = type(self._system)
+        kind.clear_instance_cache()
+        system = kind(*self._system.storage_args, **self._system.storage_options)
+        self._system = _without_retries(system, self._service)
 
     def _answers(self) -> bool:
         """Return whether the file system answers another request."""
@@ -191,44 +322,13 @@ class BoundedFileSystem:
         return True
 
 
-class _BoundedFile:
-    """A file whose reads and writes are bounded calls. Everything else is forwarded to the file."""
-
-    def __init__(self, system: BoundedFileSystem, doing: str, file: Any) -> None:
-        self._system = system
-        self._doing = doing
-        self._file = file
-
-    def read(self, *args: Any) -> Any:
-        return self._system.run(f"{self._doing}: read", lambda: self._file.read(*args))
-
-    def readline(self, *args: Any) -> Any:
-        return self._system.run(f"{self._doing}: read", lambda: self._file.readline(*args))
-
-    def readinto(self, buffer: Any) -> int:
-        into = memoryview(buffer).cast("B")
-        # An abandoned call may still write into its buffer, so it does not get the caller's.
-        data = self.read(len(into))
-        into[: len(data)] = data
-        return len(data)
-
-    def write(self, data: Any) -> Any:
-        copied = bytes(data)  # An abandoned call may still read its argument, so it gets a copy.
-        return self._system.run(f"{self._doing}: write", lambda: self._file.write(copied))
-
-    def flush(self, *args: Any) -> Any:
-        return self._system.run(f"{self._doing}: write", lambda: self._file.flush(*args))
-
-    def close(self) -> None:
-        self._system.run(f"{self._doing}: close", self._file.close)
-
-    def __enter__(self) -> _BoundedFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_file":
-            raise AttributeError(name)
-        return getattr(self._file, name)
+def _target(name: str, args: Any, options: dict[str, Any]) -> tuple[str, str]:
+    """Return the path that a call of fsspec is for, and the name of its request."""
+    if name == "call_s3":
+        key = options.get("Key", options.get("Prefix", ""))
+        return f"{options['Bucket']}/{key}", args[0]
+    if name == "put_file":
+        return args[1], name
+    if name == "call":  # gcsfs: the method, the form of the path, and its parts
+        return "/".join(args[2:]), args[1].rpartition("/")[2]
+    return (args[0] if args and isinstance(args[0], str) else ""), name

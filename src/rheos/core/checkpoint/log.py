@@ -107,13 +107,13 @@ class JobLog:
 
     def _read(self) -> LogView:
         numbers = self._numbers()
+        last = numbers[-1] if numbers else 0
+        while self._exists(last + 1):  # A listing may lack the newest entries.
+            last += 1
+            numbers.append(last)
         if not numbers:
             self._since = 1
             return LogView()
-        last = numbers[-1]
-        while self._exists(last + 1):
-            last += 1
-            numbers.append(last)
         newest = self._get(last)
         since = self._since_of(newest, last)
         self._check_whole(numbers, newest)

@@ -47,6 +47,8 @@ class Scope(Enum):
     KEY = ("operator", "key", "subtask")
     SERVER = ("server", "subtask")
     DRIVER_CALL = ("call",)
+    STORE = ("store", "request", "reason", "subtask")
+    DRIVER_STORE = ("store", "request", "reason")
     FINDING = ("finding",)
 
     @property
@@ -204,6 +206,12 @@ DRIVER_WAIT = _gauge(
     "time since the start of the driver's longest pending call to a server; from 2 s on",
     over=Merge.MOST,
 )
+DRIVER_STORE_RETRIES = _counter(
+    "driver_store_retries",
+    Unit.COUNT,
+    Scope.DRIVER_STORE,
+    "requests to an object store that the driver has repeated, by the reason",
+)
 STRANGERS = _counter(
     "strangers",
     Unit.COUNT,
@@ -278,6 +286,12 @@ SERVER_AWAY = _gauge(
     "time for which a client of the worker has not reached its server; 0 if it does",
     across=Merge.MOST,
     over=Merge.MOST,
+)
+STORE_RETRIES = _counter(
+    "store_retries",
+    Unit.COUNT,
+    Scope.STORE,
+    "requests to an object store that the worker has repeated, by the reason",
 )
 GC_RUNS = _counter(
     "gc_runs",

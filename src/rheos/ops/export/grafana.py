@@ -28,11 +28,11 @@ _COLOURS = {
     HealthState.FAILING: "red",
 }
 _ROWS: Mapping[str, Sequence[Scope]] = {
-    "Job": (Scope.JOB, Scope.CAUSE, Scope.DRIVER_CALL),
+    "Job": (Scope.JOB, Scope.CAUSE, Scope.DRIVER_CALL, Scope.DRIVER_STORE),
     "Operators": (Scope.OPERATOR, Scope.WHOLE_OPERATOR, Scope.PATH),
     "Chains": (Scope.CHAIN,),
     "Edges": (Scope.EDGE,),
-    "Subtasks and servers": (Scope.SUBTASK, Scope.SERVER, Scope.CALL),
+    "Subtasks and servers": (Scope.SUBTASK, Scope.SERVER, Scope.CALL, Scope.STORE),
     "Splits and keys": (Scope.SPLIT, Scope.KEY),
     "Program": (Scope.NAMED,),
 }

@@ -12,6 +12,7 @@ from typing import Any
 import psutil
 
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
+from rheos.connectors.calls.store_retries import STORE_RETRIES
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
@@ -71,6 +72,7 @@ class ProcessMetrics:
         return [
             *_server_wait(f.SERVER_WAIT),
             *_servers_away(),
+            *STORE_RETRIES.readings(f.STORE_RETRIES),
             *_memory(),
             Reading(f.CPU.name, (), (time.process_time() - self._cpu_s) * 1000),
             Reading(f.MEMORY.name, (), self._process.memory_info().rss),
@@ -98,8 +100,9 @@ def _memory() -> list[Reading]:
 
 
 def driver_readings() -> list[Reading]:
-    """Return the metrics of the driver's process: the call that waits longest for a server."""
-    return _server_wait(f.DRIVER_WAIT)
+    """Return the metrics of the driver's process: the call that waits longest for a server, and the
+    repeated requests to object stores."""
+    return [*_server_wait(f.DRIVER_WAIT), *STORE_RETRIES.readings(f.DRIVER_STORE_RETRIES)]
 
 
 def _server_wait(metric: Metric) -> list[Reading]:

@@ -241,7 +241,7 @@ class FsspecStore:
                     self._fs.pipe_file(full, data, mode="create")
             except FileExistsError:
                 return False
-            except TimeoutError:
+            except (TimeoutError, ConnectionError):
                 raise  # The file may exist, and the store does not respond.
             except Exception:
                 # Services report a failed precondition in many ways, but whether a file exists is

@@ -60,7 +60,7 @@ class _Blobs:
             async with system.service_client.get_blob_client(container, name) as blob:
                 return await request(blob)
 
-        result: T = system.run(f"{target}: {what}", lambda: sync(system.loop, ask))
+        result: T = system.run(self._folder.path(target), what, lambda: sync(system.loop, ask))
         return result
 
     def metadata(self, target: str) -> dict[str, str] | None:
@@ -72,7 +72,7 @@ class _Blobs:
             return dict(properties.metadata or {})
 
         try:
-            return self.run(target, "properties", ask)
+            return self.run(target, "get_blob_properties", ask)
         except (ResourceNotFoundError, FileNotFoundError):
             return None
 
@@ -90,7 +90,7 @@ class _BlockUpload(PartedOutput):
         name = _block_id(self._mark, self._parts)
         self._blobs.run(
             self._target,
-            "block",
+            "stage_block",
             lambda blob: blob.stage_block(name, io.BytesIO(part), length=len(part)),
         )
 
@@ -126,7 +126,7 @@ class AzurePublication(Publication):
         present = self._blobs.metadata(file.target)
         if present is None:
             try:
-                self._blobs.run(file.target, "commit", commit)
+                self._blobs.run(file.target, "commit_block_list", commit)
                 return
             except HttpResponseError as error:
                 # 409, 412: the blob exists. 400: the blocks do not, as after a commit or after a week.

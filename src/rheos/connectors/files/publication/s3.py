@@ -6,11 +6,13 @@ here: when the upload no longer exists, the object's mark tells whether this upl
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Iterator
 from typing import Annotated, Any
 
 import msgspec
 
+from rheos.connectors.calls.store_retries import STORE_RETRIES
 from rheos.connectors.files.folder import SinkFolder, attempt_of
 from rheos.connectors.files.publication.contract import FileCommittable, Publication, StagedOutput
 from rheos.connectors.files.publication.marks import (
@@ -51,22 +53,29 @@ class _Requests:
         answer: dict[str, Any] = self._system.call_s3(method, Bucket=bucket, Key=key, **arguments)
         return answer
 
-    def uploads(self) -> Iterator[tuple[str, str]]:
-        """Yield key and id of all uploads below the folder that are neither completed nor aborted."""
-        bucket, prefix, _ = self._system.split_path(self._path(""))
+    def uploads(self, target: str = "") -> Iterator[tuple[str, str]]:
+        """Yield key and id of the uploads that are neither completed nor aborted: of all that are below
+        the folder, or of those to a target."""
+        bucket, folder, _ = self._system.split_path(self._path(""))
+        folder = folder.rstrip("/") + "/"
         after: dict[str, str] = {}
         for _ in range(_PAGES):
             page = self._system.call_s3(
-                "list_multipart_uploads", Bucket=bucket, Prefix=prefix.rstrip("/") + "/", **after
+                "list_multipart_uploads", Bucket=bucket, Prefix=folder + target, **after
             )
             for upload in page.get("Uploads", ()):
-                yield upload["Key"].removeprefix(prefix.rstrip("/") + "/"), upload["UploadId"]
+                yield upload["Key"].removeprefix(folder), upload["UploadId"]
             if not page.get("IsTruncated"):
                 return
             after = {
                 "KeyMarker": page["NextKeyMarker"],
                 "UploadIdMarker": page.get("NextUploadIdMarker", ""),
             }
+
+    def abort(self, target: str, upload_id: str) -> None:
+        """Abort an upload. Does nothing if it was aborted or completed before."""
+        with contextlib.suppress(FileNotFoundError):
+            self("abort_multipart_upload", target, UploadId=upload_id)
 
 
 class _PartUpload(PartedOutput):
@@ -77,8 +86,14 @@ class _PartUpload(PartedOutput):
         self._requests = requests
         self._target = target
         self._mark = new_mark()
+        retries = STORE_RETRIES.total()
         answer = requests("create_multipart_upload", target, Metadata={MARK: self._mark})
         self._upload_id = str(answer["UploadId"])
+        if STORE_RETRIES.total() > retries:
+            # A request whose answer was lost may have created another upload. No one else has its name.
+            for key, upload_id in list(requests.uploads(target)):
+                if key == target and upload_id != self._upload_id:
+                    requests.abort(target, upload_id)
         self._etags: list[str] = []
 
     def send(self, part: bytes) -> None:
@@ -131,17 +146,11 @@ class S3Publication(Publication):
             return None
 
     def drop(self, file: FileCommittable) -> None:
-        self._abort(file.target, decode_upload(file, S3Upload).upload_id)
+        self._requests.abort(file.target, decode_upload(file, S3Upload).upload_id)
 
     def drop_stale(self, job: JobId, before: Attempt, keep: Collection[FileCommittable]) -> None:
         kept = {decode_upload(file, S3Upload).upload_id for file in keep}
         for target, upload_id in self._requests.uploads():
             attempt = attempt_of(target, self.owner)
             if attempt is not None and attempt < before and upload_id not in kept:
-                self._abort(target, upload_id)
-
-    def _abort(self, target: str, upload_id: str) -> None:
-        try:
-            self._requests("abort_multipart_upload", target, UploadId=upload_id)
-        except FileNotFoundError:
-            return  # Aborted before.
+                self._requests.abort(target, upload_id)
