@@ -198,6 +198,24 @@ def test_a_request_whose_deletion_fails_is_carried_out_once(
     assert len(asked) == 1
 
 
+def test_a_request_that_is_posted_again_is_carried_out_once(
+    directory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client did not receive the store's answer to the first post. Another request came between."""
+    asked: list[bytes] = []
+    monkeypatch.setattr(
+        mailbox, "ask_by_socket", lambda record, request, _: asked.append(request) or b"a"
+    )
+    store = open_store(directory)
+    box = Mailbox(store, a_record(), "owner")
+    box.start()
+    for number in (1, 2, 1):
+        store.put("job/control/owner/request", request(GetStatus(), f"{number:032}"))
+        wait_for(lambda: not slot_of(directory).exists())
+    box.close()
+    assert len(asked) == 2
+
+
 def test_answers_that_nobody_reads_are_bounded(directory: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mailbox, "MAX_ANSWERS", 2)
     monkeypatch.setattr(mailbox, "ask_by_socket", lambda *_: b"a")

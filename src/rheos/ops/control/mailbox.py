@@ -99,8 +99,9 @@ class Mailbox:
         self._store = store
         self._record = record
         self._job, self._owner = record.job, owner
-        self._taken = ""
-        """Id of the last request that was taken. Deleting it may have failed."""
+        self._taken: deque[str] = deque(maxlen=MAX_ANSWERS)
+        """Ids of the last requests that were taken. Deleting one may have failed. A client that did not
+        receive the store's answer may post its request again."""
         self._answers: deque[str] = deque()
         self._at_work: list[threading.Thread] = []
         self._over = threading.Event()
@@ -144,8 +145,8 @@ class Mailbox:
         except MalformedError as error:
             LOGGER.warning("an unreadable request in the checkpoint directory was deleted: %s", error)
         else:
-            if request.id != self._taken:
-                self._taken = request.id
+            if request.id not in self._taken:
+                self._taken.append(request.id)
                 thread = threading.Thread(
                     target=self._work, args=(request,), name="rheos-mailed-command", daemon=True
                 )
