@@ -219,6 +219,20 @@ def test_a_url_that_cannot_be_used_says_what_to_set(
     assert "secret" not in str(raised.value)
 
 
+FORKED = """
+import subprocess, sys
+from rheos.connectors.calls.file_systems import url_to_fs
+system, path = url_to_fs(sys.argv[1])
+system.exists(path)
+del system
+subprocess.run(["true"], preexec_fn=lambda: None, check=True)
+"""
+
+
+def test_a_forked_process_does_not_wait_for_a_client(hdfs: HadoopCluster) -> None:
+    subprocess.run([sys.executable, "-c", FORKED, root(hdfs, "hdfs")], timeout=60, check=True)
+
+
 def test_a_file_name_may_have_any_character(hdfs: HadoopCluster) -> None:
     system, path = url_to_fs(root(hdfs, "hdfs"))
     name = f"{path}/day=1#2?3 %41"

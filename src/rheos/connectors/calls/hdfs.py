@@ -27,6 +27,10 @@ _NOT_RESOLVED = "failed to lookup address"
 _BROKEN = re.compile("(DataTransferError|OperationFailed|BlocksNotFound)")
 """Errors of the client when a DataNode is away, or the NameNode has not heard of it yet."""
 
+_clients: list[Client] = []
+"""All clients of this process. fsspec forgets its file systems in a forked process. There, a client
+that nothing else refers to would wait for its threads forever."""
+
 
 class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
     """A file system on a NameNode or a name service; without a host, on the `fs.defaultFS` of
@@ -46,6 +50,7 @@ class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
         self.host, self.port = host, port
         self._address = ":".join(str(part) for part in (host, port) if part is not None)
         self.client = self._connected({**_RETRIES, **settings})
+        _clients.append(self.client)
 
     def _connected(self, settings: dict[str, str]) -> Client:
         url = f"hdfs://{self._address}" if self._address else None
