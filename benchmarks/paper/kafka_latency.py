@@ -225,8 +225,8 @@ def show(results: dict[str, Any], plots: Plots) -> str:
 
     says = (
         f"A record is in the other topic after {p(RHEOS, 50)} ms at the median and {p(RHEOS, 99)} ms "
-        f"at the 99th percentile; in micro-batches after {p(SPARK, 50)} and {p(SPARK, 99)} ms, in the "
-        f"real-time mode after {p(REAL_TIME, 50)} and {p(REAL_TIME, 99)} ms."
+        f"at the 99th percentile. In micro-batches it is there after {p(SPARK, 50)} and {p(SPARK, 99)} "
+        f"ms, in the real-time mode after {p(REAL_TIME, 50)} and {p(REAL_TIME, 99)} ms."
     )
     return "\n\n".join([drawn, table(heads, rows), says])
 

@@ -111,7 +111,7 @@ def _says(runs: list[dict[str, Any]], cores: int) -> str:
         said.append(
             f"On {cores} cores {program} runs at {millions(plain)} records/s per core, "
             f"{digits(plain / spark)} times the rate of Structured Streaming and "
-            f"{digits(plain / flink)} times that of Flink in the paper; a checkpoint every 5 s "
+            f"{digits(plain / flink)} times that of Flink in the paper. A checkpoint every 5 s "
             f"takes {percent(1 - kept / plain, places=1)} of it."
         )
     return " ".join(said)

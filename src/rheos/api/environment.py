@@ -624,6 +624,8 @@ def _existing(files: Mapping[str, str | PathLike[str]]) -> dict[str, str]:
     for name, path in files.items():
         if not isinstance(name, str) or not name.strip():
             raise ProgramError(f"the name of a file must be a non-empty string, not {name!r}")
+        if not isinstance(path, str | PathLike):
+            raise ProgramError(f"the path of the file {name!r} must be a string, not {path!r}")
         place = Path(path).expanduser().absolute()
         if not place.exists():
             raise ProgramError(

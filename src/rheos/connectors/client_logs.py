@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 
 LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "aiohttp": ("aiohttp",),
     "cassandra": ("cassandra",),
     "azure": ("azure",),
     "confluent_kafka": ("rheos.kafka",),
@@ -21,7 +22,6 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "fsspec",
         "adlfs",
         "aiobotocore",
-        "aiohttp",
         "azure",
         "boto3",
         "botocore",
@@ -30,10 +30,12 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
         "s3fs",
         "s3transfer",
     ),
+    "hdfs_native": ("hdfs_native",),
     "psycopg": ("psycopg",),
     "py4j": ("py4j",),
     "pyspark": ("pyspark", "rheos.jvm"),
     "redis": ("redis",),
+    "requests": ("requests",),
     "urllib3": ("urllib3",),
 }
 """Names of the loggers of each library, by its import name. If a library has no logger of its own, as
