@@ -72,7 +72,7 @@ class ListedJob:
             return STANDING_BY
         if self.status is not None:
             loops = "".join(
-                f", its input has ended, but {name!r} still iterates (lap {laps:,})"
+                f", its input has ended, but {name!r} still iterates (round {laps:,})"
                 for name, laps in self.status.iterating.items()
             )
             return f"{self.status.state.value}{loops}"
