@@ -81,7 +81,9 @@ def test_a_loop_that_continues_after_its_input_is_named(start: Start) -> None:
     job = start()
     loop = OperatorStatus("iterate-1", "iterate", gauges={LAPS: 1204.0})
     job.shown = dataclasses.replace(job.shown, operators=(*job.shown.operators, loop))
-    assert "running, its input has ended, but 'iterate' still iterates (round 1,204)" in rheos("jobs")[1]
+    assert (
+        "running, its input has ended, but 'iterate' still iterates (round 1,204)" in rheos("jobs")[1]
+    )
     assert json.loads(rheos("jobs", "--json")[1])[0]["iterating"] == {"iterate": 1204}
     job.shown = dataclasses.replace(job.shown, state=JobState.STOPPED)
     assert job.shown.iterating == {}

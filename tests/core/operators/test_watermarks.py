@@ -125,7 +125,7 @@ def test_state_of_a_generator_survives_failures_and_rescaling(behind: bool) -> N
     build = late_with(rh.Watermark.generator(Counting(), on="at"), behind=behind, rate_per_s=600)
     wanted = sorted(run(build).collected["late"]["i"].to_pylist())
     assert wanted
-    faults = Faults(crash_after_checkpoint=0.6, until_us=500_000)
+    faults = Faults(crash_after_checkpoint=1.0, until_us=500_000)
     done = simulate(build, seed=1, faults=faults, parallelisms=(2, 3, 1))
     assert done.crashes
     assert sorted(done.rows["late"]["i"].to_pylist()) == wanted
