@@ -58,7 +58,8 @@ def rheos(tmp_path: Path, *arguments: str) -> str:
     return done.stdout
 
 
-@pytest.mark.proves("YARN")
+@pytest.mark.slow
+@pytest.mark.proves("YARN", slow_because="it starts HDFS, YARN, and Spark on them")
 def test_commands_reach_a_driver_in_cluster_mode(tmp_path: Path, new_job: Submit) -> None:
     job = new_job(events=1_000_000)
     driver = job.submit("cluster")
