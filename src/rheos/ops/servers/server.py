@@ -34,6 +34,7 @@ from rheos.core.errors import ConfigurationError
 HOST = "127.0.0.1"
 _READY_WITHIN_S = 120.0
 _ENDED_WITHIN_S = 60.0
+_FROZEN_WITHIN_S = 5.0
 _LOOK_EVERY_S = 0.02
 _TRIES = 3
 _SHOWN_LINES = 15
@@ -138,9 +139,17 @@ class Server(ABC):
         self._end(b"k")
 
     def freeze(self) -> None:
-        """Suspend its processes (SIGSTOP): clients stay connected, and get no answer."""
-        for process in self._processes():
+        """Suspend its processes (SIGSTOP): clients stay connected, and get no answer.
+
+        Returns when the processes are suspended, which a busy machine may do late.
+        """
+        processes = self._processes()
+        for process in processes:
             process.suspend()
+        give_up = time.monotonic() + _FROZEN_WITHIN_S
+        halted = (psutil.STATUS_STOPPED, psutil.STATUS_ZOMBIE)
+        while time.monotonic() < give_up and any(each.status() not in halted for each in processes):
+            time.sleep(_LOOK_EVERY_S)
 
     def thaw(self) -> None:
         """Let its processes continue after `freeze`."""
