@@ -35,13 +35,10 @@ TERMINATION.add(job, float(sys.argv[2]))
 if sys.argv[1] == "ended":
     TERMINATION.remove(job)
 if sys.argv[1] == "forked" and (child := os.fork()):
-    print("ready", child, flush=True)
     print("child", os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
     os._exit(0)
 try:
-    if sys.argv[1] == "forked":
-        time.sleep(60)
-    print("ready", os.getpid(), flush=True)
+    print("ready", os.getpid(), flush=True)  # After a fork, in the child, which may now be killed.
     if sys.argv[1] == "waits":
         over.wait()
         TERMINATION.exit_program()
