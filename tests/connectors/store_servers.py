@@ -14,6 +14,7 @@ from uuid import uuid4
 import fsspec
 import pytest
 
+from rheos.ops.servers.server import free_port
 from tests.connectors.faulting_proxy import FaultingProxy
 from tests.waiting import wait_for
 
@@ -49,7 +50,7 @@ def new_bucket(
     kind: str, folder: Path, patch: pytest.MonkeyPatch, proxy: FaultingProxy | None = None
 ) -> Iterator[str]:
     """Start a server. Clients reach it through the proxy, if any. Yield the URL of an empty bucket."""
-    port = _free_port()
+    port = free_port()
     seen = port
     scheme = SCHEMES[kind]
     if proxy is not None:
@@ -76,12 +77,6 @@ def new_bucket(
         yield f"{scheme}://{name}"
     finally:
         end()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _start(kind: str, port: int, seen: int, folder: Path) -> Callable[[], object]:

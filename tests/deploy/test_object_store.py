@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from rheos.ops.servers.server import free_port
 from tests.processes import Started
 from tests.waiting import wait_for
 
@@ -55,9 +56,7 @@ print("all rows")
 
 
 def test_kills_of_a_worker_and_of_the_driver_lose_no_row(tmp_path: Path, started: Started) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = int(free.getsockname()[1])
+    port = free_port()
     started.command([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)])
 
     def answers() -> bool:

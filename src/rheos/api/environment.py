@@ -20,6 +20,7 @@ from rheos.api.streams import DataStream
 from rheos.api.watermarks import checked_watermark
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.spark.dataframe import DataFrameSource, dataframe_source, ordered_by
+from rheos.core.callables import function_name
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.connectors.lookup import Lookup
@@ -646,7 +647,7 @@ def _no_source(given: object) -> ProgramError:
     elif isinstance(given, DataStream):
         hint = "it is a stream already: call its methods, such as .filter(...)"
     elif callable(given):
-        hint = f"call it: {getattr(given, '__name__', 'it')}(...)"
+        hint = f"call it: {function_name(given)}(...)"
     elif isinstance(given, str | Path):
         hint = 'write env.from_source(rh.files.source("data/*.parquet", schema=Event))'
     else:

@@ -10,6 +10,7 @@ from rheos.api.changelogs import (
 )
 from rheos.connectors.collect import CollectSink
 from rheos.connectors.print import PrintSink
+from rheos.core.callables import function_name
 from rheos.core.connectors import sink_capabilities
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.connectors.sink_capabilities import CollectsRows
@@ -175,5 +176,5 @@ def _hint_for(given: object) -> str:
     if isinstance(given, Source):
         return "a source is where rows come from: read it by env.from_source(...)"
     if callable(given):
-        return f"call it: {getattr(given, '__name__', 'it')}(...)"
+        return f"call it: {function_name(given)}(...)"
     return 'write .sink_to(rh.files.sink("out/"))'

@@ -114,13 +114,7 @@ def show_jobs(directory: str | None, as_json: bool) -> int:
             seen = listed_jobs(Registry())
         else:
             seen = [listed_job(record) for record in running_in(absolute(directory))]
-        if as_json:
-            print(json.dumps([job_object(job) for job in seen], indent=2))
-        elif seen:
-            console().print(jobs_table(seen))
-        else:
-            print("no jobs are running")
-        return 0
+        return print_list(seen, as_json, job_object, jobs_table, "no jobs are running")
 
     return reported(show)
 
@@ -130,13 +124,8 @@ def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
         kept = (
             _of_known(wanted) if directory is None else stored_checkpoints(wanted, absolute(directory))
         )
-        if as_json:
-            print(json.dumps([checkpoint_object(info) for info in kept], indent=2))
-        elif kept:
-            console().print(checkpoints_table(kept))
-        else:
-            print("the job has no checkpoints")
-        return 0
+        none = "the job has no checkpoints"
+        return print_list(kept, as_json, checkpoint_object, checkpoints_table, none)
 
     return reported(show)
 
@@ -188,6 +177,31 @@ def operate(
         return 0
 
     return reported(run)
+
+
+def print_list(
+    found: list[T],
+    as_json: bool,
+    to_object: Callable[[T], object],
+    table: Callable[[list[T]], Table],
+    none: str,
+) -> int:
+    """Print what a command lists. Return the command's exit code.
+
+    Args:
+        found: what it lists.
+        as_json: whether to print it as JSON.
+        to_object: returns the JSON object of one of them.
+        table: returns the table for people. Called if there is something to list.
+        none: what to print for people if there is nothing.
+    """
+    if as_json:
+        print(json.dumps([to_object(each) for each in found], indent=2))
+    elif found:
+        console().print(table(found))
+    else:
+        print(none)
+    return 0
 
 
 def reported(command: Callable[[], int]) -> int:

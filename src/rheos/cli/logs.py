@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -12,7 +11,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import console, of_known, plain_table, reported
+from rheos.cli.jobs import of_known, plain_table, print_list, reported
 from rheos.cli.terminal import say
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
@@ -107,13 +106,7 @@ def show_events(wanted: str, directory: str | None, most: int, as_json: bool) ->
         events = _known(wanted) if directory is None else stored_event_log(wanted, absolute(directory))
         now_ms = SystemClock().now_ms()
         shown = [ShownEvent.of(event, now_ms) for event in events[:most]]
-        if as_json:
-            print(json.dumps(msgspec.to_builtins(shown), indent=2))
-        elif shown:
-            console().print(events_table(shown))
-        else:
-            print("the job has no events")
-        return 0
+        return print_list(shown, as_json, msgspec.to_builtins, events_table, "the job has no events")
 
     return reported(show)
 

@@ -40,10 +40,11 @@ LOGGERS_OF_LIBRARIES: Mapping[str, tuple[str, ...]] = {
 }
 """Names of the loggers of each library, by its import name. If a library has no logger of its own, as
 Kafka's, its connector's logger is named."""
+CLIENT_LOGGERS = frozenset(name for names in LOGGERS_OF_LIBRARIES.values() for name in names)
+"""Names of these loggers, of all libraries."""
 AGAIN_S = 30.0
 """Seconds for which a message that was logged is suppressed."""
 _REMEMBERED = 256
-_NAMES = frozenset(name for names in LOGGERS_OF_LIBRARIES.values() for name in names)
 _VARIES = re.compile(r"0x[0-9a-f]+|#(producer|consumer)-\d+|\d+(\.\d+)? ?(ms|s|secs?|seconds)\b|\d{5,}")
 """Parts in which equivalent messages differ: addresses of objects, numbers of clients, times, and ports
 that the system chose. Names of servers are kept."""
@@ -53,7 +54,7 @@ that the system chose. Names of servers are kept."""
 def is_of_client(logger: str) -> bool:
     """Return whether a logger of this name belongs to a client library."""
     parts = logger.split(".")
-    return any(".".join(parts[:n]) in _NAMES for n in range(1, len(parts) + 1))
+    return any(".".join(parts[:n]) in CLIENT_LOGGERS for n in range(1, len(parts) + 1))
 
 
 class RepeatedMessageFilter(logging.Filter):

@@ -3,23 +3,46 @@
 from __future__ import annotations
 
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 if TYPE_CHECKING:
     from rheos.connectors.calls.file_systems import BoundedFileSystem
 
 
-class BoundedFile:
-    """A file whose reads and writes are bounded calls. Everything else is forwarded to the file."""
+class _WrappedFile(ABC):
+    """A file of a bounded file system. What it does not define is forwarded to the wrapped file."""
+
+    def __init__(self, system: BoundedFileSystem, path: str, file: Any) -> None:
+        self._system = system
+        self._path = path
+        self._file = file
+
+    @abstractmethod
+    def close(self) -> None:
+        """Complete the file. May be called again."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_file":
+            raise AttributeError(name)
+        return getattr(self._file, name)
+
+
+class BoundedFile(_WrappedFile):
+    """A file whose reads and writes are bounded calls."""
 
     def __init__(
         self, system: BoundedFileSystem, path: str, opened: Callable[[], Any], file: Any
     ) -> None:
-        self._system = system
-        self._path = path
+        super().__init__(system, path, file)
         self._opened = opened
-        self._file = file
 
     def read(self, *args: Any) -> Any:
         return self._again("read", *args)
@@ -60,40 +83,17 @@ class BoundedFile:
     def close(self) -> None:
         self._system.run(self._path, "close", self._file.close, repeat=False)
 
-    def __enter__(self) -> BoundedFile:
-        return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_file":
-            raise AttributeError(name)
-        return getattr(self._file, name)
-
-
-class UploadedFile:
+class UploadedFile(_WrappedFile):
     """A new object. It is a temporary file on the local disk until it is closed, so that the upload can
     be repeated as a whole."""
 
     def __init__(self, system: BoundedFileSystem, path: str) -> None:
-        self._system = system
-        self._path = path
-        self._file = tempfile.NamedTemporaryFile(prefix="rheos-upload-")  # noqa: SIM115
+        file = tempfile.NamedTemporaryFile(prefix="rheos-upload-")  # noqa: SIM115
+        super().__init__(system, path, file)
 
     def close(self) -> None:
         if not self._file.closed:
             with self._file:
                 self._file.flush()
                 self._system.put_file(self._file.name, self._path)
-
-    def __enter__(self) -> UploadedFile:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        if name == "_file":
-            raise AttributeError(name)
-        return getattr(self._file, name)

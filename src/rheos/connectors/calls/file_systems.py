@@ -62,8 +62,6 @@ _ALIVE_S = 10.0
 _LOCAL = {"file", "local", "memory"}
 _AT_ONCE = {"invalidate_cache", "unstrip_protocol"}
 """Methods that make no request."""
-
-
 _EXTRAS = {
     "s3": "s3",
     "s3a": "s3",
@@ -92,7 +90,7 @@ def installation_of(url: str) -> str | None:
     True
     >>> installation_of("/data/out")
     """
-    extra = _EXTRAS.get(url.partition("://")[0])
+    extra = _EXTRAS.get(_scheme(url))
     return f"{sys.executable} -m pip install 'rheos[{extra}]'" if extra else None
 
 
@@ -100,7 +98,7 @@ def missing_package(url: str) -> str | None:
     """Return how to install the package of the URL's scheme; None if it is installed or not known."""
     from importlib.util import find_spec
 
-    extra = _EXTRAS.get(url.partition("://")[0])
+    extra = _EXTRAS.get(_scheme(url))
     return installation_of(url) if extra and not find_spec(_MODULES[extra]) else None
 
 
@@ -114,19 +112,23 @@ def url_to_fs(url: str, **options: Any) -> tuple[Any, str]:
     """
     import fsspec  # slow to import, and few jobs on a single machine need it
 
-    own = _OWN.get(url.partition("://")[0])
+    own = _OWN.get(_scheme(url))
     if own is not None:
         module, _, name = own.partition(":")
         kind = getattr(import_module(module), name)
-        return BoundedFileSystem(
-            kind(**kind._get_kwargs_from_urls(url), **options)
-        ), kind._strip_protocol(url)
-    service = _EXTRAS.get(url.partition("://")[0])
+        system = kind(**kind._get_kwargs_from_urls(url), **options)
+        return BoundedFileSystem(system), kind._strip_protocol(url)
+    service = _EXTRAS.get(_scheme(url))
     system, path = fsspec.core.url_to_fs(url, **options, **_limits(service))
     protocol = system.protocol
     if _LOCAL & ({protocol} if isinstance(protocol, str) else set(protocol)):
         return system, path
     return BoundedFileSystem(system, service), path
+
+
+def _scheme(url: str) -> str:
+    """Return what precedes "://"; the whole of a path."""
+    return url.partition("://")[0]
 
 
 def _limits(service: str | None) -> dict[str, Any]:
@@ -257,8 +259,7 @@ class BoundedFileSystem:
             while True:
                 try:
                     result = self._try(doing, work)
-                    if hash(self._system) not in _accepted:
-                        _accepted.add(hash(self._system))
+                    _accepted.add(hash(self._system))
                     return result
                 except UnavailableError as error:
                     raise TimeoutError(error.what) from None

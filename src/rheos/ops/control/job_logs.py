@@ -21,7 +21,7 @@ from typing import TextIO
 
 import msgspec
 
-from rheos.connectors.client_logs import LOGGERS_OF_LIBRARIES, RepeatedMessageFilter, is_of_client
+from rheos.connectors.client_logs import CLIENT_LOGGERS, RepeatedMessageFilter, is_of_client
 from rheos.core.checkpoint.names import safe_name
 from rheos.core.protocol.ids import JobId, JobKey
 from rheos.core.redaction import redacted
@@ -112,8 +112,7 @@ _HANDLERS = (
     (JOBS, _Outputs(_open, prints=False)),
     *(
         (logging.getLogger(name), _CLIENTS)
-        for names in LOGGERS_OF_LIBRARIES.values()
-        for name in names
+        for name in CLIENT_LOGGERS
         if name.partition(".")[0] != _RHEOS.name
     ),
 )

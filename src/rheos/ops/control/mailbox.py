@@ -41,6 +41,7 @@ MAX_ANSWERS = 32
 """Maximum number of answers that no client has read. The driver deletes older ones."""
 MAX_TIMEOUT_S = 86_400.0
 _ENDS_WITHIN_S = 5.0
+_ID = "[0-9a-f]{32}"
 _POLL_S = 0.25
 _NOTE_EVERY_S = 2.0
 _LEAST_TIMEOUT_S = 10.0
@@ -62,9 +63,6 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _REQUEST = BoundedDecoder[Request](Request, max_bytes=2 * MAX_REQUEST_BYTES)
-
-
-_ID = "[0-9a-f]{32}"
 _MADE = re.compile(f"([^/]+)/(?:request|answers/{_ID})")
 """Files of a driver, below the folder of all drivers of the job. Other files are not deleted."""
 

@@ -8,7 +8,7 @@ from collections import deque
 from contextlib import suppress
 
 from rheos.connectors.calls.outside_calls import operator_here
-from rheos.connectors.client_logs import LOGGERS_OF_LIBRARIES, RepeatedMessageFilter, is_of_client
+from rheos.connectors.client_logs import CLIENT_LOGGERS, RepeatedMessageFilter, is_of_client
 from rheos.core.protocol.log_lines import MAX_ERROR_CHARS, MAX_MESSAGE_CHARS, LogLine
 
 MAX_LINES = 1000
@@ -38,19 +38,17 @@ class LogCapture(logging.Handler):
         self._level_before = root.level
         root.setLevel(min(self.level, root.level or self.level))
         root.addHandler(self)
-        for names in LOGGERS_OF_LIBRARIES.values():
-            for logger in map(logging.getLogger, names):
-                if not logger.propagate:  # Google's logger does not, once its client is imported.
-                    logger.addHandler(self)
+        for logger in map(logging.getLogger, CLIENT_LOGGERS):
+            if not logger.propagate:  # Google's logger does not, once its client is imported.
+                logger.addHandler(self)
 
     def close(self) -> None:
         root = logging.getLogger()
         if self in root.handlers:
             root.removeHandler(self)
             root.setLevel(self._level_before)
-        for names in LOGGERS_OF_LIBRARIES.values():
-            for logger in map(logging.getLogger, names):
-                logger.removeHandler(self)
+        for logger in map(logging.getLogger, CLIENT_LOGGERS):
+            logger.removeHandler(self)
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
