@@ -63,7 +63,7 @@ store, path = url_to_fs(url)
 files = [file for file in store.find(f"{path}/out") if file.endswith(".parquet")]
 rows = [row for file in files for row in pl.read_parquet(store.cat_file(file)).rows()]
 assert sorted(rows) == expected(ROWS), len(rows)
-# What was half written to the log at a kill stays there for an hour.
+# A kill may leave a half-written file in the log, which the master deletes after an hour.
 hidden = [file for file in store.find(f"{path}/out") if "/.rheos-staging" in file or "/.tmp-" in file]
 assert not hidden, hidden
 print("all rows")

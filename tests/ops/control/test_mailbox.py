@@ -1,4 +1,4 @@
-"""Commands through the checkpoint directory, as from another host: to a job that is a stand-in."""
+"""Commands through the checkpoint directory, as from another host. The job is a stand-in."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""When a job is rescaled, in virtual time: slots with a fixed capacity, a load that changes, and the
-resulting parallelism."""
+"""Automatic scaling in virtual time: slots have a fixed capacity, and the load changes."""
 
 from __future__ import annotations
 
