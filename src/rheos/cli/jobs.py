@@ -200,7 +200,7 @@ def print_list(
     elif found:
         console().print(table(found))
     else:
-        print(none)
+        say(none)
     return 0
 
 
