@@ -45,8 +45,13 @@ class TestContract:
     def test_put_if_absent_writes_once(self, store: Store) -> None:
         assert store.put_if_absent("log/1", b"first") is True
         assert store.put_if_absent("log/1", b"second") is False
-        assert store.put_if_absent("log/1", b"first") is False
         assert store.get("log/1") == b"first"
+
+    def test_a_writer_that_finds_its_own_content_has_written_it(self, store: Store) -> None:
+        """A client repeats a write whose answer was lost. So every store compares the content."""
+        assert store.put_if_absent("log/1", b"first") is True
+        assert store.put_if_absent("log/1", b"first") is True
+        assert store.put_if_absent("log/1", b"") is False
 
     def test_put_if_absent_after_put_and_delete(self, store: Store) -> None:
         store.put("x", b"put")
@@ -141,6 +146,21 @@ class TestLocal:
         store.delete("a/b/c")
         store.delete("a/b/d")
         assert list(tmp_path.iterdir()) == []
+
+    def test_a_link_whose_answer_was_lost_is_its_own(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """NFS repeats a request without an answer, and reports what it finds then."""
+        store, link = LocalStore(tmp_path), os.link
+
+        def link_twice(source: Path, target: Path) -> None:
+            link(source, target)
+            link(source, target)
+
+        monkeypatch.setattr(os, "link", link_twice)
+        assert store.put_if_absent("file", b"ours") is True
+        assert store.put_if_absent("file", b"theirs") is False
+        assert store.get("file") == b"ours"
 
     def test_a_torn_write_is_never_seen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         store = LocalStore(tmp_path)

@@ -83,7 +83,7 @@ def write_savepoint(store: Store, savepoint: Savepoint) -> None:
     """
     data = encode_manifest(savepoint)
     try:
-        if store.put_if_absent(MANIFEST, data) or store.get(MANIFEST) == data:
+        if store.put_if_absent(MANIFEST, data):
             return
     except OSError as error:
         raise CheckpointError(f"the savepoint's manifest could not be written: {error}") from error

@@ -53,7 +53,12 @@ class Store(Protocol):
         ...
 
     def put_if_absent(self, path: str, data: bytes) -> bool:
-        """Write a whole file unless one exists; return False if one does. Atomic across processes."""
+        """Write a whole file unless one exists; return whether the file now has this content. Atomic
+        across processes.
+
+        An equal file counts as written by this call: a server may lose the answer of a write that
+        succeeded, and its client then finds its own file. So writers that compete name themselves in
+        the content."""
         ...
 
     def get(self, path: str) -> bytes:

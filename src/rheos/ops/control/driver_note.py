@@ -174,7 +174,6 @@ class HeldNote:
             if self.store.put_if_absent(self._path, data):
                 self.held = True
                 return True
-            # The answer of a write may be lost: the store retries, and finds its own note.
         else:
             self.store.put(self._path, data)
         present = self._read()

@@ -75,9 +75,7 @@ def check_writable(store: Store, directory: str) -> None:
     if it does not, or a write fails."""
     path = f".probe/{uuid4().hex}"
     try:
-        own = uuid4().bytes
-        # The answer of the first may be lost: the store retries, and finds its own file.
-        first = store.put_if_absent(path, own) or store.get(path) == own
+        first = store.put_if_absent(path, uuid4().bytes)
         second = store.put_if_absent(path, b"")
         store.delete(path)
     except OSError as error:
@@ -122,7 +120,9 @@ class LocalStore:
             try:
                 os.link(temporary, target)
             except FileExistsError:
-                return False
+                # NFS may repeat a request whose answer was lost, and then finds its own file.
+                if not _holds(self, path, data):
+                    return False
         self._sync_folder(target.parent)
         return True
 
@@ -191,6 +191,14 @@ class LocalStore:
             os.close(descriptor)
 
 
+def _holds(store: Store, path: str, data: bytes) -> bool:
+    """Return whether a file has this content. False if another process has deleted it."""
+    try:
+        return store.get(path) == data
+    except FileNotFoundError:
+        return False
+
+
 def _is_temporary(path: str) -> bool:
     return path.rpartition("/")[2].startswith(TEMPORARY)
 
@@ -240,14 +248,14 @@ class FsspecStore:
                 with self._creating if self._fs.protocol == "memory" else contextlib.nullcontext():
                     self._fs.pipe_file(full, data, mode="create")
             except FileExistsError:
-                return False
+                return _holds(self, path, data)
             except (TimeoutError, ConnectionError):
                 raise  # The file may exist, and the store does not respond.
             except Exception:
                 # Services report a failed precondition in many ways, but whether a file exists is
                 # clear.
                 if self._fs.exists(full):
-                    return False
+                    return _holds(self, path, data)
                 raise
         return True
 

@@ -35,11 +35,11 @@ class MemoryStore:
     def put_if_absent(self, path: str, data: bytes) -> bool:
         self._access("before", "put_if_absent", path)
         self._half_written("put_if_absent", path, data)
-        absent = path not in self.files
-        if absent:
+        if path not in self.files:
             self._written(path, data)
+        own = self.files[path] == data
         self._access("after", "put_if_absent", path)
-        return absent
+        return own
 
     def get(self, path: str) -> bytes:
         self._access("before", "get", path)
