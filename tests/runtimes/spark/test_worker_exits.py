@@ -42,13 +42,22 @@ ended(forked(lambda: os._exit(3)))
 by_spark = forked(lambda: time.sleep(60))
 daemon.os.kill(by_spark, signal.SIGKILL)
 ended(by_spark)
-print(killed)
+print(killed, flush=True)
+of_the_group = forked(lambda: time.sleep(60))
+daemon.signal.signal(daemon.signal.SIGHUP, daemon.signal.SIG_IGN)
+daemon.os.kill(0, signal.SIGHUP)
+ended(of_the_group)
 """
 
 
 def test_the_daemon_reports_workers_killed_by_others() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", dedent(DAEMON)], capture_output=True, text=True, timeout=100, check=True
+        [sys.executable, "-c", dedent(DAEMON)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=True,
+        start_new_session=True,
     )
     (line,) = done.stderr.splitlines()
     pid = int(done.stdout)

@@ -19,6 +19,8 @@ from typing import Any
 _LINE = re.compile(r"rheos: worker process (\d+) was killed by signal (\d+)")
 _MOST = 1000
 _LOOK_EVERY_S = 0.02
+_OWN_GROUP = 0
+"""Process id that stands for all processes of the caller's group."""
 
 
 def signal_text(number: int) -> str:
@@ -46,7 +48,7 @@ def report_exits(daemon: Any) -> None:
     """Make a PySpark daemon report workers that are killed by a signal.
 
     The daemon ignores SIGCHLD, so the system forgets how its workers end. A handler now collects them
-    instead. Workers that Spark tells it to kill are not reported.
+    instead. Workers that the daemon kills itself, alone or with its process group, are not reported.
 
     Args:
         daemon: the module `pyspark.daemon`, before its `manager` runs.
@@ -63,7 +65,7 @@ def report_exits(daemon: Any) -> None:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     return
-                if os.WIFSIGNALED(status) and pid not in asked:
+                if os.WIFSIGNALED(status) and asked.isdisjoint((pid, _OWN_GROUP)):
                     line = f"rheos: worker process {pid} was killed by signal {os.WTERMSIG(status)}\n"
                     os.write(2, line.encode())
                 asked.discard(pid)
