@@ -24,14 +24,14 @@ import pyarrow as pa
 from benchmarks.turn import Slots
 from rheos.core.task.engine import SubtaskEngine
 from rheos.core.task.latency import GateLatency
-from rheos.core.task.traffic import TimeSpent, Traffic
+from rheos.core.task.traffic import SpentTime, Traffic
 
 SLOTS = 2
 PIECE = 40
 PIECES = 80
 COUNTING = (
     (Traffic, "add"),
-    (TimeSpent, "turn"),
+    (SpentTime, "turn"),
     (GateLatency, "arrived"),
     (GateLatency, "took"),
     (GateLatency, "processed"),

@@ -19,7 +19,7 @@ from one_operator import opened
 
 import rheos as rh
 from rheos.core.operators.contract import Operator
-from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.protocol.elements import TS, WM
 
 ROWS = 16_384

@@ -40,7 +40,7 @@ from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol import control
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.task.latency import LatencyMarkers
-from rheos.core.task.traffic import TimeSpent, Traffic
+from rheos.core.task.traffic import SpentTime, Traffic
 from rheos.ops.export.prometheus import MetricsCollector
 from rheos.runtimes.continuous.control import framed, from_worker
 from rheos.runtimes.driver.metrics_keeper import MetricsKeeper
@@ -54,7 +54,7 @@ PIECE = 8
 TIMES = 200
 TOKEN = b"0" * 32
 SCRAPED_EVERY_S = 5
-EACH_STEP = ((Traffic, "add"), (TimeSpent, "turn"))
+EACH_STEP = ((Traffic, "add"), (SpentTime, "turn"))
 """What counts in a job without a latency objective."""
 
 

@@ -26,7 +26,7 @@ import numpy as np
 import pyarrow as pa
 from window_kernel import FLOATS, INTEGERS, Case, batches, window_context
 
-from rheos.api.window_all import ALL
+from rheos.api.whole_stream_windows import ALL
 from rheos.core import aggregates as agg
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.windows import Sliding

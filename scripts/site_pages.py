@@ -153,7 +153,7 @@ def _page_of(section: str) -> str:
 def _path(name: str) -> str:
     if name.startswith(("testing.", "connectors.")):
         return f"rheos.{name}"
-    return f"rheos.exports.{name}"
+    return f"rheos.api.exports.{name}"
 
 
 def _with_references(row: str) -> str:

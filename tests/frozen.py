@@ -17,7 +17,7 @@ from fsspec.spec import AbstractFileSystem
 from rheos.connectors.calls import file_systems
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.postgres import retrying, watched_session
-from rheos.core.connectors import back_off
+from rheos.core.connectors import backoff
 
 SRC = Path(__file__).parent.parent / "src" / "rheos"
 LIMIT_S = 0.2
@@ -44,7 +44,7 @@ def shorten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(file_systems, "_ALIVE_S", LIMIT_S / 2)
     monkeypatch.setattr(watched_session, "_ALIVE_S", LIMIT_S / 4)
     monkeypatch.setattr(retrying, "_PAUSES_S", (None,))
-    monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
+    monkeypatch.setattr(backoff, "_FIRST_WAIT_US", 0)
 
 
 @contextmanager

@@ -25,8 +25,8 @@ from rheos.core.moved_names import find_moved_modules as _find_moved_modules
 from rheos.core.version import VERSION
 
 if _typing.TYPE_CHECKING:
-    from rheos.exports import *  # noqa: F403
-    from rheos.exports import __all__ as __all__
+    from rheos.api.exports import *  # noqa: F403
+    from rheos.api.exports import __all__ as __all__
 
 __version__ = VERSION
 _find_moved_modules()
@@ -41,7 +41,7 @@ if not _typing.TYPE_CHECKING:  # Else a name that is not there would pass for on
         The command line starts slower things before it uses the API, and workers need only parts of it.
         """
         try:
-            return _exported("rheos", globals(), name)
+            return _exported("rheos.api.exports", globals(), name)
         except AttributeError as error:
             missing = error
         if name.startswith("_"):

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rheos as rh
-from rheos.api.connected import ConnectedStreams, KeyedConnectedStreams
-from rheos.api.keyed import KeyedStream
+from rheos.api.connected_streams import ConnectedStreams, KeyedConnectedStreams
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.streams import DataStream
-from rheos.api.windowed import WindowedStream
+from rheos.api.windowed_stream import WindowedStream
 from rheos.core import callables
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 import rheos as rh
 from rheos.api import overrides
-from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.overrides import Overrides, ProgramCapture
 from rheos.api.partial_settings import PartialSettings, from_command
 from rheos.core.checkpoint.config import CheckpointConfig, FixedDelay, NoRestart
 from rheos.core.plan.physical import PhysicalPlan
@@ -338,7 +338,7 @@ def test_a_program_can_be_captured_without_running() -> None:
     recorder = Recorder()
     env = rh.Environment(runtime=recorder)
     events(env).print()
-    with overrides.applied(Overrides(capture=True)), pytest.raises(ProgramCaptured) as caught:
+    with overrides.applied(Overrides(capture=True)), pytest.raises(ProgramCapture) as caught:
         env.execute("visitors")
     assert not recorder.plans
     assert caught.value.job_name == "visitors"

@@ -19,7 +19,7 @@ from rheos.api.partial_settings import (
     from_program,
     merge,
 )
-from rheos.api.resolve import Resolved, resolve
+from rheos.api.resolve import ResolvedSettings, resolve
 from rheos.api.settings import SETTINGS, Settings
 from rheos.core.checkpoint.config import FixedDelay, NoRestart
 from rheos.core.errors import Site
@@ -38,7 +38,7 @@ def program(**values: Any) -> PartialSettings:
     return from_program(values, PROGRAM)
 
 
-def settled(*partials: PartialSettings) -> Resolved:
+def settled(*partials: PartialSettings) -> ResolvedSettings:
     return resolve(merge(partials, PROGRAM))
 
 

@@ -9,7 +9,7 @@ from rheos.core.metrics.event_log import EventKind, EventLevel, JobEvent
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Cost
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.readings import Reading

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rheos.api import overrides
-from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.overrides import Overrides, ProgramCapture
 from rheos.api.program_file import run_file
 from rheos.cli.main import app
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
@@ -100,7 +100,7 @@ class Place:
 
 
 def plan_of(file: Path) -> PhysicalPlan:
-    with pytest.raises(ProgramCaptured) as captured, overrides.applied(Overrides(capture=True)):
+    with pytest.raises(ProgramCapture) as captured, overrides.applied(Overrides(capture=True)):
         run_file(file, [])
     return captured.value.environment.plan(captured.value.job_name)
 

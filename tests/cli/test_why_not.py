@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rheos.cli.why_not import AwaitedFiring, WhyNot, _lines
-from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay
+from rheos.cli.why_not import AwaitedFiring, WaitExplanation, _lines
+from rheos.ops.control.watermark_delay import DelayedEdge, WatermarkDelay
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey
 from rheos.runtimes.health.moment import SplitStanding
 from tests.cli.stand_ins import outline
@@ -28,7 +28,7 @@ def answered(key: str | None = None, due: AwaitedFiring | None = None, **changes
         "holding": (SplitStanding("clicks", "p1", 1, 59_999, 12_000, False),),
         "idle": (SplitStanding("clicks", "p2", 0, None, 300_000, True),),
         "waiting_splits": 2,
-        "delayed": (Delayed("clicks", "map", 70_000, 59_999, 6, 0.97),),
+        "delayed": (DelayedEdge("clicks", "map", 70_000, 59_999, 6, 0.97),),
         "late": 12,
         "late_goes_to": None,
     }
@@ -44,7 +44,9 @@ def answered(key: str | None = None, due: AwaitedFiring | None = None, **changes
     }
     held |= {name: value for name, value in changes.items() if name in held}
     kept |= {name: value for name, value in changes.items() if name in kept}
-    return list(_lines(WhyNot(100_000, WatermarkDelay(**held), key, PendingForKey(**kept), "", due)))
+    return list(
+        _lines(WaitExplanation(100_000, WatermarkDelay(**held), key, PendingForKey(**kept), "", due))
+    )
 
 
 def test_the_answer_as_text() -> None:

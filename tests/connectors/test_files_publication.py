@@ -16,8 +16,8 @@ import pytest
 from rheos.connectors import files
 from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.publication import s3
-from rheos.connectors.files.publication.choice import PUBLICATIONS, open_publication
 from rheos.connectors.files.publication.contract import FileCommittable
+from rheos.connectors.files.publication.schemes import PUBLICATIONS, open_publication
 from rheos.core.connectors.contract import Committer, SinkWriter
 from rheos.core.errors import CheckpointError, UnavailableError, UnrestorableError
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId

@@ -17,7 +17,7 @@ from rheos.connectors import files
 from rheos.connectors.files.committer import _decoder
 from rheos.connectors.files.folder import SinkFolder
 from rheos.connectors.files.publication.contract import FileCommittable
-from rheos.connectors.files.publication.staged import STAGING
+from rheos.connectors.files.publication.rename_publication import STAGING
 from rheos.connectors.files.sink import FileSink
 from rheos.core.connectors.contract import SinkWriter
 from rheos.core.errors import (

@@ -20,7 +20,7 @@ from rheos.core.formats.contract import Format
 from rheos.core.protocol.columns import TypeMismatch, column_of, columns_to_python
 from rheos.core.protocol.polars_frames import arrow_column, polars_frame
 from rheos.core.protocol.wire import BatchDecoder, encode_batch
-from rheos.core.state.ordered import from_ordered, ordered
+from rheos.core.state.order_encoding import from_ordered, ordered
 from rheos.core.state.packing import as_bytes, from_bytes
 from rheos.formats.avro_format import AvroFormat
 from rheos.formats.avro_schemas import avro_of

@@ -25,12 +25,12 @@ from rheos.core.errors import Site, TransportError, UnrestorableError, UserFunct
 from rheos.core.metrics import history_files
 from rheos.core.protocol import control as messages
 from rheos.core.protocol import error_data, framing, wire
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.decoding import MalformedError
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import Attempt, ChannelId, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.readings import Reading
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.ops.control import command_messages, mailbox
 from rheos.ops.control.processes import this_process
@@ -55,7 +55,7 @@ def _bounded(decode: Callable[[bytes], Any], refusal: type[Exception]) -> Callab
     return decoded
 
 
-def _read_back(sealed: Sealed, open: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
+def _read_back(sealed: SealedFileKind, open: Callable[[bytes], Any]) -> Callable[[bytes], Any]:
     """Of a body, which is sealed as it is."""
 
     def decoded(body: bytes) -> Any:

@@ -10,7 +10,7 @@ import pytest
 
 from rheos.connectors import files
 from rheos.connectors.files.publication.contract import FileCommittable
-from rheos.connectors.files.publication.staged import STAGING
+from rheos.connectors.files.publication.rename_publication import STAGING
 from rheos.core.checkpoint.acknowledgements import problem
 from rheos.core.checkpoint.events import StopAttempt, Tick
 from rheos.core.checkpoint.lifecycle import LifecycleState

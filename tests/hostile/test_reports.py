@@ -9,7 +9,7 @@ import pytest
 
 from rheos.core.metrics import reports
 from rheos.core.metrics.reports import MAX_NAME, ReportShape, report_problem
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading

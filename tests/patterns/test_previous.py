@@ -21,7 +21,7 @@ from rheos.core.graph.patterns import (
     Quantifier,
     Skip,
 )
-from rheos.core.operators.pattern.in_order import ROW, ROWS, STEP
+from rheos.core.operators.pattern.match_rows import ROW, ROWS, STEP
 from rheos.testing import OperatorExample
 from rheos.testing.harness import replay
 from tests.patterns.drawn import SITE

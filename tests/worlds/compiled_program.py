@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rheos.api.streams import DataStream
-from rheos.core.graph.compiled import compiled
+from rheos.core.graph.compilation import compiled
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
 from tests.worlds.programs import ORDERED, TIMER_MS, CheckedProgram, InputRow, SessionEvent

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import polars as pl
 
-from rheos.api.keyed import KeyedStream
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.core import aggregates as agg
 from rheos.core.graph.functions import CoGroupFunction, WindowContext

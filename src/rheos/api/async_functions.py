@@ -8,14 +8,14 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.api.typing_of_functions import Declared, input_record, output_type
+from rheos.api.function_typing import DeclaredOutput, input_record, output_type
 from rheos.core.callables import check_arguments, check_callable, function_name
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError
 from rheos.core.graph.functions import AsyncFunction
 from rheos.core.operators.async_map import AsyncMapSpec
 from rheos.core.protocol.durations import Duration, duration_ms
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 Order = Literal["ordered", "unordered"]
 
@@ -31,7 +31,7 @@ def mapped(
     order: Any,
     retries: Any,
     on_timeout: Any,
-) -> tuple[AsyncMapSpec, Declared]:
+) -> tuple[AsyncMapSpec, DeclaredOutput]:
     """Return the operator and output type for a stream with this schema. Raises ProgramError."""
     called = fn.invoke if isinstance(fn, AsyncFunction) else fn
     if not _is_async(called):

@@ -6,7 +6,7 @@ import typing
 from typing import Any
 
 from rheos.api.function_checks import check_function
-from rheos.api.typing_of_functions import NOTHING, Declared, Signature, declared_type, output_type
+from rheos.api.function_typing import NOTHING, DeclaredOutput, Signature, declared_type, output_type
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import Emit, KeyedBatchFunction
 from rheos.core.graph.functions import KeyedProcessFunction
@@ -41,7 +41,7 @@ def has_timers(fn: KeyedProcessFunction | KeyedBatchFunction) -> bool:
     return type(fn).on_timer is not KeyedProcessFunction.on_timer
 
 
-def batch_output(fn: KeyedBatchFunction, returns: Any) -> Declared:
+def batch_output(fn: KeyedBatchFunction, returns: Any) -> DeclaredOutput:
     """Return the output type: `returns`, or the type of `Emit` in the annotation of `process_batch`."""
     if returns is not None:
         return output_type(fn.process_batch, returns, method="process", many=True)

@@ -23,9 +23,9 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.validate import (
     check_keys,
 )
-from rheos.core.operators.changelog.emptied import REJECTED_TAG, EmptiedSpec
 from rheos.core.operators.changelog.retractions import RetractionsSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.changelog.truncation_deletes import REJECTED_TAG, TruncationDeletesSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.site import call_site, located
 
@@ -150,4 +150,4 @@ def _emptied(rows: Transformation, changes: Changes, skips: bool) -> Transformat
     outputs = {MAIN: replace(type, changes=changes)}
     if skips:
         outputs[REJECTED_TAG] = replace(type, changes=None)
-    return spread.keyed_by((part,)).add(EmptiedSpec(changes.key), "upserts", outputs)
+    return spread.keyed_by((part,)).add(TruncationDeletesSpec(changes.key), "upserts", outputs)

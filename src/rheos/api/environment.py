@@ -39,7 +39,7 @@ from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.plan.planner import make_plan
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.redaction import redacted
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 from rheos.core.unknown_names import HintedBase
 from rheos.runtimes.job import JobResult
@@ -462,7 +462,7 @@ class Environment(HintedBase):
         """
         said = overrides.current()
         if said.capture:
-            raise overrides.ProgramCaptured(self, name)
+            raise overrides.ProgramCapture(self, name)
         with located(call_site()):
             graph, plan, choice = self._plan(name)
             config = replace(

@@ -14,10 +14,10 @@ from rheos.api.changelogs import (
 )
 from rheos.api.expressions import ExprLike, Op, compile_expressions
 from rheos.api.function_checks import operator_name
+from rheos.api.function_typing import input_record
 from rheos.api.lookups import How, looked_up
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
-from rheos.api.typing_of_functions import input_record
 from rheos.core.callables import check_callable, function_name
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, get_args
 
-from rheos.api.typing_of_functions import (
+from rheos.api.function_typing import (
     NOTHING,
     UNSAID,
-    Declared,
+    DeclaredOutput,
     Signature,
     declared_type,
     output_type,
@@ -42,10 +42,10 @@ from rheos.core.graph.state import (
     keyed_declarations,
     unkeyed_declarations,
 )
-from rheos.core.operators.keyed import OWN_STATES
-from rheos.core.shown import shown
+from rheos.core.operators.keyed_core import OWN_STATES
+from rheos.core.safe_strings import shown
 from rheos.core.state.kinds import kind_of
-from rheos.core.state.unkeyed import unkeyed_shapes
+from rheos.core.state.unkeyed_state import unkeyed_shapes
 
 _ELSEWHERE: Mapping[type, str] = {
     KeyedProcessFunction: "a keyed stream: .key_by(...).process(...)",
@@ -160,7 +160,9 @@ def _check_states(fn: Any, base: type) -> None:
     unkeyed_shapes(fn)
 
 
-def check_outputs(fn: Any, declared: Declared, sides: Mapping[str, Declared], method: str) -> None:
+def check_outputs(
+    fn: Any, declared: DeclaredOutput, sides: Mapping[str, DeclaredOutput], method: str
+) -> None:
     """Check that the function has an output: the main one or a side output."""
     if declared is NOTHING and not sides:
         raise SchemaError(
@@ -183,7 +185,7 @@ def check_order(fn: Any, order: str, late: Sequence[str]) -> None:
             )
 
 
-def side_types(fn: Any) -> dict[str, Declared]:
+def side_types(fn: Any) -> dict[str, DeclaredOutput]:
     """Return the types of the declared side outputs. Raise SchemaError if one is not a row type."""
     return {tag: declared_type(said) for tag, said in fn.side_outputs.items()}
 
@@ -196,7 +198,7 @@ def emitted_type(
     *,
     method: str = "process",
     many: bool = True,
-) -> Declared:
+) -> DeclaredOutput:
     """Return the type of the records that these methods emit: `returns`, or else their annotations.
 
     Methods that the class does not define are ignored. A method without an annotation emits the type of
@@ -204,7 +206,7 @@ def emitted_type(
     """
     if returns is not None:
         return output_type(getattr(fn, methods[0]), returns, method=method, many=many)
-    found: Declared | None = None
+    found: DeclaredOutput | None = None
     of = ""
     for name in methods:
         call = getattr(fn, name)

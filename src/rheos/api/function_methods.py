@@ -13,8 +13,8 @@ from rheos.api.function_checks import (
     operator_name,
     side_types,
 )
+from rheos.api.function_typing import DeclaredOutput, declared_type, input_record, output_type
 from rheos.api.stream_base import Stream
-from rheos.api.typing_of_functions import Declared, declared_type, input_record, output_type
 from rheos.core.callables import check_callable, function_name
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import ProgramError, SchemaError
@@ -228,5 +228,5 @@ class FunctionMethods(Stream):
             spec, declared = mapped(self.schema, *given)
             return self._then(spec, name, declared)
 
-    def _then(self, spec: Spec, name: str, declared: Declared) -> DataStream:
+    def _then(self, spec: Spec, name: str, declared: DeclaredOutput) -> DataStream:
         return self._at.then(spec, name, declared.schema, declared.record).stream

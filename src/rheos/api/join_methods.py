@@ -26,7 +26,7 @@ from rheos.core.protocol.durations import Duration
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
-    from rheos.api.keyed import KeyedStream
+    from rheos.api.keyed_stream import KeyedStream
     from rheos.api.streams import DataStream
 
 

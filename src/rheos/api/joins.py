@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from rheos.api.changelogs import check_rows_by_key
 from rheos.api.function_checks import check_function
+from rheos.api.function_typing import input_record, output_type
 from rheos.api.transformations import Transformation
-from rheos.api.typing_of_functions import input_record, output_type
 from rheos.api.window_configuration import WINDOW_FIELDS, WindowsOfKeys
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP, Changes
@@ -21,11 +21,11 @@ from rheos.core.graph.validate import check_columns
 from rheos.core.graph.windows import Window
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.joins.co_group import CoGroupSpec
-from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.operators.joins.joined_columns import JoinedColumn, JoinedColumns, kept
 from rheos.core.operators.joins.table_join import TableInput, TableJoinSpec
-from rheos.core.operators.joins.temporal import TemporalJoinSpec
-from rheos.core.operators.joins.windowed import WindowJoinSpec
+from rheos.core.operators.joins.temporal_join import TemporalJoinSpec
+from rheos.core.operators.joins.window_join import WindowJoinSpec
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration, duration_ms, signed_duration_ms
 

@@ -11,7 +11,7 @@ from rheos.core.connectors.lookup import Lookup
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.protocol.durations import duration_ms
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.state.key_groups import is_key_type
 
 How = Literal["left", "inner"]

@@ -5,7 +5,7 @@ A command sets them before it runs the user's file, in the same process:
     with overrides.applied(Overrides(settings=(partial.from_file("job.toml"),))):
         runpy.run_path("job.py", run_name="__main__")
 
-With `capture=True` nothing runs: the program's first `execute` raises `ProgramCaptured`, which carries
+With `capture=True` nothing runs: the program's first `execute` raises `ProgramCapture`, which carries
 the environment, so that it can be explained.
 """
 
@@ -53,7 +53,7 @@ class Overrides:
         return said[-1] if said else None
 
 
-class ProgramCaptured(BaseException):
+class ProgramCapture(BaseException):
     """The environment of a program that is inspected and not run. `execute` raises it."""
 
     def __init__(self, environment: Environment, job_name: str) -> None:

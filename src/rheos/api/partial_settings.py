@@ -53,7 +53,7 @@ class PartialSettings:
 
 
 @dataclass(frozen=True)
-class Merged:
+class MergedSettings:
     """Result of merging all places."""
 
     settings: Settings
@@ -90,11 +90,11 @@ def blamed(place: Place) -> Iterator[None]:
         raise error from None
 
 
-def merge(partials: Sequence[PartialSettings], site: Site) -> Merged:
+def merge(partials: Sequence[PartialSettings], site: Site) -> MergedSettings:
     """Merge partial settings; later ones take precedence. `site` is the line of their environment.
     Raises ConfigurationError if a group is not valid.
     """
-    merged = Merged(Settings(state=StateConfig()), site)  # a short form is expanded
+    merged = MergedSettings(Settings(state=StateConfig()), site)  # a short form is expanded
     for partial in partials:
         # Groups come first, so that their single fields override them.
         for name in sorted(partial.values, key=lambda name: "." in name):
@@ -102,7 +102,7 @@ def merge(partials: Sequence[PartialSettings], site: Site) -> Merged:
     return merged
 
 
-def _with(merged: Merged, name: str, value: Any, place: Place) -> Merged:
+def _with(merged: MergedSettings, name: str, value: Any, place: Place) -> MergedSettings:
     group, _, part = name.partition(".")
     with blamed(place):
         if part:

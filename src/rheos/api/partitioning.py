@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rheos.api.streams import DataStream
 
 
-class Partitioned(Stream):
+class PartitioningMethods(Stream):
     """Partitioning methods of `DataStream`. The last call takes effect. The output of a program does
     not depend on them, as long as its functions read only their rows.
     """

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.api.expressions import Method, compile_expressions
+from rheos.api.function_typing import input_record
 from rheos.api.patterns import Pattern
-from rheos.api.typing_of_functions import input_record
 from rheos.core.errors import ProgramError, RheosError, SchemaError
 from rheos.core.graph.patterns import Absence, Choice, Condition, Group, Part, PatternStep, PatternTree
 from rheos.core.graph.types import canonical_schema

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rheos.api import overrides
-from rheos.api.overrides import Overrides, ProgramCaptured
+from rheos.api.overrides import Overrides, ProgramCapture
 from rheos.core.errors import ConfigurationError, ProgramError, Site
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.site import done_for
@@ -115,14 +115,14 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
             )
 
 
-def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCaptured:
+def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCapture:
     """Return the program at the first `execute` of a file; nothing runs. Raises ProgramError if the
     file does not call it, and like `run_file`.
     """
     try:
         with overrides.applied(replace(settings, capture=True)):
             run_file(file, arguments)
-    except ProgramCaptured as captured:
+    except ProgramCapture as captured:
         return captured
     raise no_program(file)
 

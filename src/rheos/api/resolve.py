@@ -12,7 +12,7 @@ from datetime import timedelta
 from typing import Any, get_args
 from urllib.parse import SplitResult, urlsplit
 
-from rheos.api.partial_settings import Merged
+from rheos.api.partial_settings import MergedSettings
 from rheos.api.settings import SETTINGS, AlertFrom, LogLevel, RuntimeName, Settings
 from rheos.api.shown_settings import shown_settings
 from rheos.api.widths import read_width
@@ -33,7 +33,7 @@ _LEAST_STATE_BYTES = MIB
 
 
 @dataclass(frozen=True)
-class Resolved:
+class ResolvedSettings:
     """Settings that were checked."""
 
     parallelism: int
@@ -46,7 +46,7 @@ class Resolved:
         return replace(self.config, job=job)
 
 
-def resolve(merged: Merged) -> Resolved:
+def resolve(merged: MergedSettings) -> ResolvedSettings:
     """Check and convert all settings.
 
     Raise ConfigurationError or ProgramError, beginning with the place of the setting, if a setting is
@@ -83,7 +83,7 @@ def resolve(merged: Merged) -> Resolved:
     )
     for name in SETTINGS:
         _read(merged, name)
-    return Resolved(parallelism, said.max_parallelism, runtime, config)
+    return ResolvedSettings(parallelism, said.max_parallelism, runtime, config)
 
 
 def _default_parallelism() -> int:
@@ -100,7 +100,7 @@ def _runtime(value: Any) -> RuntimeName | Runtime:
     )
 
 
-def _checkpoint(merged: Merged) -> CheckpointConfig:
+def _checkpoint(merged: MergedSettings) -> CheckpointConfig:
     max_concurrent = _read(merged, "checkpoints.max_concurrent")
     min_pause_ms = _read(merged, "checkpoints.min_pause")
     with merged.checking("checkpoints.unaligned_after"):
@@ -128,7 +128,7 @@ def _checkpoint(merged: Merged) -> CheckpointConfig:
     )
 
 
-def _log_level(merged: Merged) -> int | None:
+def _log_level(merged: MergedSettings) -> int | None:
     said = merged.settings.log_level
     if said is None:
         return None
@@ -141,7 +141,7 @@ def _log_level(merged: Merged) -> int | None:
     return logging.getLevelNamesMapping()[said.upper()]
 
 
-def _alerts(merged: Merged) -> AlertConfig | None:
+def _alerts(merged: MergedSettings) -> AlertConfig | None:
     url, least = merged.settings.alert_webhook, merged.settings.alert_from
     with merged.checking("alert_from"):
         if least not in get_args(AlertFrom):
@@ -174,7 +174,7 @@ def _web_address(url: object) -> SplitResult | None:
         return None
 
 
-def _task(merged: Merged) -> TaskConfig:
+def _task(merged: MergedSettings) -> TaskConfig:
     with merged.checking("buffer_timeout"):
         buffer_timeout_us = _buffer_timeout_us(merged.settings.buffer_timeout)
     at_least_once = _read(merged, "checkpoints.at_least_once")
@@ -189,7 +189,7 @@ def _task(merged: Merged) -> TaskConfig:
     )
 
 
-def _latency_us(merged: Merged) -> int | None:
+def _latency_us(merged: MergedSettings) -> int | None:
     said = merged.settings
     with merged.checking("buffer_timeout"):
         if said.latency is not None and said.buffer_timeout != Settings().buffer_timeout:
@@ -220,7 +220,7 @@ def _buffer_timeout_us(value: Duration | int) -> int | None:
     )
 
 
-def _restart(merged: Merged) -> RestartStrategy:
+def _restart(merged: MergedSettings) -> RestartStrategy:
     said: Any = merged.settings.restart
     with merged.checking("restart"):
         if said is None:
@@ -233,7 +233,7 @@ def _restart(merged: Merged) -> RestartStrategy:
         )
 
 
-def _state(merged: Merged) -> StateConfig:
+def _state(merged: MergedSettings) -> StateConfig:
     said = merged.settings.state
     assert isinstance(said, StateConfig), "merging makes one of a word"
     with merged.checking("state.backend"):
@@ -244,7 +244,7 @@ def _state(merged: Merged) -> StateConfig:
     return replace(config, new_aggregates=new_aggregates and NewAggregates(new_aggregates))
 
 
-def _renamed(merged: Merged) -> dict[str, str]:
+def _renamed(merged: MergedSettings) -> dict[str, str]:
     value: Any = merged.settings.renamed
     with merged.checking("renamed"):
         uids = (*value, *value.values()) if isinstance(value, Mapping) else (None,)
@@ -256,7 +256,9 @@ def _renamed(merged: Merged) -> dict[str, str]:
         )
 
 
-def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | None) -> int | None:
+def _min_parallelism(
+    merged: MergedSettings, parallelism: int, scaling: ScalingBounds | None
+) -> int | None:
     if merged.settings.min_parallelism is None:
         return None if scaling is None else scaling.least
     least: int = _read(merged, "min_parallelism")
@@ -274,7 +276,7 @@ def _min_parallelism(merged: Merged, parallelism: int, scaling: ScalingBounds | 
     return least
 
 
-def _read(merged: Merged, name: str) -> Any:
+def _read(merged: MergedSettings, name: str) -> Any:
     """Return the value of a setting as runtimes take it, by its declared type: durations in ms, folders
     absolute. Raises ConfigurationError or ProgramError if it is not of that type."""
     declared, value = SETTINGS[name], merged.value(name)

@@ -23,7 +23,7 @@ from rheos.core.graph.validate import (
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.redaction import redacted
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:

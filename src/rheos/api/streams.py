@@ -12,18 +12,18 @@ from dataclasses import replace
 import polars as pl
 import pyarrow as pa
 
-from rheos.api.connected import ConnectedStreams, connect_streams
+from rheos.api.connected_streams import ConnectedStreams, connect_streams
 from rheos.api.expression_methods import ExpressionMethods
 from rheos.api.function_methods import FunctionMethods
 from rheos.api.iterations import close_loop, iterate_spec, loop_type
-from rheos.api.keyed import KeyedStream
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.method_hints import OF_KEYED
-from rheos.api.partitioning import Partitioned
+from rheos.api.partitioning import PartitioningMethods
 from rheos.api.program import checked_name
 from rheos.api.sink_methods import SinkMethods
 from rheos.api.transformations import Transformation
 from rheos.api.watermarks import checked_watermark
-from rheos.api.window_all import WindowsOfAll, windows_of_all, without_key
+from rheos.api.whole_stream_windows import WholeStreamWindows, windows_of_all, without_key
 from rheos.api.window_configuration import check_window
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.nodes import MAIN, Input, Node, StreamType
@@ -39,12 +39,12 @@ from rheos.core.graph.windows import Watermark, Window
 from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.union import UnionSpec
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located
 from rheos.core.state.key_groups import is_key_type
 
 
-class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
+class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMethods):
     """A stream of rows.
 
     ```python
@@ -359,7 +359,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, Partitioned):
                     )
             return KeyedStream(self._program, self._at.keyed_by(columns).port)
 
-    def window_all(self, window: Window | WindowAssigner) -> WindowsOfAll:
+    def window_all(self, window: Window | WindowAssigner) -> WholeStreamWindows:
         """Divide the whole stream into windows, without keys. A single subtask processes all of them.
 
         ```python

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 from rheos.api.expressions import compile_expressions
-from rheos.api.typing_of_functions import input_record
+from rheos.api.function_typing import input_record
 from rheos.core.callables import check_methods
 from rheos.core.errors import ProgramError
 from rheos.core.graph.validate import check_watermark

@@ -16,7 +16,7 @@ from rheos.core.graph.state import Time
 from rheos.core.graph.window_functions import Evictor, Trigger, WindowAssigner
 from rheos.core.graph.windows import CountWindow, GlobalWindows, Session, Window
 from rheos.core.operators.window.kinds import windows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 WINDOW_FIELDS = [
     pa.field("window_start", pa.timestamp("ms", tz="UTC")),

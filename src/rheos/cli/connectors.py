@@ -17,7 +17,7 @@ from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
 from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.plug_ins import Registered
+from rheos.core.plug_ins import RegistryEntry
 from rheos.formats.registration import FORMATS
 
 _PROTOCOLS: Mapping[str, Sequence[type]] = {
@@ -46,7 +46,7 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
     else:
         tables = [_table(heading, shown[f"{heading}s"]) for heading in ("connector", "format")]
         console().print(*tables)
-    listed: Sequence[Registered[Any]] = [*connectors, *formats]
+    listed: Sequence[RegistryEntry[Any]] = [*connectors, *formats]
     errors = [each.error for each in listed if each.error is not None]
     return max([0, *(report(error) for error in errors)])
 
@@ -89,7 +89,7 @@ def _capabilities(found: ConnectorRegistration) -> dict[str, list[str]]:
     return able
 
 
-def _shown(each: Registered[Any], *, details: bool = False) -> dict[str, Any]:
+def _shown(each: RegistryEntry[Any], *, details: bool = False) -> dict[str, Any]:
     found = each.registration
     shown: dict[str, Any] = {"name": each.name, "distribution": each.distribution}
     if found is None:

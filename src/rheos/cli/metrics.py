@@ -18,7 +18,7 @@ from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import METRICS, Metric, Unit
 from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import MetricsReport, across_subtasks, metrics_object
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.durations import duration_text
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.commands import JobClient

@@ -20,7 +20,7 @@ from rheos.cli.why import why_object
 from rheos.cli.why_not import key_columns, why_not, why_not_object
 from rheos.core.errors import ConfigurationError, RheosError, UserFunctionError
 from rheos.core.protocol.error_data import ErrorData
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.ops.control.registry import Registry, find_job
 from rheos.ops.dashboard.arguments import program_file
 from rheos.ops.dashboard.replays import (

@@ -20,7 +20,7 @@ from rheos.core.protocol.ids import OperatorId
 from rheos.ops.control.commands import JobClient
 from rheos.ops.control.registry import JobRecord
 from rheos.ops.control.running_jobs import find_running
-from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
+from rheos.ops.control.watermark_delay import DelayedEdge, WatermarkDelay, held_back
 from rheos.ops.savepoints.pending_by_key import OpenWindow, PendingForKey, kept_for_key
 from rheos.runtimes.health.moment import SplitStanding
 from rheos.runtimes.host.stores import open_store
@@ -46,7 +46,7 @@ class AwaitedFiring:
 
 
 @dataclass(frozen=True)
-class WhyNot:
+class WaitExplanation:
     """Everything that is known about a window or timer."""
 
     at_ms: int
@@ -84,7 +84,7 @@ def show_why_not(job: str, operator: str, key: str | None, window: str | None, a
     return reported(show)
 
 
-def why_not(job: str, operator: str, key: str | None, window: str | None) -> WhyNot:
+def why_not(job: str, operator: str, key: str | None, window: str | None) -> WaitExplanation:
     """Return why the operator has not emitted a row for the key or window.
 
     Raises ConfigurationError, and TransportError if the job does not answer.
@@ -95,7 +95,7 @@ def why_not(job: str, operator: str, key: str | None, window: str | None) -> Why
     metrics = client.metrics()
     held = held_back(client.plan(), metrics, client.history(), operator)
     kept, why = _kept(record, held, key)
-    return WhyNot(metrics.at_ms, held, key, kept, why, _due(span, held, kept))
+    return WaitExplanation(metrics.at_ms, held, key, kept, why, _due(span, held, kept))
 
 
 def _span(window: str) -> tuple[int, int | None]:
@@ -165,7 +165,7 @@ def _due(
 # -------------------------------------------------------------------------------------
 
 
-def _lines(found: WhyNot) -> Iterator[str]:
+def _lines(found: WaitExplanation) -> Iterator[str]:
     held = found.held
     yield f"operator {held.operator.name!r} ({held.operator.id}), {held.operator.site}"
     yield from _of_watermark(found)
@@ -182,7 +182,7 @@ def _lines(found: WhyNot) -> Iterator[str]:
         yield "no row was late in this attempt"
 
 
-def _of_watermark(found: WhyNot) -> Iterator[str]:
+def _of_watermark(found: WaitExplanation) -> Iterator[str]:
     held, due = found.held, found.due
     if held.watermark_ms is None:
         yield "it has received no watermark yet"
@@ -244,7 +244,7 @@ def _split(split: SplitStanding) -> str:
     )
 
 
-def _of_edge(edge: Delayed) -> str:
+def _of_edge(edge: DelayedEdge) -> str:
     came = "none" if edge.receiver_ms is None else moment_text(edge.receiver_ms)
     went = moment_text(edge.sender_ms)
     return (
@@ -253,7 +253,7 @@ def _of_edge(edge: Delayed) -> str:
     )
 
 
-def _of_state(found: WhyNot) -> Iterator[str]:
+def _of_state(found: WaitExplanation) -> Iterator[str]:
     kept, due = found.kept, found.due
     if kept is None:
         yield f"its state is unknown: {found.not_kept}"
@@ -281,7 +281,7 @@ def _of_state(found: WhyNot) -> Iterator[str]:
         yield f"not examined: {', '.join(kept.unread)}"
 
 
-def why_not_object(found: WhyNot) -> dict[str, Any]:
+def why_not_object(found: WaitExplanation) -> dict[str, Any]:
     held, due = found.held, found.due
     mark = held.watermark_ms
     return {

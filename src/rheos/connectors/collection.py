@@ -28,7 +28,7 @@ from rheos.core.protocol.plain_values import plain_inside
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.types import TypeMismatch, batch_of
 from rheos.core.protocol.zones import without_fixed_offsets
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.site import located_at_call
 from rheos.core.times import ONE_ZONE, mixed_zones
 

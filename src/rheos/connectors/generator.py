@@ -31,7 +31,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.plain_values import plain_inside
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table
 from rheos.core.protocol.zones import without_fixed_offsets
-from rheos.core.shown import formatted_traceback, named_error
+from rheos.core.safe_strings import formatted_traceback, named_error
 from rheos.core.site import located_at_call
 from rheos.core.times import ONE_ZONE, mixed_zones
 

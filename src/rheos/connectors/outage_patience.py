@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import monotonic_ns, sleep
 
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import RheosError, UnavailableError
 
 
@@ -18,7 +18,7 @@ class Patience:
 
     def __init__(self, retry_for_ms: int, retried: Callable[[], None], logger: logging.Logger) -> None:
         self._logger = logger
-        self._back_off = BackOff(retry_for_ms * 1000)
+        self._back_off = Backoff(retry_for_ms * 1000)
         self._retried = retried
         self._began_us: int | None = None
 

@@ -12,7 +12,7 @@ from typing import Any
 from rheos.core.callables import function_name
 from rheos.core.errors import SchemaError
 from rheos.core.protocol.annotations import hints_of
-from rheos.core.shown import message_of, named_error
+from rheos.core.safe_strings import message_of, named_error
 from rheos.core.site import names_in_sight
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rheos.core.errors import ProgramError
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 _ASYNC_HINT = (
     "for asynchronous calls, write .map_async({name}) upstream, and pass a plain function here"

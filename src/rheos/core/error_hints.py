@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 
 from rheos.core.protocol.types import Row
-from rheos.core.shown import is_error, message_of, traceback_of
+from rheos.core.safe_strings import is_error, message_of, traceback_of
 from rheos.core.unknown_names import hint_for
 
 _FRAMES = {

@@ -35,7 +35,7 @@ from typing import Any
 
 from rheos.core.printable import CONTINUED, printable_lines
 from rheos.core.redaction import redacted
-from rheos.core.shown import formatted_traceback, is_error, message_of, named_error
+from rheos.core.safe_strings import formatted_traceback, is_error, message_of, named_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,17 +26,19 @@ MOVED: Final = {
         "state",
         "task",
     )
-} | {"rheos.testing.faulty_proxy": "rheos.ops.chaos.faulty_proxy"}
-"""Packages and modules of Rheos 0.1, and their names today."""
+} | {
+    "rheos.testing.faulty_proxy": "rheos.ops.chaos.faulty_proxy",
+    "rheos.core.protocol.accumulated": "rheos.core.protocol.accumulators",
+}
+"""Old names of packages and modules, and their names today. A module may have moved with its package
+before, so it comes later."""
 
 
 def name_today(module: str) -> str:
     """Return today's name of a module; a stored pickle may contain an old one."""
-    parts = module.split(".")
-    for depth in (2, 3):
-        package = ".".join(parts[:depth])
-        if package in MOVED:
-            return MOVED[package] + module.removeprefix(package)
+    for old, new in MOVED.items():
+        if module == old or module.startswith(f"{old}."):
+            module = new + module.removeprefix(old)
     return module
 
 

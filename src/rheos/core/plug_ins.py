@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import Any, Generic, TypeVar
 
 from rheos.core.errors import ConfigurationError, RheosError
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 BUILT_IN = "rheos"
 """Distribution of the registrations that are part of Rheos."""
@@ -82,7 +82,7 @@ R = TypeVar("R", bound=Registration)
 
 
 @dataclass(frozen=True)
-class Registered(Generic[R]):
+class RegistryEntry(Generic[R]):
     """One entry of a registry: a registration, or the error that prevents its use."""
 
     name: str
@@ -147,15 +147,15 @@ class PlugInRegistry(Generic[R]):
         """Return the valid names that other distributions declare."""
         return [name for name in self._by_name if self._taken(name) is None]
 
-    def registered(self) -> list[Registered[R]]:
+    def registered(self) -> list[RegistryEntry[R]]:
         """Return one entry for each built-in name, and for each name that a distribution declares."""
-        listed = [Registered(name, BUILT_IN, self.find(name)) for name in self.built_in]
+        listed = [RegistryEntry(name, BUILT_IN, self.find(name)) for name in self.built_in]
         for name, found in sorted(self._by_name.items()):
             for each in found:
                 try:
-                    shown = Registered(name, _distribution(each), self._checked(name, found))
+                    shown = RegistryEntry(name, _distribution(each), self._checked(name, found))
                 except RheosError as error:
-                    shown = Registered(name, _distribution(each), None, error)
+                    shown = RegistryEntry(name, _distribution(each), None, error)
                 listed.append(shown)
         return listed
 

@@ -34,7 +34,7 @@ from rheos.core.errors import (
     UnknownImportError,
     UnknownNameError,
 )
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, is_users, user_frames
 
 _WRAPPERS = (site.__file__, __file__)

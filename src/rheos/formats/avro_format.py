@@ -26,7 +26,7 @@ from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.formats.contract import Decoded, Decoder, Encoder, Format, check_any_column
 from rheos.core.protocol.columns import TypeMismatch, column_of
 from rheos.core.protocol.elements import Batch
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.core.site import located_at_call
 from rheos.formats.avro_bounds import UnfitSchemaError
 from rheos.formats.avro_fit import check_read, check_written

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 
 from rheos.core.errors import SchemaError
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.formats.avro_bounds import AvroBounds, UnfitSchemaError
 from rheos.formats.registration import FormatRegistration
 

@@ -31,7 +31,7 @@ from rheos.formats.bad_rows import RowsError
 from rheos.formats.confluent import WITH_A_REGISTRY, check_has_subject, check_subject, registry_at
 from rheos.formats.conforming import conform
 from rheos.formats.protobuf_bounds import MessageBounds
-from rheos.formats.protobuf_registered import WrittenTypes, registered_prefix
+from rheos.formats.protobuf_registry import WrittenTypes, registered_prefix
 from rheos.formats.protobuf_schemas import (
     DURATION,
     TIMESTAMP,

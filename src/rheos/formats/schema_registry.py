@@ -54,13 +54,13 @@ class Reference(msgspec.Struct, frozen=True):
     version: int
 
 
-class _Found(msgspec.Struct):
+class _FoundSchema(msgspec.Struct):
     schema: str
     schema_type: str = msgspec.field(default="AVRO", name="schemaType")
     references: list[Reference] = []
 
 
-class _Registered(msgspec.Struct):
+class _RegisteredSchema(msgspec.Struct):
     id: int
 
 
@@ -123,10 +123,10 @@ class SchemaRegistry:
             self._schemas[id] = KnownSchema(found.schema, needed)
         return self._schemas[id]
 
-    def _found(self, path: str, kind: Kind, what: str) -> _Found:
+    def _found(self, path: str, kind: Kind, what: str) -> _FoundSchema:
         # The source of a .proto file would require a parser of that language.
         form = "?format=serialized" if kind == "PROTOBUF" else ""
-        found: _Found = self._asked(f"{path}{form}", None, _Found, what)
+        found: _FoundSchema = self._asked(f"{path}{form}", None, _FoundSchema, what)
         if found.schema_type != kind:
             raise UnfitSchemaError(
                 f"{what} of the registry has the type {found.schema_type}, not {kind.capitalize()}"
@@ -134,7 +134,12 @@ class SchemaRegistry:
         return found
 
     def _add_references(
-        self, of: _Found, kind: Kind, what: str, needed: dict[str, str], asked: dict[str, Reference]
+        self,
+        of: _FoundSchema,
+        kind: Kind,
+        what: str,
+        needed: dict[str, str],
+        asked: dict[str, Reference],
     ) -> None:
         """Add the schemas that a schema references. `asked` has the references followed so far, by
         name. So cycles end; the parser refuses them."""
@@ -160,7 +165,7 @@ class SchemaRegistry:
     ) -> int:
         """Return the id of the schema, after registering it as a version of the subject if needed."""
         asked = _ToRegister(schema, kind, references)
-        found: _Registered = self._posted(subject, "/versions", asked, _Registered)
+        found: _RegisteredSchema = self._posted(subject, "/versions", asked, _RegisteredSchema)
         return found.id
 
     def reference(

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from rheos.api.keyed import KeyedStream
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.core.errors import ProgramError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from rheos.api.keyed import KeyedStream
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.streams import DataStream
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.site import call_site, located

@@ -16,7 +16,7 @@ from rheos.core.checkpoint.log_entries import JobCounts
 from rheos.core.checkpoint.upgrade import Upgrade
 from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.metrics.history import HistoryConfig
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import LAPS, Cost
 from rheos.core.protocol.ids import JobId, JobKey, OperatorId
 from rheos.core.protocol.state_config import StateConfig

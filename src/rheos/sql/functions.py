@@ -22,7 +22,7 @@ import pyarrow as pa
 from sqlglot import exp
 from sqlglot.parsers.spark import SparkParser
 
-from rheos.api.typing_of_functions import UNSAID, Signature, declared_type
+from rheos.api.function_typing import UNSAID, Signature, declared_type
 from rheos.core.callables import check_kind, check_methods, function_name
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.aggregate_functions import AggregateFunction
@@ -30,7 +30,7 @@ from rheos.core.graph.functions import RichFunction
 from rheos.core.operators.call import CallForm
 from rheos.core.protocol.columns import without_none
 from rheos.core.protocol.types import arrow_type, schema_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, NAMED, Compiler, OwnCall, Typed
 from rheos.sql.named_aggregates import named_aggregate

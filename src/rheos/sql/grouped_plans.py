@@ -12,7 +12,7 @@ from rheos.core.aggregates import Agg
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.windows import Window
-from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql.plan import NO_ORIGIN, Columns, Names, Origins, PlanNode, origins_of, origins_of_time
 

@@ -17,7 +17,7 @@ from rheos.sql.plan import ColumnRole, SqlColumn
 from rheos.sql.windows import OF_WINDOWS, last_time, window_names
 
 if TYPE_CHECKING:
-    from rheos.api.keyed import KeyedStream
+    from rheos.api.keyed_stream import KeyedStream
     from rheos.api.streams import DataStream
 
 _HOWS = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}

@@ -20,8 +20,8 @@ from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Win
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.map_batches import MapBatchesSpec
-from rheos.core.operators.over.by_time import OverByTime, label
-from rheos.core.operators.over.of_changes import OverSpec
+from rheos.core.operators.over.changelog_over import OverSpec
+from rheos.core.operators.over.event_time_over import EventTimeOver, label
 from rheos.sql.grouped_plans import Aggregate, Distinct, MatchPlan, OverPlan, TopN, Windowed
 from rheos.sql.join_streams import joined
 from rheos.sql.joined_plans import JoinPlan, LookupPlan
@@ -210,7 +210,7 @@ class Lowering:
         schema = pa.schema([*rows, *(kinds.field(name) for name in over.results)])
         changes = keyed.transformation.type.changes
         if changes is None:
-            fn = OverByTime(over, plan.frame, pa.schema([*rows]))
+            fn = EventTimeOver(over, plan.frame, pa.schema([*rows]))
             made = keyed.process(fn, order="event_time", returns=schema)
         else:
             key = (*dict.fromkeys((*keyed.keys, *changes.key)),)

@@ -11,7 +11,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.patterns import AfterMatch, Condition, Function, PatternTree, Previous, Skip
-from rheos.core.operators.pattern.in_order import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
+from rheos.core.operators.pattern.match_rows import CERTAIN_MS, ROW, ROWS, SHOWN, STEP
 from rheos.core.site import call_site
 from rheos.sql import types
 from rheos.sql.expressions.literals import interval_of

@@ -17,7 +17,7 @@ from rheos.core.operators.expressions import ExpressionSpec
 from rheos.sql import types
 
 if TYPE_CHECKING:
-    from rheos.api.keyed import KeyedStream
+    from rheos.api.keyed_stream import KeyedStream
 
 
 @dataclass(frozen=True)

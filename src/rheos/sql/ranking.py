@@ -11,7 +11,7 @@ from sqlglot import exp
 from rheos.core.aggregates.count import Count
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.windows import Window
-from rheos.core.operators.over.by_time import OverColumns
+from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed

@@ -21,7 +21,7 @@ from rheos.core.aggregates import Agg
 from rheos.core.errors import InputError
 from rheos.core.graph.patterns import Previous
 from rheos.core.operators.pattern.conditions import EarlierRows
-from rheos.core.operators.pattern.in_order import ROW, STEP
+from rheos.core.operators.pattern.match_rows import ROW, STEP
 from rheos.core.operators.row_expressions import refused
 from rheos.core.operators.single_rows import SingleRow
 from rheos.sql import types
@@ -128,7 +128,7 @@ class MatchedRowsShown:
     """Inputs of MEASURES."""
 
     final: pl.Expr
-    """All rows of the match, as `operators/pattern/in_order.py` has them."""
+    """All rows of the match, as `operators/pattern/match_rows.py` has them."""
     running: pl.Expr
     """Rows up to the current one."""
     time: pl.Expr

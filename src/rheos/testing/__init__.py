@@ -21,4 +21,4 @@ else:
 
     def __getattr__(name: str) -> _typing.Any:
         """Import the kit at the first use of a name of it: pytest imports this package in every run."""
-        return _exported("rheos.testing", globals(), name)
+        return _exported("rheos.testing.exports", globals(), name)

@@ -107,7 +107,7 @@ class Harness:
     ) -> None:
         with located(call_site()):
             self.start = start if start.tzinfo is not None else start.replace(tzinfo=UTC)
-            self._rows: dict[str, _Taken] = {}
+            self._rows: dict[str, _TakenRows] = {}
             env = Environment(1, max_parallelism=_MAX_PARALLELISM, parameters=parameters)
             columns = {name: resolve(each) for name, each in _named(inputs).items()}
             self._times = _times({name: schema for name, (schema, _) in columns.items()}, event_time)
@@ -118,7 +118,7 @@ class Harness:
             self._names = list(columns)
             made = program(*streams)
             for name, stream in named_outputs(made).items():
-                self._rows[name] = _Taken(stream.schema)
+                self._rows[name] = _TakenRows(stream.schema)
                 stream.sink_to(_TakingSink(self._rows[name]), name=name)
             self._plan = whole_rows_plan(env, "harness")
         self._heads = {chain.operators[0].name: chain for chain in self._plan.chains if _reads(chain)}
@@ -467,7 +467,7 @@ class _FedSource(SourceOperator):
         return False
 
 
-class _Taken:
+class _TakenRows:
     """Rows that the program has emitted."""
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -488,7 +488,7 @@ class _TakingSink(Sink):
 
     in_process = True
     takes_changes = True
-    taken: _Taken
+    taken: _TakenRows
 
     def open(self, ctx: SinkContext) -> SinkWriter:
         self.taken.schema = ctx.schema
@@ -503,7 +503,7 @@ class _TakingSink(Sink):
 
 @dataclass(frozen=True)
 class _TakingWriter(SinkWriter):
-    taken: _Taken
+    taken: _TakenRows
 
     def write(self, batch: Batch) -> None:
         self.taken.add(batch)

@@ -20,7 +20,7 @@ import rheos.connectors
 from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.publication.contract import FileCommittable
-from rheos.connectors.files.publication.staged import STAGING
+from rheos.connectors.files.publication.rename_publication import STAGING
 from rheos.connectors.kafka.client_options import ClientOptions
 from rheos.connectors.kafka.cluster import KafkaCluster
 from rheos.connectors.kafka.transactions import Transactions

@@ -19,7 +19,7 @@ from rheos.connectors.calls.store_retries import (
     retry_after_s,
     retry_reason,
 )
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 
 SRC = Path(__file__).parents[3] / "src" / "rheos"
 
@@ -86,7 +86,7 @@ def test_the_pause_that_a_service_asks_for_is_bounded() -> None:
 
 def test_a_back_off_ends_after_its_tries_and_draws_its_waits() -> None:
     drawn = iter([0.0, 0.5, 0.0])
-    back_off = BackOff(
+    back_off = Backoff(
         60_000_000, first_us=100, longest_us=300, most_tries=4, jitter=lambda: next(drawn)
     )
     assert [back_off.failed(0) for _ in range(4)] == [50, 150, 150, None]

@@ -14,7 +14,7 @@ import pytest
 import rheos as rh
 from rheos.connectors.cassandra.columns import CqlColumn, values
 from rheos.connectors.cassandra.sink import CassandraSink
-from rheos.core.connectors import back_off
+from rheos.core.connectors import backoff
 from rheos.core.errors import (
     ConfigurationError,
     InputError,
@@ -56,7 +56,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> Session:
     made = Session()
     module = import_module("rheos.connectors.cassandra.sink")
     monkeypatch.setattr(module, "CassandraSession", lambda contact, consistency: made)
-    monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
+    monkeypatch.setattr(backoff, "_FIRST_WAIT_US", 0)
     return made
 
 

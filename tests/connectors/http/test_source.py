@@ -13,7 +13,7 @@ import pytest
 
 import rheos as rh
 from rheos.connectors.http import webhook
-from rheos.connectors.http.bodies import payloads_of
+from rheos.connectors.http.request_payloads import payloads_of
 from rheos.connectors.http.source import WebhookSource
 from rheos.connectors.http.webhook import Webhook
 from rheos.connectors.listener.admission import AdmissionCounts

@@ -11,7 +11,7 @@ import pytest
 import rheos as rh
 from rheos.connectors.opensearch.client import Connection, Endpoint
 from rheos.connectors.opensearch.sink import OpenSearchSink
-from rheos.core.connectors import back_off
+from rheos.core.connectors import backoff
 from rheos.core.connectors.contract import SinkWriter
 from rheos.core.errors import (
     ConfigurationError,
@@ -30,7 +30,7 @@ CHECKPOINT = CheckpointId(1)
 
 @pytest.fixture(autouse=True)
 def no_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(back_off, "_FIRST_WAIT_US", 0)
+    monkeypatch.setattr(backoff, "_FIRST_WAIT_US", 0)
 
 
 class Writing:

@@ -13,7 +13,7 @@ from rheos.core.checkpoint.log_entries import (
     CheckpointCompleted,
     JobFinished,
     LogEntry,
-    Numbered,
+    NumberedCheckpoint,
     Place,
     decode_entry,
     encode_entry,
@@ -88,7 +88,7 @@ def test_handles_keep_their_bytes() -> None:
 
 def test_the_view_has_the_newest_entry_and_the_kept_checkpoints() -> None:
     log, _ = log_of(started(1, []), completed(1), completed(2), FINISHED)
-    kept = (Numbered(2, completed(1)), Numbered(3, completed(2)))
+    kept = (NumberedCheckpoint(2, completed(1)), NumberedCheckpoint(3, completed(2)))
     assert log.read() == LogView(5, FINISHED, kept)
 
 
@@ -97,7 +97,7 @@ def test_a_dropped_checkpoint_keeps_its_number() -> None:
     log, store = log_of(started(1, []), completed(1), completed(2))
     log.drop(2)
     log.drop(2)
-    assert log.read() == LogView(4, completed(2), (Numbered(3, completed(2)),))
+    assert log.read() == LogView(4, completed(2), (NumberedCheckpoint(3, completed(2)),))
     assert log.append(2, started(2, [], owner="a sleeper")) is False
     assert len(store.files[log.path(2)]) < 400
 

@@ -18,7 +18,7 @@ from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     LogEntry,
-    Numbered,
+    NumberedCheckpoint,
     Origin,
     Place,
     decode_entry,
@@ -170,7 +170,7 @@ class Driver:
                 return
             for dropped in kept[: len(kept) - len(beside)]:
                 log.drop(dropped.number)
-            kept = [*beside, Numbered(number + step, entry)]
+            kept = [*beside, NumberedCheckpoint(number + step, entry)]
 
     def _enter(self, log: JobLog, number: int, entry: LogEntry) -> bool:
         if not log.append(number, entry):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.core.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, NumberedCheckpoint
 from rheos.core.checkpoint.names import state_path
 from rheos.core.checkpoint.retention import ExpiredFiles, Retention, attempt_of, stale
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
@@ -58,7 +58,7 @@ def test_small_parts_have_no_files() -> None:
 
 
 def test_checkpoints_kept_by_earlier_drivers_are_trimmed() -> None:
-    kept = [Numbered(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
+    kept = [NumberedCheckpoint(n, checkpoint(n, f"file {n}")) for n in (3, 4, 5)]
     retention = Retention(2, kept)
     assert retention.trim() == ExpiredFiles(("file 3",), (3,))
     assert retention.trim() == ExpiredFiles()

@@ -27,7 +27,7 @@ from rheos.core.checkpoint.log_entries import (
     JobCounts,
     JobFinished,
     LogEntry,
-    Numbered,
+    NumberedCheckpoint,
     Origin,
 )
 from rheos.core.checkpoint.upgrade import Upgrade
@@ -136,7 +136,7 @@ def completed(
 def view_of(*entries: LogEntry) -> LogView:
     """Return the view of a log with these entries, from number 1 on."""
     kept = tuple(
-        Numbered(number, entry)
+        NumberedCheckpoint(number, entry)
         for number, entry in enumerate(entries, 1)
         if isinstance(entry, CheckpointCompleted)
     )

@@ -18,12 +18,12 @@ from rheos.core.metrics.model import (
     metrics_object,
     subtask_readings,
 )
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt
 from rheos.core.protocol.readings import Reading
-from rheos.core.task.traffic import RunOutcome, TimeSpent
+from rheos.core.task.traffic import RunOutcome, SpentTime
 from tests.cli.stand_ins import METRICS as SHOWN
 
 
@@ -143,7 +143,7 @@ def test_json_has_units_labels_and_quantiles() -> None:
     )
 )
 def test_time_is_counted_exactly_once(turns: list[tuple[RunOutcome, int, int]]) -> None:
-    spent, now_us, queued_us, before = TimeSpent(), 0, 0, RunOutcome.WORKED
+    spent, now_us, queued_us, before = SpentTime(), 0, 0, RunOutcome.WORKED
     for ran, waited_us, took_us in turns:
         spent.turn(ran, now_us + waited_us, now_us + waited_us + took_us)
         now_us += waited_us + took_us

@@ -15,29 +15,29 @@ from rheos.core.operators.async_map import AsyncMapSpec
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.call import CallSpec
 from rheos.core.operators.changelog.dedup import DedupSpec
-from rheos.core.operators.changelog.emptied import EmptiedSpec
 from rheos.core.operators.changelog.retractions import RetractionsSpec
 from rheos.core.operators.changelog.table import TableSpec
 from rheos.core.operators.changelog.top_n import TopNSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesSpec
 from rheos.core.operators.co_process import CoProcessSpec
+from rheos.core.operators.column_selection import ColumnSelectionSpec
 from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.explode import ExplodeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
 from rheos.core.operators.iterate import IterateSpec
 from rheos.core.operators.joins.co_group import CoGroupSpec
-from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.operators.joins.table_join import TableJoinSpec
-from rheos.core.operators.joins.temporal import TemporalJoinSpec
-from rheos.core.operators.joins.windowed import WindowJoinSpec
+from rheos.core.operators.joins.temporal_join import TemporalJoinSpec
+from rheos.core.operators.joins.window_join import WindowJoinSpec
 from rheos.core.operators.keyed_broadcast_process import KeyedBroadcastProcessSpec
 from rheos.core.operators.keyed_co_process import KeyedCoProcessSpec
 from rheos.core.operators.lookup import LookupSpec
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.map_batches import MapBatchesSpec
-from rheos.core.operators.narrowed_columns import NarrowSpec
-from rheos.core.operators.over.of_changes import OverSpec
+from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.pattern.operator import PatternSpec
 from rheos.core.operators.plain_process import PlainProcessSpec
 from rheos.core.operators.process import ProcessSpec
@@ -95,7 +95,7 @@ BOUNDS: Mapping[type, StateBound] = {
             LookupSpec,
             MapBatchesSpec,
             MapSpec,
-            NarrowSpec,
+            ColumnSelectionSpec,
             TruncationSpec,
             UnionSpec,
             WindowCombineSpec,
@@ -140,7 +140,7 @@ BOUNDS: Mapping[type, StateBound] = {
         (KeyContents.RANKED_ROWS,),
     ),
     DedupSpec: StateBound("`dedup`", "a time for each key", "`within=`, or the number of keys"),
-    EmptiedSpec: StateBound(
+    TruncationDeletesSpec: StateBound(
         "tables that may be truncated", "the keys of the table", "the number of keys of the table"
     ),
     RetractionsSpec: StateBound("`retractions`", "the newest row of each key", "the number of keys"),

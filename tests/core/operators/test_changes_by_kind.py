@@ -86,13 +86,13 @@ ELSEWHERE = {
     "WindowJoinSpec": "as functions of windows, one for each side",
     "CoGroupSpec": "as functions of windows, one for each side",
     "KeyedBroadcastProcessSpec": "as functions of two streams",
-    "BroadcastProcessSpec": "tests/core/state/test_unkeyed.py",
-    "CoProcessSpec": "tests/core/state/test_unkeyed.py",
-    "PlainProcessSpec": "tests/core/state/test_unkeyed.py",
+    "BroadcastProcessSpec": "tests/core/state/test_unkeyed_state.py",
+    "CoProcessSpec": "tests/core/state/test_unkeyed_state.py",
+    "PlainProcessSpec": "tests/core/state/test_unkeyed_state.py",
     "TableSpec": "tests/core/operators/test_changed_programs.py, as running aggregates",
     "MergedWindowSpec": "as aggregates of windows, whose state it has",
     "RetractionsSpec": "as reduce: one row of each key",
-    "EmptiedSpec": "keys alone",
+    "TruncationDeletesSpec": "keys alone",
     "OverSpec": "as ranked rows",
 }
 

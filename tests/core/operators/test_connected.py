@@ -81,7 +81,7 @@ def none_of_click(click: Click) -> list[Noted]:
     return []
 
 
-class Numbered(rh.CoMapFunction):
+class NumberedCheckpoint(rh.CoMapFunction):
     """Numbers the calls of both methods, which belong to one object."""
 
     def open(self) -> None:
@@ -109,7 +109,7 @@ class Repeated(rh.CoFlatMapFunction):
     [
         (lambda both: both.map(of_click, of_rule), [("a", 1), ("b", 1), ("r", 2)]),
         (lambda both: both.flat_map(none_of_click, several_of_rule), [("r", 0), ("r", 1)]),
-        (lambda both: both.map(Numbered()), [("a a", 1), ("a b", 1), ("a r", 2)]),
+        (lambda both: both.map(NumberedCheckpoint()), [("a a", 1), ("a b", 1), ("a r", 2)]),
         (lambda both: both.flat_map(Repeated()), [("a", 1), ("b", 2)]),
     ],
     ids=["functions that map", "functions that give several", "a CoMapFunction", "a CoFlatMapFunction"],

@@ -25,12 +25,12 @@ from rheos.core.aggregates.sum import Sum
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.operators.call import CallForm, CallSpec
-from rheos.core.operators.changelog.emptied import EmptiedSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
+from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesSpec
 from rheos.core.operators.contract import Operator
-from rheos.core.operators.over.by_time import OverByTime, OverColumns
+from rheos.core.operators.over.changelog_over import OverSpec
+from rheos.core.operators.over.event_time_over import EventTimeOver, OverColumns
 from rheos.core.operators.over.frames import FrameSpec
-from rheos.core.operators.over.of_changes import OverSpec
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.testing import MemoryLookup, OperatorExample, Right, check_example, check_timeline, simulate
 
@@ -45,7 +45,7 @@ def kinds_of(cls: type[Any]) -> Iterator[type[Any]]:
 
 
 NO_EXAMPLE = {
-    "rheos.core.operators.unkeyed",  # What it shares with others; forms have examples.
+    "rheos.core.operators.unkeyed_function",  # What it shares with others; forms have examples.
     "rheos.core.operators.window.triggered.operator",  # Its spec has one.
 }
 OPERATORS = sorted(
@@ -62,7 +62,7 @@ KINDS = [
     "rheos.core.operators.window.calendar",
     "rheos.core.operators.window.cumulating",
     "rheos.core.operators.window.triggered.spec",
-    "rheos.core.operators.vectorised",
+    "rheos.core.operators.batch_core",
     "rheos.core.operators.call",
     "rheos.core.operators.explode",
     "rheos.core.operators.ingestion_time",
@@ -70,7 +70,7 @@ KINDS = [
     "rheos.core.operators.broadcast_process",
     "rheos.core.operators.co_process",
     "rheos.core.operators.keyed_co_process",
-    "rheos.core.operators.over.by_time",
+    "rheos.core.operators.over.event_time_over",
     "rheos.core.operators.plain_process",
 ]
 if find_spec("numba") is not None:
@@ -88,7 +88,7 @@ def emptied_by_id(rows: rh.DataStream) -> rh.DataStream:
     schema = pa.schema([field for field in rows.schema if field.name != "part"])
     type = replace(rows.transformation.type, schema=schema)
     keyed = rows.key_by("part").transformation
-    return keyed.add(EmptiedSpec(("id",)), "emptied", {MAIN: type}).stream
+    return keyed.add(TruncationDeletesSpec(("id",)), "emptied", {MAIN: type}).stream
 
 
 GIVEN = {
@@ -105,7 +105,7 @@ GIVEN = {
     "StreamType": StreamType,
     "Sum": Sum,
     "FrameSpec": FrameSpec,
-    "OverByTime": OverByTime,
+    "EventTimeOver": EventTimeOver,
     "OverColumns": OverColumns,
     "OverSpec": OverSpec,
     "CallForm": CallForm,

@@ -17,10 +17,10 @@ import rheos as rh
 from rheos import testing
 from rheos.core.aggregates import KINDS
 from rheos.core.aggregates.frames import Columns, FrameState, MergedFrame
-from rheos.core.operators.over.by_time import OverColumns, OverFunction
+from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
+from rheos.core.operators.over.frame_encoding import pack, unpack
 from rheos.core.operators.over.frames import FrameRow, FrameSpec, MovingFrames
 from rheos.core.operators.over.positions import FramePosition
-from rheos.core.operators.over.stored import pack, unpack
 from tests.core.aggregates.oracle import CASES, exact_sum, same
 
 SCHEMA = pa.schema({"v": pa.int64()})

@@ -21,8 +21,8 @@ from rheos.api.overrides import Overrides
 from rheos.core.errors import ConfigurationError, ProgramError, RheosError
 from rheos.core.graph.parameters import Parameters
 from rheos.core.operators.runtime_context import Accumulator, Counter, Distribution
-from rheos.core.protocol.accumulated import Accumulated, bucket_of
-from rheos.runtimes.host import load_once as loading
+from rheos.core.protocol.accumulators import Accumulated, bucket_of
+from rheos.runtimes.host import worker_objects as loading
 from rheos.testing import Faults, simulate
 
 SCHEMA = pa.schema([("i", pa.int64())])

@@ -21,7 +21,7 @@ from rheos.core.errors import InputError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.operators import running_disk
 from rheos.core.operators.changelog.table import TableOperator, TableSpec
-from rheos.core.operators.running_retracted import least_over
+from rheos.core.operators.running_retractions import least_over
 from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.state_config import Backend, StateConfig
 from rheos.core.state.rocksdb.files import FILES

@@ -12,7 +12,7 @@ from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block
 from rheos.core.metrics import declarations as f
 from rheos.core.plan.physical import Edge, Exchange
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.elements import End, LatencyMark, WatermarkMark
 from rheos.core.protocol.ids import ChainId
 from rheos.core.task.config import TaskConfig

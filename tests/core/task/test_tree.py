@@ -22,7 +22,7 @@ from rheos.core.operators.union import UnionSpec
 from rheos.core.plan.physical import Chain, PlannedOperator, Route, ToEdge, ToOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import ChainId, OperatorId
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.tree import OperatorTree
 from tests.core.operators.contexts import context, stream_type
 

@@ -12,7 +12,7 @@ from rheos.core.metrics.history_files import HistorySegment, HistoryView
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
-from rheos.ops.control.watermark_delay import Delayed, WatermarkDelay, held_back
+from rheos.ops.control.watermark_delay import DelayedEdge, WatermarkDelay, held_back
 from tests.cli.stand_ins import outline
 
 EMPTY = HistorySegment("", "coarse", 0, [], [], [])
@@ -85,7 +85,7 @@ def test_an_edge_with_buffered_rows_is_reported() -> None:
         Reading("busy_ms", ("1", "1"), 1.0, 10.0),
     )
     assert (held.watermark_ms, held.subtask) == (300, 0)
-    assert held.delayed == (Delayed("clicks", "map", 800, 300, 6, 0.97),)
+    assert held.delayed == (DelayedEdge("clicks", "map", 800, 300, 6, 0.97),)
 
 
 def test_an_edge_without_buffered_rows_is_not_reported() -> None:

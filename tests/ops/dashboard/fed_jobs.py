@@ -20,7 +20,7 @@ from rheos.core.metrics.health import (
 from rheos.core.metrics.history_files import HistorySegment, HistoryView
 from rheos.core.metrics.model import MetricsReport, metrics_object
 from rheos.core.plan.outline import OutlinedChain, OutlinedEdge, OutlinedOperator, PlanOutline
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Cost
 from rheos.core.protocol.ids import JobId, job_slug
 from rheos.core.protocol.readings import Reading

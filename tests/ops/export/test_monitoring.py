@@ -19,8 +19,8 @@ from rheos.cli.main import app
 from rheos.core.metrics.declarations import METRICS, Kind, Metric
 from rheos.core.metrics.health import HealthState
 from rheos.ops.export.alert_rules import alert_rules, rule_file
-from rheos.ops.export.exported import label_names, sample_name
 from rheos.ops.export.grafana import WIDTH, dashboard
+from rheos.ops.export.metric_labels import label_names, sample_name
 from rheos.runtimes.health.kinds import KINDS
 
 prometheus = pytest.importorskip("rheos.ops.export.prometheus")

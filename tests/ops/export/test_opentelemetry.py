@@ -20,7 +20,7 @@ from opentelemetry.sdk.metrics.export import Histogram
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.operators.runtime_context import Distribution
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.otlp_export import OtlpExport
 from rheos.ops.export.opentelemetry import metrics_data

@@ -17,7 +17,7 @@ from rheos.core.errors import ConfigurationError
 from rheos.core.metrics.declarations import METRICS, Kind
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.runtime_context import Distribution
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.ops.control.metrics_port import MetricsPort
 from rheos.ops.export.prometheus import MetricsCollector

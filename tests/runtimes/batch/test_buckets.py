@@ -17,7 +17,7 @@ from rheos.core.plan.physical import Edge, Exchange
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.hashing import hash_keys
 from rheos.core.protocol.ids import ChainId, JobId
-from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.bounded_plans import bounded_plan
 from rheos.runtimes.batch.buckets import BucketOutlet, SortedBuckets, bucket_bits
 from rheos.runtimes.batch.keyed_ports import OnePort
 from rheos.runtimes.batch.layout import HASH, KEYED, NOTE_BUCKET, payloads

@@ -18,7 +18,7 @@ from rheos.core.protocol.state_config import MIB
 from rheos.runtimes.batch import execution, task_notes
 from rheos.runtimes.batch.layout import FIRST_RESULT_PORT, NOTE_PORT, pack, payloads
 from rheos.runtimes.batch.outlets import PackedOutlet
-from rheos.runtimes.batch.results import HandedOver, Results, handed_over
+from rheos.runtimes.batch.results import PlanWithHandedRows, Results, handed_over
 from rheos.runtimes.batch.tasks import PackedOutput
 
 ROWS = pa.schema([pa.field("n", pa.int64(), False)])
@@ -36,7 +36,9 @@ def batch(numbers: Sequence[int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(numbers, pa.int64())], schema=ROWS)
 
 
-def through_task(handed: HandedOver, rows: Sequence[pa.RecordBatch], most_bytes: int = MIB) -> Any:
+def through_task(
+    handed: PlanWithHandedRows, rows: Sequence[pa.RecordBatch], most_bytes: int = MIB
+) -> Any:
     """Return the notes and pieces of a task that hands over all rows of its first sink."""
     outlet = PackedOutlet(PackedOutput(handed.of(handed.plan.chains[0]), most_bytes))
     left = [out for each in rows for out in outlet.rows(FIRST_RESULT_PORT, each)]

@@ -52,7 +52,7 @@ from rheos.core.protocol.ids import Attempt, ChainId, CheckpointId, JobId, Opera
 from rheos.core.protocol.readings import Reading
 from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.protocol.stacks import StackProfile
-from rheos.runtimes.driver.collected import CollectedBefore
+from rheos.runtimes.driver.collected_results import EarlierResults
 from rheos.runtimes.driver.launcher import LauncherEvent
 from rheos.runtimes.driver.master import Master, enumerate_splits
 from rheos.runtimes.job import JobConfig, JobState
@@ -445,7 +445,7 @@ class TestRecovery:
         assert driver.master.decisions()[0].endswith("Start() -> ReadLog()")
 
     def test_reading_results_of_an_earlier_run_is_an_error(self) -> None:
-        collected = CollectedBefore(JobId("job"), ["counts"])
+        collected = EarlierResults(JobId("job"), ["counts"])
         assert list(collected) == ["counts"]
         with pytest.raises(ConfigurationError, match="has already finished, and its earlier run"):
             collected["counts"]

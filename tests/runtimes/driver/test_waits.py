@@ -13,14 +13,16 @@ from rheos.core.checkpoint.events import (
 from rheos.core.errors import UnavailableError
 from rheos.core.protocol.control import Committed
 from rheos.core.protocol.ids import Attempt, CheckpointId
-from rheos.runtimes.driver.metrics_keeper import Unpublished
+from rheos.runtimes.driver.metrics_keeper import UnpublishedOutput
 from rheos.runtimes.driver.waits import Waits
 from tests.core.checkpoint.timelines import SHAPE, SINK, Timeline, acknowledge
 
 AWAY = UnavailableError("no answer from db:5432", operator="files")
 
 
-def shown(waits: Waits, time: Timeline, now_ms: int, *sinks: Unpublished) -> list[tuple[str, int]]:
+def shown(
+    waits: Waits, time: Timeline, now_ms: int, *sinks: UnpublishedOutput
+) -> list[tuple[str, int]]:
     return [(w.what, w.since_ms) for w in waits.now(time.coordinator, sinks, now_ms)]
 
 
@@ -40,7 +42,7 @@ def test_a_savepoint_shows_what_it_waits_for_since_when() -> None:
     said = "the savepoint waits: subtasks 0, 1 have not committed its checkpoint"
     assert shown(waits, time, 9_600) == [(said, 9_600)]
     time.at(400, Committed(attempt=Attempt(1), subtask=0, checkpoint=CheckpointId(1)))
-    others = Unpublished(SINK, 0, 1_000), Unpublished(SINK, 1, 2_000)
+    others = UnpublishedOutput(SINK, 0, 1_000), UnpublishedOutput(SINK, 1, 2_000)
     said = "the savepoint waits for the sink 'files': subtask 1 has not published"
     assert shown(waits, time, 9_700, *others) == [(said, 2_000)]
 

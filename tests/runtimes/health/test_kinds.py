@@ -14,7 +14,7 @@ from rheos.core.operators.runtime_context import Distribution
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.judge import Memory, health
 from rheos.runtimes.health.kinds import KINDS
-from rheos.runtimes.health.moment import HealthCheck, JobMoment, Past
+from rheos.runtimes.health.moment import HealthCheck, JobMoment, PastTotals
 from rheos.runtimes.job import JobState, JobWait, OperatorStatus, WaitKind
 from tests.runtimes.health.jobs import HELD, NOW_MS, NOW_US, SECOND_US, received, seen, shares, split
 
@@ -51,9 +51,9 @@ def late(in_a_minute: int, before: int, rows: int = 1000) -> JobMoment:
     """Return late rows of the last minute, and of the nine before; each minute has this number of
     rows."""
 
-    def at(seconds_ago: int, late: int, rows: int) -> Past:
+    def at(seconds_ago: int, late: int, rows: int) -> PastTotals:
         counted = OperatorStatus("map-1", "map", rows, 0, None, {"late": late})
-        return Past(NOW_US - seconds_ago * SECOND_US, (counted,))
+        return PastTotals(NOW_US - seconds_ago * SECOND_US, (counted,))
 
     past = (at(600, 0, 0), at(60, before, 9 * rows))
     (now,) = at(0, before + in_a_minute, 10 * rows).operators
@@ -66,7 +66,7 @@ def lost(now: int, before: int | None = None) -> JobMoment:
     def counted(times: int) -> OperatorStatus:
         return OperatorStatus("map-1", "map", 100, 0, None, {"lost_data": times} if times else {})
 
-    past = () if before is None else (Past(NOW_US - 600 * SECOND_US, (counted(before),)),)
+    past = () if before is None else (PastTotals(NOW_US - 600 * SECOND_US, (counted(before),)),)
     return seen(past=past, operators=(counted(now),))
 
 

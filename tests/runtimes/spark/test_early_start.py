@@ -66,7 +66,7 @@ def stand_ins(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(early_start, "require_java", lambda: "a Java")
     monkeypatch.setattr(early_start, "jvm_settings", lambda version: SETTINGS)
     monkeypatch.setattr(Jvm, "there", [])
-    monkeypatch.setattr(early_start, "DaemonAhead", Daemon)
+    monkeypatch.setattr(early_start, "EarlyDaemon", Daemon)
     monkeypatch.setattr(Daemon, "there", [])
     for name in [name for name in os.environ if name.startswith(("SPARK", "PYSPARK"))]:
         monkeypatch.delenv(name)

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.environment import Environment
-from rheos.api.keyed import KeyedStream
+from rheos.api.keyed_stream import KeyedStream
 from rheos.api.patterns import Pattern, begin, skip_past_last_event
 from rheos.api.streams import DataStream
 from rheos.cli.benchmarks import grep, state_machine, state_machine_forms
@@ -267,7 +267,7 @@ def _state_machine(rows: BenchRows) -> DataStream:
 
 @_program("compiled", "the state machine as it is written in plain Python, compiled", keys=10_000)
 def _compiled(rows: BenchRows) -> DataStream:
-    return _validated(rows, state_machine_forms.ValidateCompiled())
+    return _validated(rows, state_machine_forms.CompiledValidate())
 
 
 @_program(

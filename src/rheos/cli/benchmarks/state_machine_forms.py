@@ -11,14 +11,14 @@ import pyarrow.compute as pc
 
 from rheos.cli.benchmarks.state_machine import INITIAL, RULES, TOUR, Alert, ShopEvent, Validate
 from rheos.core.graph.batch_functions import BatchKeys, BatchState, Emit, KeyedBatchFunction
-from rheos.core.graph.compiled import compiled
+from rheos.core.graph.compilation import compiled
 from rheos.core.graph.connected_functions import KeyedBroadcastProcessFunction, ProcessContext
 from rheos.core.graph.functions import KeyedContext
 from rheos.core.graph.state import BroadcastState, ValueState
 
 
 @compiled
-class ValidateCompiled(Validate):
+class CompiledValidate(Validate):
     """Variant of `Validate` in machine code."""
 
 

@@ -37,9 +37,9 @@ from rheos.connectors.calls.store_retries import (
     retry_after_s,
     retry_reason,
 )
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import UnavailableError
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 T = TypeVar("T")
 logger = logging.getLogger("rheos.stores")
@@ -248,7 +248,7 @@ class BoundedFileSystem:
             ConnectionError: all tries have failed with passing errors.
         """
         doing = f"{self._scheme}://{path}: {request}"
-        back_off = BackOff(
+        back_off = Backoff(
             int(RETRY_FOR_S * 1e6),
             first_us=int(FIRST_WAIT_S * 1e6),
             longest_us=int(LONGEST_WAIT_S * 1e6),

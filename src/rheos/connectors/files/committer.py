@@ -20,9 +20,9 @@ from rheos.connectors.files.folder import (
     check_target,
     remove_own,
 )
-from rheos.connectors.files.publication.choice import open_publication
 from rheos.connectors.files.publication.contract import FileCommittable, Publication, damaged
-from rheos.connectors.files.publication.staged import STAGING, RenamePublication
+from rheos.connectors.files.publication.rename_publication import STAGING, RenamePublication
+from rheos.connectors.files.publication.schemes import open_publication
 from rheos.core.connectors.contract import Committer
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import CheckpointError, UnavailableError

@@ -13,9 +13,9 @@ from rheos.connectors.files.partitions import check_partitions, partition_column
 from rheos.connectors.files.source import FileSource
 from rheos.connectors.files.utf8_file import check_encoding
 from rheos.connectors.files.watching import Order, WatchedFiles
-from rheos.connectors.formatted import rows_of
 from rheos.connectors.replay import Replay
 from rheos.connectors.urls import absolute
+from rheos.connectors.user_formats import rows_of
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError, SchemaError

@@ -28,9 +28,9 @@ from rheos.connectors.files.partitions import (
     check_partitions,
     partition_columns,
 )
-from rheos.connectors.files.publication.choice import PUBLICATIONS, open_publication, scheme_of
 from rheos.connectors.files.publication.contract import FileCommittable, Publication
-from rheos.connectors.files.publication.staged import staging_folder
+from rheos.connectors.files.publication.rename_publication import staging_folder
+from rheos.connectors.files.publication.schemes import PUBLICATIONS, open_publication, scheme_of
 from rheos.connectors.urls import absolute
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.outages import is_outage

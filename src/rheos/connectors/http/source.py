@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.http.listener import ListenAddress
 from rheos.connectors.http.webhook import Webhook
+from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.errors import ProgramError
 from rheos.core.formats.contract import Format

@@ -21,8 +21,8 @@ import msgspec
 import pyarrow as pa
 
 from rheos.connectors.calls.outside_calls import thread
-from rheos.connectors.http.bodies import payloads_of
 from rheos.connectors.http.listener import HttpEndpoint, ListenAddress
+from rheos.connectors.http.request_payloads import payloads_of
 from rheos.connectors.inbox import Inbox
 from rheos.connectors.listener.exchange import HttpExchange
 from rheos.connectors.listener.head import HttpError

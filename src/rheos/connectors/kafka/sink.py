@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format
 from rheos.connectors.kafka.client_options import ClientOptions, Value, client
 from rheos.connectors.kafka.cluster import KafkaCluster, is_topic_name
 from rheos.connectors.kafka.epoch_commits import IfUnknown
@@ -17,6 +16,7 @@ from rheos.connectors.kafka.epoch_committer import EpochCommitter
 from rheos.connectors.kafka.producing import OWNED
 from rheos.connectors.kafka.records import RecordLayout
 from rheos.connectors.kafka.writers import AtLeastOnceWriter, ExactlyOnceWriter, Target
+from rheos.connectors.user_formats import check_format
 from rheos.core.connectors.contract import Committer, Sink, SinkContext, SinkWriter
 from rheos.core.connectors.schemas import check_changes_key
 from rheos.core.errors import ProgramError

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.kafka.bounds import (
     Bound,
     OffsetsBound,
@@ -29,6 +28,7 @@ from rheos.connectors.kafka.consumer import TopicConsumer
 from rheos.connectors.kafka.decoding import MessageDecoding
 from rheos.connectors.kafka.messages import named_fields
 from rheos.connectors.kafka.partition import REJECTED, PartitionSplit
+from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.contract import ReaderContext, Source, SourceClient, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve

@@ -210,7 +210,7 @@ def _bounded_pools(default_certs: bool) -> Mapping[str, Any]:
                 self.deadline.restart()
             super().request(*args, **kwargs)
 
-    class Secured(Plain, urllib3.connection.HTTPSConnection):
+    class SecuredConnection(Plain, urllib3.connection.HTTPSConnection):
         def connect(self) -> None:
             if self.ssl_context is None:
                 self.ssl_context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
@@ -225,7 +225,7 @@ def _bounded_pools(default_certs: bool) -> Mapping[str, Any]:
         ConnectionCls = Plain
 
     class SecuredPool(urllib3.connectionpool.HTTPSConnectionPool):
-        ConnectionCls = Secured
+        ConnectionCls = SecuredConnection
 
     return {"http": PlainPool, "https": SecuredPool}
 

@@ -34,7 +34,7 @@ from rheos.connectors.postgres.staged_rows import (
 from rheos.connectors.postgres.target_table import TargetTable
 from rheos.connectors.staged_files import StagedFileWriter, StagedRowsFile, StagingRoom
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.connectors.contract import Committer, SinkContext, SinkWriter
 from rheos.core.errors import CheckpointError, FencedError, RheosError, UnavailableError
 from rheos.core.protocol.elements import Batch
@@ -111,7 +111,7 @@ class TableStagingWriter(SinkWriter):
         self._epoch_bytes = 0
         self._staged_bytes = 0
         """Size of everything that the writer has staged."""
-        self._pauses = BackOff(_FOR_EVER_US, first_us=_FIRST_PAUSE_US, longest_us=_LONGEST_PAUSE_US)
+        self._pauses = Backoff(_FOR_EVER_US, first_us=_FIRST_PAUSE_US, longest_us=_LONGEST_PAUSE_US)
         self._away_since: tuple[int, int] | None = None
         """While the server is down: the number of commits that had succeeded at the failure, and the
         time before which the writer does not retry."""

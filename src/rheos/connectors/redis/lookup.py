@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.redis.client_options import RedisOptions, client, may_pass, redis_error
 from rheos.connectors.redis.connection import RedisConnection, RefusedError
 from rheos.connectors.redis.keys import KeyPattern, Separators
@@ -23,6 +22,7 @@ from rheos.connectors.redis.text import (
     head,
     of_texts,
 )
+from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.lookup import Found, Lookup, LookupClient, LookupContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import InputError

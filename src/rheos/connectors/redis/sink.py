@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from rheos.connectors.formatted import check_format
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.connection import (
     LOGGER,
@@ -38,6 +37,7 @@ from rheos.connectors.redis.text import (
     with_those_there,
 )
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
+from rheos.connectors.user_formats import check_format
 from rheos.core.connectors.schemas import check_changes_key, check_column, shown_row
 from rheos.core.errors import InputError, ProgramError, SchemaError
 from rheos.core.formats.contract import Format

@@ -10,12 +10,12 @@ from typing import Any, Literal, TypeAlias, get_args
 import msgspec
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.redis.client_options import RedisOptions, client
 from rheos.connectors.redis.connection import RedisPatience
 from rheos.connectors.redis.entries import REJECTED, EntryDecoding, EntryId, StreamEntries
 from rheos.connectors.redis.stream import StreamReader, StreamSplit
 from rheos.connectors.redis.text import check_fields
+from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.connectors.schemas import resolve

@@ -24,7 +24,7 @@ from rheos.connectors.redis.entries import (
     StreamEntry,
 )
 from rheos.connectors.unreachable_servers import SERVERS_AWAY
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.connectors.contract import (
     EndOfSplit,
     Pending,
@@ -98,7 +98,7 @@ class StreamReader(SplitReader):
         self._decoding = decoding
         self._continues = continues
         self._poll_every_us = poll_every_us
-        self._back_off = BackOff(retry_for_ms * 1000)
+        self._back_off = Backoff(retry_for_ms * 1000)
         self._doing = f"the stream {split.stream!r} cannot be read"
         self._position = StreamPosition(split.after) if position is None else _decoder.decode(position)
         self._entries = [StreamEntries(options)]

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from rheos.connectors.formatted import check_format, rows_of
 from rheos.connectors.inbox import REJECTED, Inbox
 from rheos.connectors.socket.reader import SocketReader
+from rheos.connectors.user_formats import check_format, rows_of
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError, check_on_error
 from rheos.core.errors import ProgramError

@@ -19,7 +19,7 @@ from uuid import uuid4
 import msgspec
 
 from rheos.connectors.files.checksummed_files import BLOCK_BYTES
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 
 MANIFEST = "manifest.json"
 FORMAT = 2
@@ -182,8 +182,8 @@ def _is_folder(info: Any) -> bool:
 # --- checks of a decoded manifest -------------------------------------------------------------------
 
 
-def _sealed(root: str) -> Sealed:
-    return Sealed(
+def _sealed(root: str) -> SealedFileKind:
+    return SealedFileKind(
         what=f"the manifest {root}/{MANIFEST}",
         key="staging",
         newest=FORMAT,
@@ -207,7 +207,7 @@ def _of_format_1(data: bytes, root: str) -> Manifest | None:
     )
 
 
-def _opened(data: bytes, sealed: Sealed) -> Manifest:
+def _opened(data: bytes, sealed: SealedFileKind) -> Manifest:
     format, body = sealed.open(data)
     if format != FORMAT:
         raise sealed.damaged(f"unknown format {format} of the envelope")

@@ -33,7 +33,7 @@ from rheos.connectors.spark.staging_manifest import (
     remove_leftovers,
     remove_whole,
 )
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 
 FORMAT = 1
 
@@ -172,8 +172,8 @@ class StreamFolder:
 
     # --- sealed files ---------------------------------------------------------------------------------
 
-    def _seal_of(self, name: str) -> Sealed:
-        return Sealed(
+    def _seal_of(self, name: str) -> SealedFileKind:
+        return SealedFileKind(
             what=f"{self.url}/{name}", key="stream", newest=FORMAT, if_damaged=_LOST, if_later=_LATER
         )
 

@@ -31,7 +31,7 @@ from rheos.connectors.calls.bounded_calls import LoneCalls
 from rheos.connectors.calls.outside_calls import OutsideCall
 from rheos.connectors.files.committer import FileCommitter
 from rheos.connectors.files.folder import SinkFolder
-from rheos.connectors.files.publication.staged import STAGING
+from rheos.connectors.files.publication.rename_publication import STAGING
 from rheos.connectors.spark.table import SparkTable
 from rheos.connectors.spark.table_session import active_session
 from rheos.connectors.spark.table_writer import StagedPart, decode_part

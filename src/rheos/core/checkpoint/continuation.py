@@ -12,7 +12,12 @@ import msgspec
 from rheos.core.checkpoint.compatibility import Verdict, compare_entry, refusals
 from rheos.core.checkpoint.events import JobShape, SavepointRead
 from rheos.core.checkpoint.log import LogView
-from rheos.core.checkpoint.log_entries import CheckpointCompleted, JobFinished, Numbered, Origin
+from rheos.core.checkpoint.log_entries import (
+    CheckpointCompleted,
+    JobFinished,
+    NumberedCheckpoint,
+    Origin,
+)
 from rheos.core.checkpoint.savepoint import Restore
 from rheos.core.checkpoint.targets import target_refusal
 from rheos.core.checkpoint.upgrade import NOTHING_ALLOWED, Upgrade, under_new_ids
@@ -31,7 +36,7 @@ class Continuation:
     """State to restore; None: start from the beginning."""
     origin: Origin | None
     """Savepoint from which the job's state originates, directly or through later checkpoints."""
-    completed: tuple[Numbered, ...]
+    completed: tuple[NumberedCheckpoint, ...]
     """Checkpoints that count, oldest first."""
 
     @property
@@ -96,7 +101,7 @@ def _from_savepoint(
     view: LogView,
     shape: JobShape,
     read: SavepointRead,
-    completed: tuple[Numbered, ...],
+    completed: tuple[NumberedCheckpoint, ...],
     upgrade: Upgrade,
 ) -> Continuation:
     entry = read.savepoint.entry

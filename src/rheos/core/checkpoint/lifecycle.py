@@ -42,7 +42,7 @@ from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.checkpoint.source_phases import SourcePhases
 from rheos.core.checkpoint.split_discovery import SplitDiscovery
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import RheosError, TransportError, UnavailableError
 from rheos.core.protocol.control import Cancel, Finish, Totals
 from rheos.core.protocol.ids import Attempt
@@ -98,7 +98,7 @@ class JobLifecycle:
 
         self.recovery_error: RheosError | None = None
         """Why the recovery commit is being retried; None if it is not."""
-        self._recovery_pause = BackOff(_FOR_EVER_US, first_us=100_000)
+        self._recovery_pause = Backoff(_FOR_EVER_US, first_us=100_000)
         self._retry_recovery_ms: int | None = None
         self._leave_by_ms: int | None = None
         """Time at which a LEAVING job ends even if a publication is still running."""

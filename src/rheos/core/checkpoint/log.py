@@ -20,10 +20,10 @@ from rheos.core.checkpoint.log_entries import (
     AttemptStarted,
     CheckpointCompleted,
     LogEntry,
-    Numbered,
+    NumberedCheckpoint,
     Origin,
     Place,
-    Stored,
+    StoredEntry,
     decode_entry,
     encode_entry,
 )
@@ -41,7 +41,7 @@ class LogView:
 
     next_number: int = 1
     newest: LogEntry | None = None
-    completed: tuple[Numbered, ...] = ()
+    completed: tuple[NumberedCheckpoint, ...] = ()
     """Checkpoints that retention has not dropped, oldest first."""
 
     @property
@@ -122,10 +122,10 @@ class JobLog:
         self.entries = len(numbers)
         return LogView(last + 1, newest.entry, completed)
 
-    def _completed(self, last: int, newest: Stored) -> tuple[Numbered, ...]:
+    def _completed(self, last: int, newest: StoredEntry) -> tuple[NumberedCheckpoint, ...]:
         """Return the retained checkpoints, oldest first."""
         stored = newest
-        completed: list[Numbered] = []
+        completed: list[NumberedCheckpoint] = []
         """Checkpoints found so far, newest first."""
         number = last
         while True:
@@ -137,7 +137,7 @@ class JobLog:
                     if not completed:
                         raise self._wrong(number, _NEWEST_DROPPED)
                     break
-                completed.append(Numbered(number, entry))
+                completed.append(NumberedCheckpoint(number, entry))
             listed = entry.completed if isinstance(entry, AttemptStarted) else entry.kept
             if listed is not None:
                 completed.extend(reversed(self._listed(number, stored, listed, bool(completed))))
@@ -213,7 +213,7 @@ class JobLog:
         return self._since
 
     @staticmethod
-    def _since_of(stored: Stored, number: int) -> int:
+    def _since_of(stored: StoredEntry, number: int) -> int:
         """Return an entry's first number of format 3 or later; for an older entry, the next number."""
         if stored.format < COMPACTED or stored.place is None:
             return number + 1
@@ -275,8 +275,8 @@ class JobLog:
     # --- reading ----------------------------------------------------------------------------------
 
     def _listed(
-        self, number: int, stored_entry: Stored, numbers: Sequence[int], newer: bool
-    ) -> list[Numbered]:
+        self, number: int, stored_entry: StoredEntry, numbers: Sequence[int], newer: bool
+    ) -> list[NumberedCheckpoint]:
         """Return the checkpoints that an entry lists and that are not dropped, oldest first. `newer`:
         whether newer checkpoints exist, so that all of these may have been dropped."""
         entry = stored_entry.entry
@@ -288,7 +288,7 @@ class JobLog:
             if not isinstance(stored.entry, CheckpointCompleted):
                 raise self._wrong(at, f"entry {number} lists it as a checkpoint, but it is not one")
             self._check_formats(number, stored_entry, stored)
-            listed.append(Numbered(at, stored.entry))
+            listed.append(NumberedCheckpoint(at, stored.entry))
         wrong = (
             not_listed(entry, listed) if isinstance(entry, AttemptStarted) else not_kept(entry, listed)
         )
@@ -298,7 +298,7 @@ class JobLog:
             raise self._wrong(listed[-1].number, _NEWEST_DROPPED)
         return [numbered for numbered in listed if not numbered.entry.dropped]
 
-    def _check_order(self, number: int, before: Stored | None, stored: Stored) -> None:
+    def _check_order(self, number: int, before: StoredEntry | None, stored: StoredEntry) -> None:
         if before is None:
             if not isinstance(stored.entry, AttemptStarted):
                 raise self._wrong(number, "a log must begin with the claim of an attempt")
@@ -307,20 +307,20 @@ class JobLog:
         if (wrong := out_of_order(before.entry, stored.entry)) is not None:
             raise self._wrong(number, wrong)
 
-    def _check_formats(self, number: int, stored: Stored, earlier: Stored) -> None:
+    def _check_formats(self, number: int, stored: StoredEntry, earlier: StoredEntry) -> None:
         if stored.format < earlier.format:
             raise self._wrong(
                 number, f"it has format {stored.format} after entries of format {earlier.format}"
             )
 
-    def _get(self, number: int) -> Stored:
+    def _get(self, number: int) -> StoredEntry:
         """Read an entry, and check that it belongs to this log and number."""
         stored = self._decoded(number)
         if stored.place is not None and stored.place.log != self.identity():
             raise self._wrong(number, "it belongs to another log of this job")
         return stored
 
-    def _decoded(self, number: int) -> Stored:
+    def _decoded(self, number: int) -> StoredEntry:
         path = self.path(number)
         try:
             data = self._store.get(path)
@@ -363,7 +363,7 @@ class JobLog:
             raise CheckpointError(f"the log entry {path} could not be read: {error}") from error
         return True
 
-    def _check_whole(self, numbers: Sequence[int], newest: Stored) -> None:
+    def _check_whole(self, numbers: Sequence[int], newest: StoredEntry) -> None:
         """Check that no entry is missing from the floor on, or up to the first of format 3 (CP42)."""
         floor = since = 1
         if newest.place is not None and newest.format >= COMPACTED:

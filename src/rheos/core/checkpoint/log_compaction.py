@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from rheos.core.checkpoint.log_entries import CheckpointCompleted, Stored
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, StoredEntry
 from rheos.core.checkpoint.log_marks import is_mark
 from rheos.core.errors import UnrestorableError
 
@@ -24,7 +24,7 @@ class NewestEntry:
 
 def deletable(
     numbers: Sequence[int],
-    read: Callable[[int], Stored],
+    read: Callable[[int], StoredEntry],
     newest: NewestEntry,
     block: int,
     staying: dict[int, str | None],

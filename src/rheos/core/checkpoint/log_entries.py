@@ -15,7 +15,7 @@ import msgspec
 
 from rheos.core.protocol.control import CommittableHandle, Cost, Totals
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 from rheos.core.protocol.shapes import StateShape, TypeShape
 from rheos.core.protocol.snapshots import StateHandle
 from rheos.core.redaction import redacted
@@ -148,7 +148,7 @@ LogEntry: TypeAlias = AttemptStarted | CheckpointCompleted | JobFinished
 
 
 @dataclass(frozen=True, slots=True)
-class Numbered:
+class NumberedCheckpoint:
     """A checkpoint with the number of its entry."""
 
     number: int
@@ -169,7 +169,7 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     any before it."""
 
 
-class Stored(NamedTuple):
+class StoredEntry(NamedTuple):
     """An entry as stored in its file."""
 
     entry: LogEntry
@@ -189,8 +189,8 @@ _entry_decoder: msgspec.json.Decoder[LogEntry] = msgspec.json.Decoder(LogEntry)
 _body_decoder: msgspec.json.Decoder[_Body] = msgspec.json.Decoder(_Body)
 
 
-def _sealed(path: str) -> Sealed:
-    return Sealed(
+def _sealed(path: str) -> SealedFileKind:
+    return SealedFileKind(
         what=f"the log entry {path}",
         key="entry",
         newest=FORMAT,
@@ -216,7 +216,7 @@ def encode_entry(entry: LogEntry, place: Place | None, format: int = FORMAT) -> 
     return _sealed(str(place.number)).seal(body, format)
 
 
-def decode_entry(data: bytes, path: str) -> Stored:
+def decode_entry(data: bytes, path: str) -> StoredEntry:
     """Decode an entry's file. Raise UnrestorableError, with `path`, if the bytes are not a complete
     entry of a known format.
 
@@ -225,6 +225,6 @@ def decode_entry(data: bytes, path: str) -> Stored:
     sealed = _sealed(path)
     format, content = sealed.open(data)
     if format == 1:
-        return Stored(sealed.decoded(content, _entry_decoder), 1, None)
+        return StoredEntry(sealed.decoded(content, _entry_decoder), 1, None)
     body = sealed.decoded(content, _body_decoder)
-    return Stored(body.entry, format, body.place)
+    return StoredEntry(body.entry, format, body.place)

@@ -13,7 +13,7 @@ from rheos.core.checkpoint.log_entries import (
     CheckpointCompleted,
     JobFinished,
     LogEntry,
-    Numbered,
+    NumberedCheckpoint,
 )
 
 
@@ -42,7 +42,7 @@ def out_of_order(before: LogEntry, after: LogEntry) -> str | None:
     return None
 
 
-def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
+def not_listed(claim: AttemptStarted, kept: list[NumberedCheckpoint]) -> str | None:
     """Return why `kept`, oldest first, cannot be the checkpoints that the claim lists; None if it can.
     `kept` must contain all listed checkpoints, including those dropped since."""
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
@@ -59,7 +59,7 @@ def not_listed(claim: AttemptStarted, kept: list[Numbered]) -> str | None:
     return None
 
 
-def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[Numbered]) -> str | None:
+def not_kept(entry: CheckpointCompleted | JobFinished, kept: list[NumberedCheckpoint]) -> str | None:
     """Return why `kept`, oldest first, cannot be what the entry lists as retained; None if it can."""
     checkpoints = [numbered.entry.checkpoint for numbered in kept]
     if isinstance(entry, CheckpointCompleted):

@@ -13,7 +13,7 @@ from rheos.core.checkpoint.continuation import Continuation, decide, needed_save
 from rheos.core.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.core.checkpoint.log import LogView
 from rheos.core.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
-from rheos.core.checkpoint.placement import Placement, ReportShortage, StartWith, WaitForSlots
+from rheos.core.checkpoint.placement import Placement, ReportShortage, StartNow, WaitForSlots
 from rheos.core.checkpoint.rescaling import wanted_parallelism
 from rheos.core.checkpoint.upgrade import Upgrade
 from rheos.core.errors import CheckpointError, FencedError
@@ -142,7 +142,7 @@ class NextAttempt:
         self._placement.want(wanted)
         slots = wanted if self._read.slots is None else self._read.slots
         choice = self._placement.choose(slots, now_ms)
-        if not isinstance(choice, StartWith):
+        if not isinstance(choice, StartNow):
             return choice
         counting = {kept.number for kept in continuation.completed}
         outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)

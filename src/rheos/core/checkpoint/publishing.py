@@ -18,7 +18,7 @@ from rheos.core.checkpoint.config import ExponentialDelay
 from rheos.core.checkpoint.events import Action, PublishOnDriver, SendToAll
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.restart import may_restart
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import RheosError, UnavailableError
 from rheos.core.protocol.control import CheckpointComplete, SinkPublished
 from rheos.core.protocol.ids import CheckpointId, OperatorId
@@ -91,7 +91,7 @@ class _SinkPublications:
         self._is_over = False
         """Whether the attempt of the running publication has ended."""
         self._failures = 0
-        self._back_off = BackOff(_FOR_EVER_US, first_us=PAUSES_MS[0] * 1000)
+        self._back_off = Backoff(_FOR_EVER_US, first_us=PAUSES_MS[0] * 1000)
         self.retry: tuple[int, PublishOnDriver] | None = None
         """The failed publication, and the time of its retry."""
         self.error: RheosError | None = None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from rheos.core.checkpoint.log_entries import CheckpointCompleted, Numbered
+from rheos.core.checkpoint.log_entries import CheckpointCompleted, NumberedCheckpoint
 from rheos.core.protocol.ids import Attempt, CheckpointId
 from rheos.core.protocol.snapshots import StateHandle
 
@@ -66,7 +66,7 @@ class Retention:
     checkpoint completes without it.
     """
 
-    def __init__(self, retain: int, completed: Sequence[Numbered] = ()) -> None:
+    def __init__(self, retain: int, completed: Sequence[NumberedCheckpoint] = ()) -> None:
         self._retain = max(1, retain)
         self._kept = list(completed)
         """Retained checkpoints, oldest first."""
@@ -106,7 +106,7 @@ class Retention:
     def completed(self, number: int, entry: CheckpointCompleted) -> ExpiredFiles:
         """Record that a checkpoint is in the log, and return what has expired."""
         assert not self._kept or number > self._kept[-1].number, "CP1: entries come in order"
-        self._kept.append(Numbered(number, entry))
+        self._kept.append(NumberedCheckpoint(number, entry))
         self.noted(entry.checkpoint, entry.handles)
         return self.trim()
 

@@ -20,7 +20,7 @@ from rheos.core.checkpoint.names import handle_problem, safe_name
 from rheos.core.errors import CheckpointError
 from rheos.core.protocol.ids import JobId, OperatorId
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 from rheos.core.protocol.snapshots import StateHandle
 
 MANIFEST = "savepoint.json"
@@ -123,8 +123,8 @@ def _missing(store: Store, directory: str) -> CheckpointError:
     )
 
 
-def _sealed(directory: str) -> Sealed:
-    return Sealed(
+def _sealed(directory: str) -> SealedFileKind:
+    return SealedFileKind(
         what=f"the savepoint {directory!r}",
         key="body",
         newest=FORMAT,

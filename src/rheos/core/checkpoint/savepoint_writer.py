@@ -20,11 +20,11 @@ from rheos.core.errors import RheosError
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.ports import Completion, IoExecutor, Store
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart, StateHandle
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
+class _WrittenParts:
     handles: list[StateHandle] = field(default_factory=list)
     error: str = ""
 
@@ -32,7 +32,7 @@ class _Written:
 class PendingSavepoint:
     """The parts of a savepoint that are being written."""
 
-    def __init__(self, completion: Completion[_Written]) -> None:
+    def __init__(self, completion: Completion[_WrittenParts]) -> None:
         self._completion = completion
 
     def done(self) -> bool:
@@ -63,7 +63,7 @@ class SavepointWriter:
         one is in memory at a time, and the other threads stay free for checkpoints."""
         return PendingSavepoint(self._io.submit(lambda: self._write(parts)))
 
-    def _write(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> _Written:
+    def _write(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> _WrittenParts:
         what = "the folder"
         try:
             store = self._open_store()
@@ -73,10 +73,10 @@ class SavepointWriter:
                     what = f"state {part.state!r} of operator {operator!r}"
                     handles += self._pieces(store, operator, part)
         except RheosError as error:
-            return _Written(error=f"{what} could not be written: {error.what}")
+            return _WrittenParts(error=f"{what} could not be written: {error.what}")
         except Exception as error:
-            return _Written(error=f"{what} could not be written: {named_error(error)}")
-        return _Written(handles)
+            return _WrittenParts(error=f"{what} could not be written: {named_error(error)}")
+        return _WrittenParts(handles)
 
     def _pieces(self, store: Store, operator: OperatorId, part: SnapshotPart) -> list[StateHandle]:
         assert part.mode is PartMode.FULL, "a savepoint is complete"

@@ -30,7 +30,7 @@ from rheos.core.protocol.snapshots import (
     StateHandle,
     StateKind,
 )
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], bytes]
 """`state.format.encode`."""

@@ -16,7 +16,7 @@ from rheos.core.compiler.scope import MethodScope, RecordField, Role, record_fie
 from rheos.core.compiler.statements import Statements
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, kind_of_column
 from rheos.core.compiler.writer import Failure, OutputColumns, Parameter, Writer
-from rheos.core.graph.compiled import MethodText, compiled_mark
+from rheos.core.graph.compilation import MethodText, compiled_mark
 from rheos.core.graph.state import ValueState, keyed_declarations
 from rheos.core.state.columnar.column import check_column
 from rheos.core.state.columnar.string_codes import StringCodes

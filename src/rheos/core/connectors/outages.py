@@ -10,7 +10,7 @@ import errno
 import socket
 
 from rheos.core.errors import CheckpointError, RheosError, UnavailableError
-from rheos.core.shown import formatted_traceback
+from rheos.core.safe_strings import formatted_traceback
 
 _PASSING = frozenset(
     {

@@ -9,8 +9,9 @@ Each change is a row. Its column `op` is the kind of change:
 | `update_after` | is the new version of the row |
 | `delete` | no longer exists |
 
-If a table is truncated, the changelog has one row for that. `operators/changelog/emptied` replaces that
-`truncate` row by deletions of all earlier rows before any other operator reads the changes.
+If a table is truncated, the changelog has one row for that. `operators/changelog/truncation_deletes`
+replaces that `truncate` row by deletions of all earlier rows before any other operator reads the
+changes.
 
 A stream that `retracts` emits each replaced row before its replacement, and each deleted row with all
 columns, so that sums can retract it. A stream of *upserts* does not: a row replaces any earlier row
@@ -28,7 +29,7 @@ UPDATE_AFTER = "update_after"
 DELETE = "delete"
 
 TRUNCATE = "truncate"
-"""The table is truncated. This kind and the next ones occur only upstream of `emptied`."""
+"""The table is truncated. This kind and the next ones occur only upstream of `truncation_deletes`."""
 MESSAGE = "message"
 """A message that concerns no row."""
 TOMBSTONE = "null"

@@ -25,7 +25,7 @@ from rheos.core.graph.windows import Watermark
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.core.protocol.zones import unknown_zone
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:

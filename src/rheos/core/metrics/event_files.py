@@ -17,7 +17,7 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.metrics.event_log import MAX_EVENTS, JobEvent
 from rheos.core.metrics.job_files import decode_file, sealed_file
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 
 FORMAT = 1
 FILE_EVENTS = 100
@@ -85,5 +85,5 @@ def _own(paths: Iterable[str]) -> list[str]:
     return sorted(path for path in paths if _NAME.fullmatch(path.rpartition("/")[2]))
 
 
-def _sealed(path: str) -> Sealed:
+def _sealed(path: str) -> SealedFileKind:
     return sealed_file(f"the event log {path}", "events", FORMAT)

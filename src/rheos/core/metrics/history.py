@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from rheos.core.metrics.declarations import METRICS, Kind, Merge, Scope
 from rheos.core.metrics.model import MetricsReport, across_subtasks, growth_per_s, merged
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 
 MAX_SERIES = 1000

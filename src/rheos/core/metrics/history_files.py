@@ -20,7 +20,7 @@ from rheos.core.errors import UnrestorableError
 from rheos.core.metrics.history import HistoryConfig, MetricsMoment, columns, moments_of
 from rheos.core.metrics.job_files import decode_file, sealed_file
 from rheos.core.protocol.ports import Store
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 
 FORMAT = 1
 SEGMENT_MOMENTS = 30
@@ -137,5 +137,5 @@ def _first_ms(path: str) -> int:
     return 0 if found is None else int(found[2])
 
 
-def _sealed(path: str) -> Sealed:
+def _sealed(path: str) -> SealedFileKind:
     return sealed_file(f"the history {path}", "figures", FORMAT)

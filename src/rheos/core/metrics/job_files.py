@@ -6,7 +6,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from rheos.core.protocol.sealed_files import Sealed
+from rheos.core.protocol.sealed_files import SealedFileKind
 
 
 class _NamesJob(Protocol):
@@ -17,9 +17,9 @@ class _NamesJob(Protocol):
 F = TypeVar("F", bound=_NamesJob)
 
 
-def sealed_file(what: str, key: str, newest: int) -> Sealed:
+def sealed_file(what: str, key: str, newest: int) -> SealedFileKind:
     """Return the envelope of a file. `what` names it with its path; `newest` is its newest format."""
-    return Sealed(
+    return SealedFileKind(
         what=what,
         key=key,
         newest=newest,
@@ -29,7 +29,7 @@ def sealed_file(what: str, key: str, newest: int) -> Sealed:
 
 
 def decode_file(
-    sealed: Sealed, data: bytes, decoder: msgspec.json.Decoder[F], job: str, max_bytes: int
+    sealed: SealedFileKind, data: bytes, decoder: msgspec.json.Decoder[F], job: str, max_bytes: int
 ) -> F:
     """Return the content of a file.
 

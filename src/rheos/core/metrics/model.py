@@ -11,7 +11,7 @@ import msgspec
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import METRICS, Kind, Merge, Metric
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 from rheos.core.protocol.readings import Reading

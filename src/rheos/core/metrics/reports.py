@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import isfinite
 
 from rheos.core.metrics.declarations import METRICS, Kind, Metric
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Progress
 from rheos.core.protocol.readings import Reading
 

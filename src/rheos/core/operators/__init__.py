@@ -1,7 +1,7 @@
 """Operators: their contract (`contract`), then one operator per file.
 
-- `process_core` has the common part of keyed functions: `keyed` calls them for each record,
-  `vectorised` for batches, `compiled_core` as machine code over columnar state (`columnar_core`).
+- `process_core` has the common part of keyed functions: `keyed_core` calls them for each record,
+  `batch_core` for batches, `compiled_core` as machine code over columnar state (`columnar_core`).
 - `running_state` and `running_disk` keep running aggregates, in memory and on disk.
 - `changelog/` has operators over updating tables, `over/` aggregates over frames of rows.
 - `window/` has the kinds of windows and their operators, `joins/` joins of two streams, `pattern/` the

@@ -20,14 +20,14 @@ from collections.abc import Callable, Coroutine, Sequence
 from traceback import FrameSummary
 from typing import Any
 
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.connectors.retry import Retry
 from rheos.core.errors import RheosError, UnavailableError
 from rheos.core.graph.functions import AsyncFunction
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.records import UserRaised, user_error, user_site
 from rheos.core.operators.runtime_context import RuntimeContext, opening
-from rheos.core.shown import is_error, named_error, shown, traceback_of
+from rheos.core.safe_strings import is_error, named_error, shown, traceback_of
 
 MISSING: Any = object()
 """Marker for a missing result."""
@@ -200,7 +200,7 @@ class AsyncCalls:
 
     async def _tried(self, worker: _Worker, row: Any, retry: Retry) -> Any:
         clock = asyncio.get_running_loop().time
-        back_off = BackOff(
+        back_off = Backoff(
             int(self._timeout_s * 1e6), first_us=retry.first_wait_us, longest_us=retry.longest_wait_us
         )
         tries = 0

@@ -43,9 +43,9 @@ from typing import Any, ClassVar
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, PortType
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
+from rheos.core.operators.unkeyed_function import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
-from rheos.core.state.unkeyed import unkeyed_shapes
+from rheos.core.state.unkeyed_state import unkeyed_shapes
 
 METHODS = ("process_element", "process_broadcast_element")
 """Method of the function for each port."""

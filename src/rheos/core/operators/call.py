@@ -46,7 +46,7 @@ from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_column, polars_frame
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.protocol.types import TypeMismatch, read_column
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 
 class CallForm(Enum):

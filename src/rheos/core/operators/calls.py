@@ -30,7 +30,7 @@ from rheos.core.operators.records import (
 )
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS
 from rheos.core.protocol.types import RecordCollector, TypeMismatch
-from rheos.core.shown import is_error, shown
+from rheos.core.safe_strings import is_error, shown
 
 Process = Callable[[Any, Any], Any]
 """Method of the user's function that is called with a row and the context."""

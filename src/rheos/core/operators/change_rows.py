@@ -15,7 +15,7 @@ from rheos.core.graph.changelog import DELETE, OP, UPDATE_BEFORE
 from rheos.core.operators.records import LocatedName
 from rheos.core.protocol.elements import Batch, visible
 from rheos.core.protocol.shown_rows import row_values
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.state.key_limit import KeyLimit
 from rheos.core.state.keys import Key
 from rheos.core.state.stores import MapStore

@@ -48,9 +48,9 @@ from typing import Any, ClassVar
 from rheos.core.graph.connected_functions import RunningFunction
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, PortType
 from rheos.core.operators.origins import CallOfFunction, OneRow, Origin
-from rheos.core.operators.unkeyed import Form, UnkeyedFunctionOperator
+from rheos.core.operators.unkeyed_function import Form, UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
-from rheos.core.state.unkeyed import unkeyed_shapes
+from rheos.core.state.unkeyed_state import unkeyed_shapes
 
 Records = tuple[type | None, type | None]
 """Record class of each port, if any."""

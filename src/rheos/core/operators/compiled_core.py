@@ -85,7 +85,7 @@ from rheos.core.operators.contract import OperatorContext, Out, OutputType, Port
 from rheos.core.operators.records import HiddenColumns, Stamps
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, Batch, visible
 from rheos.core.protocol.types import TypeMismatch, rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.state.columnar.string_codes import StringCodes
 from rheos.core.state.slots import Slots
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rheos.core.compiler.kernel import Typing, loops_of
 from rheos.core.compiler.values import CannotCompile
 from rheos.core.errors import ConfigurationError, ProgramError, Site
-from rheos.core.graph.compiled import compiled_mark
+from rheos.core.graph.compilation import compiled_mark
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.state.columnar.string_codes import StringCodes

@@ -45,7 +45,7 @@ from rheos.core.errors import Site
 from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Spec, StreamType
 from rheos.core.operators.origins import OneRow, Origin, RowsOfKey
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.key_groups import group_range

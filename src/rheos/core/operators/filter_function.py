@@ -32,7 +32,7 @@ from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.operators.rich_function import RichFunctionOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ from rheos.core.operators.broadcast_process import METHODS
 from rheos.core.operators.calls import ContextWithoutKey
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored
-from rheos.core.operators.keyed import KeyedCore, function_shapes
+from rheos.core.operators.keyed_core import KeyedCore, function_shapes
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.records import HiddenColumns
@@ -64,7 +64,7 @@ from rheos.core.protocol.ids import CheckpointId
 from rheos.core.protocol.shapes import StateShape
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.protocol.types import rows_of
-from rheos.core.state.unkeyed import UnkeyedStates, unkeyed_shapes
+from rheos.core.state.unkeyed_state import UnkeyedStates, unkeyed_shapes
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ from typing import Any, ClassVar
 from rheos.core.graph.nodes import Order
 from rheos.core.operators.co_process import Records, spelled
 from rheos.core.operators.contract import Operator, OperatorContext
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin
 from rheos.core.operators.rows_by_time import rows_by_time

@@ -15,7 +15,7 @@ from rheos.core.operators.contract import (
     Restored,
     RowOrder,
 )
-from rheos.core.operators.keyed import KeyedCore, function_shapes, function_types
+from rheos.core.operators.keyed_core import KeyedCore, function_shapes, function_types
 from rheos.core.operators.keyed_state import KeyedStateOperator
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.records import HiddenColumns, hidden_column

@@ -138,7 +138,7 @@ class LookupOperator(AsyncOperator):
             names = list(self._spec.lookup.keys)
             wanted = pa.RecordBatch.from_arrays(distinct, names=names).take(pa.array(missing))
             waits = self._calls.want([keys[at] for at in missing], wanted)
-        return _LookedUp(self, self._calls, places, keys, blocks, waits)
+        return _LookupWork(self, self._calls, places, keys, blocks, waits)
 
     def joined(
         self, batch: Batch, places: Numbers, found: Sequence[tuple[FoundBlock, Key]]
@@ -178,7 +178,7 @@ class LookupOperator(AsyncOperator):
             calls.close()
 
 
-class _LookedUp(StartedWork):
+class _LookupWork(StartedWork):
     """Work on a batch while its keys are looked up."""
 
     def __init__(

@@ -20,12 +20,12 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.connectors.lookup import Found, LookupClient
 from rheos.core.errors import InputError, RheosError, UnavailableError
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.ports import Clock, Completion, IoExecutor
-from rheos.core.shown import named_error, shown
+from rheos.core.safe_strings import named_error, shown
 
 Key: TypeAlias = tuple[Any, ...]
 
@@ -105,7 +105,7 @@ class LookupCalls:
         """A list of one, so that the code that pops the client closes it."""
         self._schema = schema
         self._known = known
-        self._back_off = BackOff(retry_for_us)
+        self._back_off = Backoff(retry_for_us)
         self._clock = clock
         self._io = io
         self._count = count

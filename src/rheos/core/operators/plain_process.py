@@ -30,9 +30,9 @@ from typing import Any, ClassVar
 
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.origins import CallOfFunction, Origin
-from rheos.core.operators.unkeyed import UnkeyedFunctionOperator
+from rheos.core.operators.unkeyed_function import UnkeyedFunctionOperator
 from rheos.core.protocol.shapes import StateShape
-from rheos.core.state.unkeyed import unkeyed_shapes
+from rheos.core.state.unkeyed_state import unkeyed_shapes
 
 
 @dataclass(frozen=True)

@@ -50,17 +50,17 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from rheos.core.graph.batch_functions import KeyedBatchFunction
-from rheos.core.graph.compiled import compiled_mark
+from rheos.core.graph.compilation import compiled_mark
 from rheos.core.graph.nodes import Order
 from rheos.core.graph.render import spell_record
+from rheos.core.operators.batch_core import BatchCore
 from rheos.core.operators.compiled_start import compiled_core
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator, KeyedFunctionSpec
 from rheos.core.operators.origins import CallOfFunction, Origin, RowsOfKey
 from rheos.core.operators.process_core import ProcessCore
 from rheos.core.operators.rows_by_time import rows_by_time
-from rheos.core.operators.vectorised import BatchCore
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from rheos.core.errors import (
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import Row, TypeMismatch
-from rheos.core.shown import is_error, named_error, shown, traceback_of
+from rheos.core.safe_strings import is_error, named_error, shown, traceback_of
 from rheos.core.site import PACKAGE, is_users
 
 UserRaised = (Exception, SystemExit)

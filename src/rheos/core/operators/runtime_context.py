@@ -14,9 +14,9 @@ from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.graph.parameters import Parameters
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.records import UserRaised, user_error
-from rheos.core.protocol.accumulated import MOST_INT, Accumulated, bounded, bucket_of
+from rheos.core.protocol.accumulators import MOST_INT, Accumulated, bounded, bucket_of
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 _NAME = re.compile(r"[^\s/]+")
 

@@ -38,7 +38,7 @@ from rheos.core.protocol.polars_frames import polars_frame
 from rheos.core.protocol.shapes import StatePurpose, StateShape, TypeShape
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.types import rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.times import Times
 
 GENERATORS = "generators"
@@ -77,8 +77,8 @@ def reach_of(ctx: OperatorContext, watermark: Watermark | None) -> SplitEventTim
     if watermark is None or (watermark.when is None and watermark.generated_by is None):
         return _Latest(watermark)
     if watermark.when is not None:
-        return _Punctuated(ctx, watermark, watermark.when)
-    return _Generated(ctx, watermark)
+        return _PunctuatedEventTime(ctx, watermark, watermark.when)
+    return _GeneratedEventTime(ctx, watermark)
 
 
 class _Latest(SplitEventTime):
@@ -86,7 +86,7 @@ class _Latest(SplitEventTime):
         return times
 
 
-class _Punctuated(SplitEventTime):
+class _PunctuatedEventTime(SplitEventTime):
     def __init__(self, ctx: OperatorContext, watermark: Watermark, when: pl.Expr) -> None:
         super().__init__(watermark)
         self._ctx = ctx
@@ -108,7 +108,7 @@ class _Punctuated(SplitEventTime):
         return np.where(holds.fill_null(False).to_numpy(), times, MIN_TIMESTAMP_MS)
 
 
-class _Generated(SplitEventTime):
+class _GeneratedEventTime(SplitEventTime):
     def __init__(self, ctx: OperatorContext, watermark: Watermark) -> None:
         super().__init__(watermark)
         generator = watermark.generated_by

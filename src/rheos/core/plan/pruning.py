@@ -5,8 +5,8 @@
 
 Each operator's spec declares which columns it needs (`OperatorSpec.columns_read`); the pass goes from
 the sinks to the sources. A source skips unneeded columns if it can (`PrunesColumns`); otherwise they
-are dropped after it. Before an exchange, a `NarrowSpec` drops unneeded columns that operators in
-between have added. Functions and sinks receive whole records, so they need all columns.
+are dropped after it. Before an exchange, a `ColumnSelectionSpec` drops unneeded columns that operators
+in between have added. Functions and sinks receive whole records, so they need all columns.
 
 Every runtime uses this pass, for programs of the API and of SQL.
 """
@@ -23,8 +23,8 @@ from rheos.core.graph.nodes import MAIN, Graph, Input, Node, StreamType
 from rheos.core.graph.row_distribution import PartitionBy, RowDistribution
 from rheos.core.graph.types import columns_read
 from rheos.core.graph.validate import live_nodes
+from rheos.core.operators.column_selection import ColumnSelectionSpec
 from rheos.core.operators.contract import OperatorSpec
-from rheos.core.operators.narrowed_columns import NarrowSpec
 from rheos.core.operators.source import SourceSpec
 
 
@@ -200,7 +200,7 @@ class _Pruning:
             name=f"{producer.name} columns",
             uid=None,
             site=producer.site,
-            spec=NarrowSpec(names),
+            spec=ColumnSelectionSpec(names),
             inputs=(Input(input.node, input.tag),),
             outputs={MAIN: _with_schema(type, left)},
             parallelism=1 if all_to_one else producer.parallelism,

@@ -28,7 +28,7 @@ from rheos.core.protocol.annotations import without_none as without_none
 from rheos.core.protocol.plain_values import is_missing, plain_value
 from rheos.core.protocol.python_times import Unreadable as Unreadable
 from rheos.core.protocol.record_makers import maker_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 Reader = Callable[[pa.Array], list[Any]]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import Attempt, CheckpointId, OperatorId
 from rheos.core.protocol.log_lines import LogLine

@@ -28,7 +28,7 @@ _number_decoder: msgspec.json.Decoder[int] = msgspec.json.Decoder(int)
 
 
 @dataclass(frozen=True, slots=True)
-class Sealed:
+class SealedFileKind:
     """One kind of file, and how errors refer to the file."""
 
     what: str

@@ -40,7 +40,7 @@ from rheos.core.protocol.elements import Batch, strip_hidden, visible
 from rheos.core.protocol.record_makers import maker_of
 from rheos.core.protocol.shown_rows import shown_record, shown_value
 from rheos.core.protocol.time_bounds import first_row
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 _SIMPLE: dict[Any, pa.DataType] = {
     bool: pa.bool_(),

@@ -24,8 +24,8 @@ from rheos.core.protocol.annotations import declared_decimal, declares_decimals,
 from rheos.core.protocol.columns import column_of
 from rheos.core.protocol.plain_values import plain_value
 from rheos.core.protocol.types import TypeMismatch, arrow_type, is_immutable, without_none
-from rheos.core.shown import message_of, named_error
-from rheos.core.shown import shown as value_text
+from rheos.core.safe_strings import message_of, named_error
+from rheos.core.safe_strings import shown as value_text
 from rheos.core.state.keys import Key
 
 _EXACT = (int, float, str, bytes, bool)
@@ -33,7 +33,7 @@ _EXACT = (int, float, str, bytes, bool)
 _PLAIN = frozenset((*_EXACT, datetime, date, time, timedelta, Decimal))
 
 
-class _Checked:
+class _CheckedPlaceholder:
     """Placeholder class for datetimes and decimals with precision, so that `fit` checks each value."""
 
 
@@ -54,7 +54,7 @@ class ValueCodec:
         self._declared_cls: Any = None if self.pickled else _class_of(inner)
         own_type = self._declared_cls is Decimal and self._decimals is not None
         checked = own_type or self._declared_cls is datetime
-        self.cls: Any = _Checked if checked else self._declared_cls
+        self.cls: Any = _CheckedPlaceholder if checked else self._declared_cls
         """Class of nearly all values; values of other classes go through `fit`."""
         self._exact = self.cls in _EXACT and not self.nullable
         self._encode = msgspec.msgpack.Encoder(enc_hook=_as_plain).encode

@@ -36,7 +36,7 @@ from rheos.core.task.barriers import TriggeredBarriers
 from rheos.core.task.chain_snapshot import ChainSnapshot
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.deadlines import earlier
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.inputs import Arrival
 from rheos.core.task.latency import LatencyMarkers
 from rheos.core.task.outputs import OutputEdge, Outputs

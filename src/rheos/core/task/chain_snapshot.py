@@ -11,7 +11,7 @@ from rheos.core.protocol.control import Cost, Totals
 from rheos.core.protocol.elements import BarrierKind
 from rheos.core.protocol.ids import ChainId, CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import PartMode, Snapshot, SnapshotPart
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.inputs import RecordedRows
 
 

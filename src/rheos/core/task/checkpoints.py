@@ -26,7 +26,7 @@ from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.state import format as state_format
 from rheos.core.task.chain_snapshot import ChainSnapshot
 from rheos.core.task.commits import Committing
-from rheos.core.task.in_flight import in_flight_parts
+from rheos.core.task.in_flight_rows import in_flight_parts
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Mapping
 
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.errors import UnavailableError
 from rheos.core.operators.contract import CommittingOperator, Operator
 from rheos.core.operators.runtime_context import Distribution
@@ -133,7 +133,7 @@ class SinkCommits:
         self._complete_us: dict[CheckpointId, int] = {}
         """Time of the request for each staged checkpoint that the log contains."""
         self._running: tuple[CheckpointId, Completion[None]] | None = None
-        self._back_off = BackOff(_FOR_EVER_US, first_us=_FIRST_RETRY_US, longest_us=_LONGEST_RETRY_US)
+        self._back_off = Backoff(_FOR_EVER_US, first_us=_FIRST_RETRY_US, longest_us=_LONGEST_RETRY_US)
         self.retry_at_us: int | None = None
         """Time of the next retry of a failed commit; None if no retry is due."""
         self._began_us = 0

@@ -19,7 +19,7 @@ from rheos.core.protocol.elements import Batch, strip_hidden
 from rheos.core.protocol.polars_frames import arrow_column, polars_frame
 from rheos.core.protocol.shown_rows import row_values, shown_record
 from rheos.core.protocol.types import read_column
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.task.partition import cut
 
 

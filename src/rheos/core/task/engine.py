@@ -43,7 +43,7 @@ from rheos.core.task.source_reports import (
     DriftReporter,
     PhaseReporter,
 )
-from rheos.core.task.traffic import RunOutcome, TimeSpent
+from rheos.core.task.traffic import RunOutcome, SpentTime
 from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import Wiring, open_chain, restore_in_flight
 
@@ -142,7 +142,7 @@ class SubtaskEngine:
             make_tree=self._make_tree,
         )
         self._chains = wiring.chains()
-        self._turns = [(chain, TimeSpent()) for chain in reversed(self._chains)]
+        self._turns = [(chain, SpentTime()) for chain in reversed(self._chains)]
         self._turn: ChainRunner | None = None
         """Chain that was called last."""
         self._gates = {

@@ -2,7 +2,7 @@
 
 A chain in a loop takes no new rows while many circulate (`LoopRoom`). The chain at the head of a loop
 ends when the loop is empty (`LoopHead`). A chain whose head is asynchronous starts to process batches
-before their turn (`work_ahead`).
+before their turn (`early_work`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from rheos.core.protocol.ids import ChannelId
 from rheos.core.task.barriers import ArrivingBarriers
 from rheos.core.task.chain import ChainParts, ChainRunner, Work
 from rheos.core.task.chain_snapshot import ChainSnapshot
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.early_work import EarlyWork
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.inputs import Channel, GateEvent, InputGate
 from rheos.core.task.latency import GateLatency
 from rheos.core.task.loop_end import LoopHead
 from rheos.core.task.loop_room import LoopRoom
 from rheos.core.task.traffic import Traffic
-from rheos.core.task.work_ahead import WorkAhead
 
 _ELEMENTS_PER_RUN = 4
 """Maximum number of elements that a chain takes before the other chains have their turn."""
@@ -194,7 +194,7 @@ class AheadChain(InputChain):
         self, parts: ChainParts, gate: InputGate, release: Release, room: LoopRoom | None
     ) -> None:
         super().__init__(parts, gate, release, room)
-        self._ahead = WorkAhead(parts.tree, gate, self._may_take)
+        self._ahead = EarlyWork(parts.tree, gate, self._may_take)
 
     def watch_sojourn(self) -> None:
         """Measure nothing, since batches wait for their calls and not for the chain."""

@@ -23,7 +23,7 @@ from rheos.core.protocol.ids import ChannelId
 from rheos.core.protocol.ports import Clock, Transport
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.deadlines import earlier
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.routing import router
 from rheos.core.task.traffic import Traffic
 

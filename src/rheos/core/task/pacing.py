@@ -18,7 +18,7 @@ from rheos.core.task.batch_time import BatchTime, IntakeCounts
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.pace import OBSERVE_EVERY_US, PaceController, SlotMeasurements, exchanges_on_path
-from rheos.core.task.traffic import TimeSpent
+from rheos.core.task.traffic import SpentTime
 
 
 class Pacing(ABC):
@@ -36,7 +36,7 @@ class Pacing(ABC):
 def pacing(
     plan: PhysicalPlan,
     config: TaskConfig,
-    chains: Sequence[tuple[ChainRunner, TimeSpent]],
+    chains: Sequence[tuple[ChainRunner, SpentTime]],
     clock: Clock,
     thread: ThreadTimes,
 ) -> Pacing:
@@ -53,7 +53,7 @@ class BatchPacing(Pacing):
 
     def __init__(
         self,
-        chains: Sequence[tuple[ChainRunner, TimeSpent]],
+        chains: Sequence[tuple[ChainRunner, SpentTime]],
         parallelism: int,
         config: TaskConfig,
         clock: Clock,

@@ -10,14 +10,14 @@ from rheos.core.operators.source import SourceOperator
 from rheos.core.protocol.readings import Reading
 from rheos.core.task.chain import ChainRunner
 from rheos.core.task.commits import Committing
-from rheos.core.task.traffic import TimeSpent
+from rheos.core.task.traffic import SpentTime
 
 ProcessReadings = Callable[[], list[Reading]]
 """Function that returns the readings of the process: memory, processor time, garbage collection."""
 
 
 def slot_readings(
-    chains: Iterable[tuple[ChainRunner, TimeSpent]], committing: Committing, now_ms: int
+    chains: Iterable[tuple[ChainRunner, SpentTime]], committing: Committing, now_ms: int
 ) -> list[Reading]:
     found: list[Reading] = []
     for chain, spent in chains:

@@ -98,7 +98,7 @@ class RunOutcome(Enum):
 
 
 @dataclass(slots=True)
-class TimeSpent:
+class SpentTime:
     """Time that a chain spends. In the rest of the time, it waits for other chains of its slot."""
 
     busy_us: int = 0

@@ -27,13 +27,13 @@ from rheos.core.operators.event_time import EventTimeOperator
 from rheos.core.operators.runtime_context import read_gauge
 from rheos.core.operators.source import EndOfInput, SourceOperator
 from rheos.core.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Totals
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.task.closing import close_each
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)

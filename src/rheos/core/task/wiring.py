@@ -17,7 +17,7 @@ from rheos.core.protocol.ports import Clock, Transport
 from rheos.core.protocol.snapshots import IN_FLIGHT_INPUT, IN_FLIGHT_OUTPUT
 from rheos.core.task.chain import ChainParts, ChainRunner
 from rheos.core.task.config import Guarantee, TaskConfig
-from rheos.core.task.in_flight import InFlight, restored_batches, without_in_flight
+from rheos.core.task.in_flight_rows import InFlight, restored_batches, without_in_flight
 from rheos.core.task.input_chain import AheadChain, InputChain, LoopHeadChain
 from rheos.core.task.inputs import InputGate
 from rheos.core.task.latency import LatencyMarkers

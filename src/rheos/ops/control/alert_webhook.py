@@ -18,7 +18,7 @@ import msgspec
 
 from rheos.connectors.calls.http_deadlines import opener
 from rheos.connectors.calls.outside_calls import OutsideCall
-from rheos.core.connectors.back_off import BackOff
+from rheos.core.connectors.backoff import Backoff
 from rheos.core.metrics.event_log import iso_time
 from rheos.core.metrics.health import JobHealth, Severity, simple_health
 from rheos.core.protocol.ports import Clock
@@ -164,8 +164,8 @@ class AlertWebhook:
             LOGGER.warning("an alert could not be posted to %s, retrying: %s", self._config, problem)
         self._again_us = now_us + wait_us
 
-    def _new_back_off(self) -> BackOff:
-        return BackOff(
+    def _new_back_off(self) -> Backoff:
+        return Backoff(
             RETRY_FOR_S * 1_000_000,
             first_us=FIRST_RETRY_S * 1_000_000,
             longest_us=LONGEST_RETRY_S * 1_000_000,

@@ -31,7 +31,7 @@ from rheos.ops.control.plan_drawing import picture
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.server import CommandServer
-from rheos.ops.control.standby_driver import EndedElsewhere, stand_by
+from rheos.ops.control.standby_driver import FormerStandbyJob, stand_by
 from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.ops.control.termination import TERMINATION
 from rheos.runtimes.driver.master import OUTCOMES
@@ -44,7 +44,7 @@ from rheos.runtimes.operation_contract import DriverOperation
 EVERY_S = 1.0
 
 
-class Shown(Protocol):
+class DisplayHandle(Protocol):
     """Handle that IPython returns for a displayed object."""
 
     def update(self, obj: Any, **kwargs: Any) -> None: ...
@@ -59,7 +59,7 @@ class LiveDisplay:
         up to the given seconds for the end of the job, and returns whether the job has ended."""
         self._bundle = bundle
         self._ended = ended
-        self._newest: Shown | None = None
+        self._newest: DisplayHandle | None = None
 
     def show(self) -> None:
         """Show the job and keep the display updated. IPython calls it, so it is installed."""
@@ -70,7 +70,7 @@ class LiveDisplay:
         self._newest = shown
         threading.Thread(target=self._keep, args=(shown,), name="rheos-notebook", daemon=True).start()
 
-    def _keep(self, shown: Shown) -> None:
+    def _keep(self, shown: DisplayHandle) -> None:
         over = False
         while not over and shown is self._newest:
             over = self._ended(EVERY_S)
@@ -114,7 +114,7 @@ class ControlledRuntime:
                 if not config.standby:
                     note.acquire(SystemClock(), time.sleep, config.checkpoint_dir, watching=_say)
                 elif (ended := stand_by(note, plan, config, self._name, program)) is not None:
-                    return EndedElsewhere(plan, config, ended)
+                    return FormerStandbyJob(plan, config, ended)
                 config = replace(config, predecessor=predecessor_of(note.previous))
                 keeper = NoteKeeper(note)
                 undo.callback(keeper.close)

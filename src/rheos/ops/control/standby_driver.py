@@ -17,7 +17,7 @@ from rheos.ops.control.driver_note import HeldNote
 from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.started_program import StartedProgram
-from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
+from rheos.runtimes.driver.collected_results import CollectedResults, EarlierResults
 from rheos.runtimes.driver.master import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
@@ -76,7 +76,7 @@ _ENDED = {
 }
 
 
-class EndedElsewhere(WithoutCheckpoints):
+class FormerStandbyJob(WithoutCheckpoints):
     """A JobHandle of a job that has ended under another driver while this one was its standby."""
 
     def __init__(self, plan: PhysicalPlan, config: JobConfig, note: DriverNote) -> None:
@@ -99,7 +99,7 @@ class EndedElsewhere(WithoutCheckpoints):
             busy_ratio=0.0,
             backpressure_ratio=0.0,
         )
-        self._collected = CollectedBefore(config.job, CollectedResults(plan).names())
+        self._collected = EarlierResults(config.job, CollectedResults(plan).names())
 
     def status(self) -> JobStatus:
         return self._status

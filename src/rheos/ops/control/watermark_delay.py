@@ -13,13 +13,13 @@ from rheos.core.metrics.history import series_of
 from rheos.core.metrics.history_files import HistoryView
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedOperator, PlanOutline
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.moment import SplitStanding, open_splits
 
 
 @dataclass(frozen=True)
-class Delayed:
+class DelayedEdge:
     """An edge whose receiver has a lower watermark than its sender: the watermark waits behind queued
     rows."""
 
@@ -46,7 +46,7 @@ class WatermarkDelay:
     idle: tuple[SplitStanding, ...]
     waiting_splits: int
     """Number of splits that still have to be read, and hold the watermark until then."""
-    delayed: tuple[Delayed, ...]
+    delayed: tuple[DelayedEdge, ...]
     late: int
     """Number of rows that were late at the operator in this attempt."""
     late_goes_to: str | None
@@ -108,7 +108,7 @@ def _upstream(outline: PlanOutline, operator: str) -> set[str]:
     return found
 
 
-def _delayed(outline: PlanOutline, metrics: MetricsReport, chains: set[str]) -> Iterator[Delayed]:
+def _delayed(outline: PlanOutline, metrics: MetricsReport, chains: set[str]) -> Iterator[DelayedEdge]:
     heads = {chain.id: chain.operators[0] for chain in outline.chains}
     for edge in outline.edges:
         if edge.target not in chains or edge.feedback:
@@ -121,7 +121,7 @@ def _delayed(outline: PlanOutline, metrics: MetricsReport, chains: set[str]) -> 
         if sent is None or not queued or (heard is not None and heard >= sent):
             continue
         busy = [r.per_s for r in metrics.of(f.BUSY) if r.at[0] == edge.target and r.per_s is not None]
-        yield Delayed(
+        yield DelayedEdge(
             metrics.operators.get(edge.sender, edge.sender),
             receiver.name,
             sent,

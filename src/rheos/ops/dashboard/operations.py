@@ -36,7 +36,7 @@ from rheos.runtimes.operation_contract import Face, JobOperation, Meaning, Role,
 T = TypeVar("T")
 
 
-class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class EmptyBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An empty body."""
 
 
@@ -224,7 +224,7 @@ def _of_table(kind: type[JobOperation[Any]]) -> Operation:
         summary(kind),
         run,
         answer_type(kind),
-        None if looks else body_of(kind) if arguments else Nothing,
+        None if looks else body_of(kind) if arguments else EmptyBody,
         {name: QueryParameter(of.help, of.meaning) for name, of in arguments.items()} if looks else {},
     )
 

@@ -39,12 +39,12 @@ CheckpointNumber = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
 _Seconds = Annotated[float, msgspec.Meta(gt=0, le=3600)]
 
 
-class _Replayed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _ReplayAnswer(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seconds: _Seconds = 120.0
     """Time limit."""
 
 
-class WhyRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
+class WhyRequest(_ReplayAnswer, frozen=True, kw_only=True, rename={"for_": "for"}):
     sink: Text
     """Name or id of the sink."""
     row: Values
@@ -58,7 +58,7 @@ class WhyRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     from_start: bool = False
 
 
-class DebugRequest(_Replayed, frozen=True, kw_only=True, rename={"from_": "from"}):
+class DebugRequest(_ReplayAnswer, frozen=True, kw_only=True, rename={"from_": "from"}):
     key: Text | Values
     """Value of the key as a string, or its values by column."""
     operator: Text | None = None
@@ -68,7 +68,7 @@ class DebugRequest(_Replayed, frozen=True, kw_only=True, rename={"from_": "from"
     """Number of a later checkpoint up to which input is read; null: all current input."""
 
 
-class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
+class ForkRequest(_ReplayAnswer, frozen=True, kw_only=True, rename={"for_": "for"}):
     file: ProgramFile | None = None
     """Changed program: a path within the folder of the job's start; null: the same program."""
     parameters: dict[Text, Text] = {}
@@ -83,7 +83,7 @@ class ForkRequest(_Replayed, frozen=True, kw_only=True, rename={"for_": "for"}):
     samples: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 10
 
 
-class WhyNotRequest(_Replayed, frozen=True, kw_only=True):
+class WhyNotRequest(_ReplayAnswer, frozen=True, kw_only=True):
     operator: Text
     key: Text | None = None
     window: Text | None = None

@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.calls import Process
 from rheos.core.operators.contract import PortType
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.records import is_single
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.shown_rows import row_values
@@ -72,10 +72,10 @@ class CallWatcher(Protocol):
 
 def watch(core: KeyedCore, watcher: CallWatcher) -> None:
     """Notify `watcher` of each call from now on."""
-    _Watched(core, watcher)
+    _WatchedCore(core, watcher)
 
 
-class _Watched:
+class _WatchedCore:
     def __init__(self, core: KeyedCore, watcher: CallWatcher) -> None:
         self._core = core
         self._watcher = watcher

@@ -29,17 +29,17 @@ from rheos.core.state.timers import TIMERS
 from rheos.ops.control.started_program import StartedProgram
 from rheos.ops.debugging.call_watcher import ReplayStoppedError
 from rheos.ops.debugging.debugged_key import KeyOfOperator, chosen
-from rheos.ops.debugging.deliveries import Delivered, delivered
+from rheos.ops.debugging.deliveries import DeliveredBatch, delivered
 from rheos.ops.debugging.key_filter import ahead_of
 from rheos.ops.debugging.key_replay import DebugStep, KeyReplay, ReplayListener, watched_core
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
 from rheos.ops.debugging.replica import Replica
+from rheos.ops.forks.bounded_reading import Positions
 from rheos.ops.forks.input import state_of
 from rheos.ops.forks.job_program import job_program, planned, working_as
 from rheos.ops.forks.recording import record
 from rheos.ops.forks.reservations import Reservation, reservations
 from rheos.ops.forks.tape import Beginning, Tape, state_backend
-from rheos.ops.forks.up_to_position import Positions
 from rheos.ops.savepoints.entry_layouts import PROCESSING_DOMAIN
 from rheos.runtimes.driver.sources_and_sinks import sources
 from rheos.runtimes.host.scratch import OwnedFolder
@@ -147,7 +147,7 @@ class _Origin:
     keyed: KeyOfOperator
     begin: CopiedCheckpoint
     end: CopiedCheckpoint | None
-    delivered: Delivered
+    delivered: DeliveredBatch
 
 
 def debug(
@@ -264,7 +264,7 @@ def _delivered(
     before: Collection[OperatorId],
     begin: CopiedCheckpoint,
     end: CopiedCheckpoint | None,
-) -> tuple[Delivered, dict[OperatorId, Tape]]:
+) -> tuple[DeliveredBatch, dict[OperatorId, Tape]]:
     """Return what arrives at the operator, and the tapes of the sources upstream of it. The files of
     the tapes are removed; their descriptions remain."""
     state = state_of(begin)

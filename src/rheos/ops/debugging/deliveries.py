@@ -39,17 +39,17 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Risen:
+class WatermarkAdvance:
     """A new watermark of the operator."""
 
     watermark_ms: int
 
 
-Delivery: TypeAlias = Rows | Risen
+Delivery: TypeAlias = Rows | WatermarkAdvance
 
 
 @dataclass(frozen=True)
-class Delivered:
+class DeliveredBatch:
     deliveries: list[Delivery]
     error: RheosError | None
     """Error that ended the program upstream of the operator; None if there was no error."""
@@ -66,7 +66,7 @@ def delivered(
     beginning: Beginning,
     tapes: Mapping[OperatorId, Tape],
     begun: Mapping[OperatorId, Collection[str]],
-) -> Delivered:
+) -> DeliveredBatch:
     """Return what arrives at the operator for its key.
 
     Args:
@@ -79,7 +79,7 @@ def delivered(
 
     Raise CheckpointError if the state does not fit the program.
     """
-    taken = _Taken()
+    taken = _TakenDeliveries()
     tap = _TapSpec(taken, keyed.key)
     before = ahead_of(plan, keyed.planned)
     others: dict[OperatorId, OperatorSpec] = dict(early(plan, keyed, before))
@@ -114,7 +114,7 @@ def delivered(
         error = raised
     finally:
         run.close()
-    return Delivered(taken.deliveries, error)
+    return DeliveredBatch(taken.deliveries, error)
 
 
 def _without_rows(spec: OperatorSpec) -> OperatorSpec:
@@ -122,25 +122,29 @@ def _without_rows(spec: OperatorSpec) -> OperatorSpec:
     if isinstance(spec, SourceSpec):
         source = TapedSource(spec.source, Tape(()))
         return replace(spec, source=source, until_now=not source.bounded)
-    return _NothingSpec()
+    return _IdleSpec()
 
 
 @dataclass
-class _Taken:
+class _TakenDeliveries:
     """The deliveries so far, which the run adds."""
 
     deliveries: list[Delivery] = field(default_factory=list)
 
     def add(self, delivery: Delivery) -> None:
         """Add a delivery. Between two rows only the last watermark counts."""
-        if isinstance(delivery, Risen) and self.deliveries and isinstance(self.deliveries[-1], Risen):
+        if (
+            isinstance(delivery, WatermarkAdvance)
+            and self.deliveries
+            and isinstance(self.deliveries[-1], WatermarkAdvance)
+        ):
             self.deliveries.pop()
         self.deliveries.append(delivery)
 
 
 @dataclass(frozen=True)
 class _TapSpec(OperatorSpec):
-    taken: _Taken
+    taken: _TakenDeliveries
     key: Key
 
     kind: ClassVar[str] = "tap"
@@ -172,18 +176,18 @@ class _Tap(Operator):
         return iter(())
 
     def on_watermark(self, timestamp_ms: int) -> Iterator[Out]:
-        self._spec.taken.add(Risen(timestamp_ms))
+        self._spec.taken.add(WatermarkAdvance(timestamp_ms))
         return iter(())
 
 
 @dataclass(frozen=True)
-class _NothingSpec(OperatorSpec):
+class _IdleSpec(OperatorSpec):
     kind: ClassVar[str] = "nothing"
 
     def operator(self, ctx: OperatorContext) -> Operator:
-        return _Nothing(ctx)
+        return _IdleOperator(ctx)
 
 
-class _Nothing(Operator):
+class _IdleOperator(Operator):
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         return iter(())

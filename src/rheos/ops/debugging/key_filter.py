@@ -77,7 +77,7 @@ def early(
                 break
             first, at, port = operators[sender], sender, 0
         if first is not None:
-            found[first.id] = _EarlySpec(first.spec, of_port.keys, keyed.key)
+            found[first.id] = _EarlyFilterSpec(first.spec, of_port.keys, keyed.key)
     return found
 
 
@@ -91,7 +91,7 @@ def _only_sender(counted: Collection[PlanEdge], to: OperatorId, port: int) -> Op
 
 
 @dataclass(frozen=True)
-class _EarlySpec(OperatorSpec):
+class _EarlyFilterSpec(OperatorSpec):
     inner: OperatorSpec
     columns: tuple[str, ...]
     key: Key
@@ -99,13 +99,13 @@ class _EarlySpec(OperatorSpec):
     kind: ClassVar[str] = "early"
 
     def operator(self, ctx: OperatorContext) -> Operator:
-        return _Early(ctx, self)
+        return _EarlyFilter(ctx, self)
 
 
-class _Early(Operator):
+class _EarlyFilter(Operator):
     """An operator that filters the input of an operator without state."""
 
-    def __init__(self, ctx: OperatorContext, spec: _EarlySpec) -> None:
+    def __init__(self, ctx: OperatorContext, spec: _EarlyFilterSpec) -> None:
         super().__init__(ctx)
         self._inner = spec.inner.operator(ctx)
         self._port = replace(ctx.ports[0], keys=spec.columns)

@@ -11,12 +11,12 @@ from typing import Any, assert_never
 
 from rheos.core.errors import RheosError, unexpected
 from rheos.core.operators.contract import Operator, Out, PortType
-from rheos.core.operators.keyed import KeyedCore
+from rheos.core.operators.keyed_core import KeyedCore
 from rheos.core.operators.keyed_function import KeyedFunctionOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, Batch
 from rheos.core.protocol.shown_rows import rows_values
 from rheos.ops.debugging.call_watcher import CallKind, CallWatcher, GivenRow, WatchedCall, watch
-from rheos.ops.debugging.deliveries import Delivered, Delivery, Risen, Rows
+from rheos.ops.debugging.deliveries import DeliveredBatch, Delivery, Rows, WatermarkAdvance
 from rheos.ops.debugging.key_state import KeyState, StateChange, changes
 from rheos.ops.debugging.replica import Replica
 
@@ -80,7 +80,7 @@ def watched_core(operator: Operator) -> KeyedCore | None:
 class KeyReplay(CallWatcher):
     """A single replay of one replica."""
 
-    def __init__(self, replica: Replica, delivered: Delivered, listener: ReplayListener) -> None:
+    def __init__(self, replica: Replica, delivered: DeliveredBatch, listener: ReplayListener) -> None:
         self._replica = replica
         self._delivered = delivered
         self._listener = listener
@@ -137,7 +137,7 @@ class KeyReplay(CallWatcher):
                 return operator.on_in_flight(piece.port, piece.batch)
             case Rows():
                 return operator.on_batch(piece.port, piece.batch)
-            case Risen():
+            case WatermarkAdvance():
                 return operator.on_watermark(piece.watermark_ms)
             case _:
                 assert_never(piece)
@@ -170,7 +170,7 @@ class KeyReplay(CallWatcher):
     def _step_of_piece(
         self, piece: Delivery, out: Sequence[GivenRow], error: RheosError | None
     ) -> None:
-        if isinstance(piece, Risen):
+        if isinstance(piece, WatermarkAdvance):
             self._step(StepKind.WATERMARK, None, None, (None, piece.watermark_ms), out, error)
         else:
             (row,) = rows_values(piece.batch)

@@ -15,7 +15,7 @@ from rheos.core.protocol.snapshots import RestoredState
 from rheos.core.protocol.state_config import StateConfig
 from rheos.core.state.keys import KeyCodec
 from rheos.core.task.contexts import OperatorContexts
-from rheos.core.task.in_flight import without_in_flight
+from rheos.core.task.in_flight_rows import without_in_flight
 from rheos.ops.debugging.debugged_key import KeyOfOperator
 from rheos.ops.debugging.key_state import KeyState, KeyStates, tables_of
 from rheos.ops.forks.input import state_of

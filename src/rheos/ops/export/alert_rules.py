@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import HealthState
-from rheos.ops.export.exported import sample_name
+from rheos.ops.export.metric_labels import sample_name
 from rheos.runtimes.health.kinds import KINDS
 
 STATE_HOLDS_S = 60

@@ -12,7 +12,7 @@ from typing import Any, assert_never
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import METRICS, Kind, Metric, Scope, Unit
 from rheos.core.metrics.health import HealthState
-from rheos.ops.export.exported import expressions, sample_name, shown_labels
+from rheos.ops.export.metric_labels import expressions, sample_name, shown_labels
 
 SCHEMA_VERSION = 39
 WIDTH = 24

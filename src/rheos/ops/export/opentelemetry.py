@@ -29,10 +29,10 @@ from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 
 from rheos.core.metrics.declarations import METRICS, Kind, Metric, Unit
 from rheos.core.metrics.model import MetricsReport
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.core.version import VERSION
-from rheos.ops.export.exported import bounds_of, label_names, label_values
+from rheos.ops.export.metric_labels import bounds_of, label_names, label_values
 
 _UNITS: Mapping[Unit, str] = {
     Unit.ROWS: "{row}",

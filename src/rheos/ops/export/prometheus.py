@@ -23,9 +23,9 @@ from prometheus_client.registry import Collector
 
 from rheos.core.metrics.declarations import METRICS, Kind, Metric
 from rheos.core.metrics.model import MetricsReport
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
-from rheos.ops.export.exported import bounds_of, label_names, label_values
+from rheos.ops.export.metric_labels import bounds_of, label_names, label_values
 
 
 class MetricsCollector(Collector):

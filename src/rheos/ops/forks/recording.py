@@ -38,8 +38,8 @@ from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.task.contexts import OperatorContexts
+from rheos.ops.forks.bounded_reading import PositionedReader, Positions
 from rheos.ops.forks.tape import SplitTape, Tape, TapedSplit, TapeEnd
-from rheos.ops.forks.up_to_position import PositionedReader, Positions
 from rheos.runtimes.host.io import SystemClock, ThreadedIo
 
 _ROWS = 8192

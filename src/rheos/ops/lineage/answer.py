@@ -13,7 +13,7 @@ from rheos.core.checkpoint.checkpoint_copies import CopiedCheckpoint
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible
-from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedRow
+from rheos.ops.lineage.ledger import CallReason, FunctionCall, Ledger, SplitPlace, TracedRow
 from rheos.ops.lineage.operator_rules import TracedOperator
 from rheos.ops.lineage.reasons import Reason
 from rheos.ops.savepoints.pending_by_key import kept_for_key
@@ -135,7 +135,7 @@ class Answers:
         before = False
         for one in rows:
             row, reason = self._ledger.rows[one], reasons[one]
-            watermark_ms = row.call.at_ms if row.call.by is Called.WATERMARK else None
+            watermark_ms = row.call.at_ms if row.call.by is CallReason.WATERMARK else None
             if isinstance(row.detail, FunctionCall) and row.detail.watermark_ms is not None:
                 watermark_ms = row.detail.watermark_ms
             fired = StepFiring(reason.key, reason.window, reason.timer_ms, watermark_ms)

@@ -24,7 +24,7 @@ from rheos.core.operators.contract import Out
 from rheos.core.operators.records import is_single
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.types import Row, rows_of
-from rheos.ops.lineage.ledger import FROM_STATE, Called, FunctionCall, Ledger, TracedCall
+from rheos.ops.lineage.ledger import FROM_STATE, CallReason, FunctionCall, Ledger, TracedCall
 
 _IMMUTABLE = (int, float, str, bytes, bool, type(None), tuple, frozenset)
 
@@ -37,7 +37,7 @@ class FunctionTrace:
         self._ledger = ledger
         self._place = place
         self._restored = restored
-        self.call_of: Callable[[], TracedCall] = lambda: TracedCall(Called.END)
+        self.call_of: Callable[[], TracedCall] = lambda: TracedCall(CallReason.END)
         """Returns the current call of the operator."""
         self._given: defaultdict[str, deque[FunctionCall]] = defaultdict(deque)
         """Calls that emitted the records which are in no batch yet, by tag."""
@@ -80,15 +80,15 @@ class FunctionTrace:
     def row(self, port: int, record: Any, timestamp: int | None, key: Any) -> None:
         """Begin a call of the function for a row."""
         call = self.call_of()
-        if call.by is Called.ROW:
+        if call.by is CallReason.ROW:
             self._begin([call.row], key, None)
-        elif call.by is Called.WATERMARK and timestamp is not None:
+        elif call.by is CallReason.WATERMARK and timestamp is not None:
             self._begin([self._held_row(port, record, timestamp)], key, None)
         else:
             self._begin([FROM_STATE], key, None)
 
     def timer(self, timestamp_ms: int, key: Any, watermark_ms: int) -> None:
-        by_clock = self.call_of().by is Called.CLOCK
+        by_clock = self.call_of().by is CallReason.CLOCK
         set_by = self._timers.pop((key, timestamp_ms, by_clock), [FROM_STATE])
         self._begin(set_by, key, timestamp_ms)
         self._watermark_ms = None if by_clock else watermark_ms

@@ -12,7 +12,7 @@ from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.operators.origins import PairOfRows
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import TS, visible
-from rheos.ops.lineage.ledger import Called, Ledger, TracedArrival, TracedRow
+from rheos.ops.lineage.ledger import CallReason, Ledger, TracedArrival, TracedRow
 from rheos.ops.lineage.reasons import Reason, RowRule, window_of
 
 _SIDES = (LEFT, RIGHT)
@@ -36,11 +36,11 @@ class PairRule(RowRule):
         for pair in islice(self._pairs(sides, row), wanted, None):
             return Reason([one.row for one in pair], key, window, doubt=self._doubt)
         # The pair is incomplete among the rows that arrived, so only a part of it can be named.
-        came = [row.call.row] if row.call.by is Called.ROW else []
+        came = [row.call.row] if row.call.by is CallReason.ROW else []
         return Reason(came, key, window, from_state=True)
 
     def _key(self, row: TracedRow) -> dict[str, Any]:
-        if row.call.by is Called.ROW:
+        if row.call.by is CallReason.ROW:
             return self._named_key(row)
         names = self.planned.ports[LEFT].keys, self.planned.ports[RIGHT].keys
         found = {}
@@ -55,7 +55,7 @@ class PairRule(RowRule):
         self, port: int, key: dict[str, Any], number: int, row: TracedRow
     ) -> Sequence[TracedArrival | None]:
         """Return the rows of one side that have the values; only None if no row of it contributed."""
-        is_call = row.call.by is Called.ROW and row.call.port == port
+        is_call = row.call.by is CallReason.ROW and row.call.port == port
         wanted = {
             column.name: of_side
             for column in self._columns.columns

@@ -18,7 +18,7 @@ FROM_STATE = -1
 """Link to the state with which the program began."""
 
 
-class Called(Enum):
+class CallReason(Enum):
     """The reason of a call of an operator."""
 
     ROW = "a row"
@@ -31,7 +31,7 @@ class Called(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TracedCall:
-    by: Called
+    by: CallReason
     port: int = 0
     row: int = 0
     """Number of the row; for a batch, that of the first row."""

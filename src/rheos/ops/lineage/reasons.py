@@ -20,7 +20,7 @@ from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.window.pane_columns import END, SLICE, START, VALID
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, TS, WM, visible
-from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, TracedArrival, TracedRow
+from rheos.ops.lineage.ledger import CallReason, FunctionCall, Ledger, TracedArrival, TracedRow
 
 _MS = pa.timestamp("ms", "UTC")
 
@@ -55,7 +55,7 @@ class RowRule(ABC):
 
     def reason(self, number: int, row: TracedRow) -> Reason:
         """Return the reason of the row with that number in the ledger, which the operator emitted."""
-        if row.call.by is Called.RESTORED:
+        if row.call.by is CallReason.RESTORED:
             return Reason(from_state=True)
         if row.tag != MAIN and row.detail is None:
             return self._sent_aside(number, row)
@@ -66,7 +66,7 @@ class RowRule(ABC):
 
     def _sent_aside(self, number: int, row: TracedRow) -> Reason:
         """Return the reason of a row that was emitted unchanged, such as a late one."""
-        if row.call.by is Called.ROW:
+        if row.call.by is CallReason.ROW:
             return Reason([row.call.row])
         names = visible(row.batch.schema).names
         values = _values(row, names)
@@ -116,7 +116,7 @@ class RowRule(ABC):
         if isinstance(row.detail, FunctionCall):
             key = row.detail.key if len(names) > 1 else (row.detail.key,)
             return dict(zip(names, key, strict=True)) if names else {}
-        if row.call.by is Called.ROW and self.planned.ports[row.call.port].keys:
+        if row.call.by is CallReason.ROW and self.planned.ports[row.call.port].keys:
             return dict(zip(names, self._key_of(row.call.port, row.call.row), strict=True))
         return {name: row.value(name) for name in names if name in row.batch.schema.names}
 
@@ -125,7 +125,7 @@ class EachRow(RowRule):
     """A rule for rows that are each made from one row."""
 
     def _made(self, number: int, row: TracedRow) -> Reason:
-        if row.call.by is Called.ROW:
+        if row.call.by is CallReason.ROW:
             return Reason([row.call.row])
         return Reason(
             doubt=(
@@ -140,7 +140,7 @@ class RowForRow(EachRow):
     one_by_one = False
 
     def _made(self, number: int, row: TracedRow) -> Reason:
-        if row.call.by is Called.ROW:
+        if row.call.by is CallReason.ROW:
             return Reason([row.call.row + row.nth])
         return super()._made(number, row)
 

@@ -33,11 +33,11 @@ from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import ChainId, JobId, OperatorId
-from rheos.core.task.in_flight import InFlight
+from rheos.core.task.in_flight_rows import InFlight
 from rheos.core.task.outputs import Outputs
 from rheos.core.task.tree import RowOutputs, Work
 from rheos.ops.forks.tape import Beginning, Tape, TapedRun, TapedSource, UntimedTree
-from rheos.ops.lineage.ledger import Called, FunctionCall, Ledger, SplitPlace, TracedCall
+from rheos.ops.lineage.ledger import CallReason, FunctionCall, Ledger, SplitPlace, TracedCall
 from rheos.ops.lineage.operator_rules import TracedOperator, watched
 from rheos.runtimes.host.awaited_calls import wait_for
 
@@ -71,7 +71,7 @@ class TracedTree(UntimedTree):
         self._first_place = first_place
         self._one_by_one = one_by_one
         self._details = details
-        self._calls = [TracedCall(Called.END)] * len(chain.operators)
+        self._calls = [TracedCall(CallReason.END)] * len(chain.operators)
         self._given = [0] * len(chain.operators)
         """Number of rows that each operator has emitted in its call."""
         self._reached_ms = [MIN_TIMESTAMP_MS] * len(chain.operators)
@@ -83,13 +83,13 @@ class TracedTree(UntimedTree):
     def _push(self, index: int, port: int, batch: Batch) -> Work[None]:
         first = self._ledger.first(batch)
         if not self._one_by_one[index]:
-            self._begin(index, TracedCall(Called.ROW, port, first))
+            self._begin(index, TracedCall(CallReason.ROW, port, first))
             yield from super()._push(index, port, batch)
             return
         place, counters = self._first_place + index, self._operators[index].ctx.counters
         for at in range(batch.num_rows):
             self._ledger.came(place, port, first + at, self._reached_ms[index])
-            self._begin(index, TracedCall(Called.ROW, port, first + at))
+            self._begin(index, TracedCall(CallReason.ROW, port, first + at))
             late = counters.get("late", 0)
             yield from super()._push(index, port, batch.slice(at, 1))
             if counters.get("late", 0) != late:
@@ -117,7 +117,7 @@ class TracedTree(UntimedTree):
             yield out
 
     def polled(self, outs: Iterable[Out]) -> Work[None]:
-        self._begin(0, TracedCall(Called.READ))
+        self._begin(0, TracedCall(CallReason.READ))
         return super().polled(outs)
 
     def call_of(self, index: int) -> TracedCall:
@@ -125,17 +125,17 @@ class TracedTree(UntimedTree):
         return self._calls[index]
 
     def in_flight(self, rows: InFlight) -> Work[None]:
-        self._begin(self._ids.index(rows.operator), TracedCall(Called.RESTORED, rows.port))
+        self._begin(self._ids.index(rows.operator), TracedCall(CallReason.RESTORED, rows.port))
         return super().in_flight(rows)
 
     def _rise(self, index: int, timestamp_ms: int) -> Work[None]:
-        self._begin(index, TracedCall(Called.WATERMARK, at_ms=timestamp_ms))
+        self._begin(index, TracedCall(CallReason.WATERMARK, at_ms=timestamp_ms))
         self._reached_ms[index] = timestamp_ms
         return super()._rise(index, timestamp_ms)
 
     def end(self) -> Work[None]:
         for index in range(len(self._operators)):
-            self._begin(index, TracedCall(Called.END))
+            self._begin(index, TracedCall(CallReason.END))
         return super().end()
 
 

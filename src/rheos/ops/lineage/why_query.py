@@ -112,7 +112,7 @@ def why(
     found = job_program(job, checkpoint_dir, against)
     with working_as(found.started):
         plan = planned(found.started)
-        asked = _Asked.of(plan, found.job, sink, row)
+        asked = _OutputQuery.of(plan, found.job, sink, row)
         beginnings: Iterable[CopiedCheckpoint | None] = _beginnings(found, from_savepoint, from_start)
         given = 0
         for checkpoint in beginnings:
@@ -148,7 +148,7 @@ def _named(checkpoint: CopiedCheckpoint | None) -> str:
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _OutputQuery:
     sink: PlannedOperator
     name: str
     values: Mapping[str, Any]
@@ -159,7 +159,7 @@ class _Asked:
         return ", ".join(f"{name}={value!r}" for name, value in self.values.items()) or "any values"
 
     @staticmethod
-    def of(plan: PhysicalPlan, job: JobId, sink: str, row: Mapping[str, Any]) -> _Asked:
+    def of(plan: PhysicalPlan, job: JobId, sink: str, row: Mapping[str, Any]) -> _OutputQuery:
         sinks = [each for each in plan.operators() if isinstance(each.spec, SinkSpec)]
         fitting = [each for each in sinks if sink == each.id] or [
             each for each in sinks if sink == each.name
@@ -175,7 +175,7 @@ class _Asked:
         [one] = fitting
         columns = visible(one.ports[0].schema)
         values = {name: _value(one, columns, name, value) for name, value in row.items()}
-        return _Asked(one, sink, values)
+        return _OutputQuery(one, sink, values)
 
 
 def _value(sink: PlannedOperator, columns: pa.Schema, name: str, value: Any) -> Any:
@@ -207,7 +207,7 @@ def _answer(
     job: JobId,
     plan: PhysicalPlan,
     checkpoint: CopiedCheckpoint | None,
-    asked: _Asked,
+    asked: _OutputQuery,
     length_ms: int | None,
     most: int,
 ) -> tuple[WhyResult | None, int]:

@@ -40,7 +40,7 @@ from rheos.core.operators.window.progress import FIRED, stored_name
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 from rheos.core.protocol.snapshots import StateKind
-from rheos.core.state.unkeyed import ITEM, VALUE
+from rheos.core.state.unkeyed_state import ITEM, VALUE
 from rheos.ops.savepoints.entry_layouts import ListLayout, MapLayout, TimerLayout, ValueLayout
 from rheos.ops.savepoints.key_columns import KeyColumns, plain_column
 from rheos.ops.savepoints.state_layout import StateLayout, arrow_type, column_schema, unique
@@ -100,7 +100,7 @@ def layout_of(state: str, shapes: Mapping[str, StateShape], *, trusted: bool = F
         case StatePurpose.WINDOW_CONTENT | StatePurpose.UNDECIDED:
             return window_layout(state, shape, shapes[FIRED])
         case StatePurpose.WINDOWS:
-            return _Fired(shape)
+            return _FiredLayout(shape)
         case StatePurpose.PROGRESS:
             return _Progress()
         case StatePurpose.POSITIONS:
@@ -167,7 +167,7 @@ def _aggregate(table: pa.Table, name: str, agg: type[Agg], kind: pa.DataType) ->
     return agg.running_value(parts, kind) if parts else pa.nulls(table.num_rows, kind)
 
 
-class _Fired(StateLayout):
+class _FiredLayout(StateLayout):
     """Layout of the time up to which windows of key groups have fired, and of how they are divided."""
 
     def __init__(self, shape: StateShape) -> None:

@@ -18,10 +18,10 @@ from zoneinfo import ZoneInfo
 from rheos.core.errors import UnrestorableError
 from rheos.core.moved_names import name_today
 from rheos.core.protocol import types
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 
-class _Refused(Exception):  # noqa: N818 - it never leaves this file
+class _RefusedPickle(Exception):  # noqa: N818 - it never leaves this file
     pass
 
 
@@ -30,7 +30,7 @@ def read_row(data: bytes, state: str, *, trusted: bool) -> Any:
     try:
         # The user has allowed the savepoint to run code.
         return pickle.loads(data) if trusted else _RowUnpickler(io.BytesIO(data)).load()
-    except _Refused as error:
+    except _RefusedPickle as error:
         raise UnrestorableError(
             f"a row of state {state!r} is stored as a pickle that refers to {error}; since that "
             "could run any code, it was not loaded",
@@ -75,11 +75,11 @@ class _RowUnpickler(pickle.Unpickler):
         if found is None and (module, name) == ("zoneinfo", "ZoneInfo"):
             return "zoneinfo.ZoneInfo"
         if found is None:
-            raise _Refused(f"{module}.{name}")
+            raise _RefusedPickle(f"{module}.{name}")
         return found
 
 
 def _method(owner: Any, name: str) -> Any:
     if (owner, name) == ("zoneinfo.ZoneInfo", "_unpickle"):
         return _zone
-    raise _Refused(f"getattr of {name!r}")
+    raise _RefusedPickle(f"getattr of {name!r}")

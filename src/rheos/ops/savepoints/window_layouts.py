@@ -39,8 +39,8 @@ def window_layout(state: str, shape: StateShape, fired: StateShape) -> StateLayo
     if state in (WINDOW_ROWS, UNDECIDED):
         return _WindowRows(shape, windows)
     if state.partition(",")[0] == KEPT:
-        return _Kept(shape, windows)
-    return _Gathered(shape, windows)
+        return _KeptLayout(shape, windows)
+    return _GatheredLayout(shape, windows)
 
 
 def cut_of(fired: StateShape) -> dict[str, int | str]:
@@ -52,7 +52,7 @@ def cut_of(fired: StateShape) -> dict[str, int | str]:
     }
 
 
-class _Panes(StateLayout):
+class _PanesLayout(StateLayout):
     def __init__(self, shape: StateShape, windows: Windows) -> None:
         self._keys = KeyColumns(shape.key)
         self._windows = windows
@@ -76,7 +76,7 @@ def _time(ms: Any) -> pa.Array:
     return pa.array(np.clip(ms, -_MOST_MS, _MOST_MS) * 1000).view(pa.timestamp("us")).cast(TIME)
 
 
-class _WindowRows(_Panes):
+class _WindowRows(_PanesLayout):
     """Layout of rows for a window function, or of rows that a session may still include."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
@@ -92,7 +92,7 @@ class _WindowRows(_Panes):
         return pa.table([*columns, *pane], names=self.schema.names)
 
 
-class TotalsLayout(_Panes):
+class TotalsLayout(_PanesLayout):
     """Partial aggregates with one row per key and pane. Exact sums have a state of their own."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
@@ -151,7 +151,7 @@ def _is(name: str, part: str) -> bool:
     return name.partition(".")[0] == part
 
 
-class SumsLayout(_Panes):
+class SumsLayout(_PanesLayout):
     """Layout of exact sums of floats: a row for each summed column."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
@@ -176,7 +176,7 @@ class SumsLayout(_Panes):
         return pa.table([*self._indexed(found), *columns], names=self.schema.names)
 
 
-class _Kept(_Panes):
+class _KeptLayout(_PanesLayout):
     """Layout of the input columns and times of expressions that are computed later."""
 
     def __init__(self, shape: StateShape, windows: Windows) -> None:
@@ -204,7 +204,7 @@ class _Kept(_Panes):
         return pa.table([*self._indexed(table), *columns], names=self.schema.names)
 
 
-class _Gathered(_Panes):
+class _GatheredLayout(_PanesLayout):
     """Layout of the values that a pane has seen (for quantiles), or of its distinct values. If they are
     counted, each has its count."""
 

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 from rheos.core.operators.contract import OperatorContext
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.snapshots import SnapshotPart, StateKind
 from rheos.core.protocol.state_config import MIB

@@ -47,7 +47,7 @@ from rheos.runtimes.batch.layout import (
     PACKED,
     SHARE,
 )
-from rheos.runtimes.batch.results import HandedOver
+from rheos.runtimes.batch.results import PlanWithHandedRows
 from rheos.runtimes.batch.sources import shippable, source_frame
 from rheos.runtimes.batch.tasks import (
     ChainTask,
@@ -80,7 +80,7 @@ FRAME_EDGE = -1
 
 
 @dataclass(frozen=True)
-class _Left:
+class _ChainOutput:
     """The output of a chain: its rows, and the position of each edge's rows in them."""
 
     frame: DataFrame
@@ -93,7 +93,7 @@ class Translation:
     """A translator that builds the DataFrames of a plan. It runs nothing; only `keep` may."""
 
     session: SparkSession
-    handed: HandedOver
+    handed: PlanWithHandedRows
     job: JobId
     first_attempt: int
     batch_rows: int
@@ -113,7 +113,7 @@ class Translation:
     def ends(self) -> list[tuple[Chain, DataFrame]]:
         """Return the outputs that no other chain reads. They contain packed notes with the rows that
         the driver collects, or the rows of a frame."""
-        left: dict[int, _Left] = {}
+        left: dict[int, _ChainOutput] = {}
         ends: list[tuple[Chain, DataFrame]] = []
         for chain in self.plan.chains:
             frame = self._chain(chain, left)
@@ -121,21 +121,21 @@ class Translation:
             if not exits:
                 ends.append((chain, frame))
             elif self._only_exit(chain) is not None:
-                left[chain.id] = _Left(frame, single=True)
+                left[chain.id] = _ChainOutput(frame, single=True)
             else:
-                left[chain.id] = _Left(self.keep(chain, frame), single=False)
+                left[chain.id] = _ChainOutput(self.keep(chain, frame), single=False)
         return ends
 
     # --- one chain --------------------------------------------------------------------------------
 
-    def _chain(self, chain: Chain, left: dict[int, _Left]) -> DataFrame:
+    def _chain(self, chain: Chain, left: dict[int, _ChainOutput]) -> DataFrame:
         frame, feed = self._input_of(chain, left)
         task = ChainTask(
             **self._common, output=self._output_of(chain), chain=self._sending(chain), input=feed
         )
         return self._map(frame, "run_chain", task)
 
-    def _input_of(self, chain: Chain, left: dict[int, _Left]) -> tuple[DataFrame, Input]:
+    def _input_of(self, chain: Chain, left: dict[int, _ChainOutput]) -> tuple[DataFrame, Input]:
         head = chain.operators[0]
         if isinstance(head.spec, SourceSpec):
             source = source_frame(self.session, self.plan, chain)
@@ -260,7 +260,7 @@ class Translation:
 
     # --- edges ------------------------------------------------------------------------------------
 
-    def _packed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
+    def _packed_of(self, edge: Edge, left: dict[int, _ChainOutput]) -> DataFrame:
         """Return the edge's packed batches, with the target's port."""
         output = left[edge.source]
         notes = f.col("port") == NOTE_PORT
@@ -285,7 +285,7 @@ class Translation:
             case _:
                 assert_never(edge.exchange)
 
-    def _shuffleable(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
+    def _shuffleable(self, edge: Edge, left: dict[int, _ChainOutput]) -> DataFrame:
         """Return the edge's rows, or the state of their windows, ready to be shuffled."""
         output = left[edge.source]
         if output.single:
@@ -293,12 +293,12 @@ class Translation:
         task = UnpackTask(**self._common, output=self._to_shuffle(edge), sender=self._sender(edge))
         return self._map(output.frame.filter(self._of(edge)), "run_unpack", task)
 
-    def _keyed_of(self, edge: Edge, left: dict[int, _Left]) -> DataFrame:
+    def _keyed_of(self, edge: Edge, left: dict[int, _ChainOutput]) -> DataFrame:
         """Return the edge's shuffleable rows, with their port."""
         port = f.lit(edge.target_port).alias("port")
         return self._shuffleable(edge, left).select("bucket", "arrival", port, "payload")
 
-    def _shared_out(self, edge: Edge, left: dict[int, _Left], shares: int) -> DataFrame:
+    def _shared_out(self, edge: Edge, left: dict[int, _ChainOutput], shares: int) -> DataFrame:
         """Return the edge's rows, repeated for each share of the target to which they belong."""
         if edge.exchange is Exchange.HASH:
             rows = self._keyed_of(edge, left)

@@ -13,10 +13,10 @@ from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.ids import JobId
 from rheos.core.protocol.state_config import StateConfig
-from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.bounded_plans import bounded_plan
 from rheos.runtimes.batch.dataframes import FRAME_EDGE, Translation
 from rheos.runtimes.batch.execution import session_for
-from rheos.runtimes.batch.results import HandedOver, handed_over, passing
+from rheos.runtimes.batch.results import PlanWithHandedRows, handed_over, passing
 from rheos.runtimes.batch.shared_reads import with_shared_reads
 
 _JOB = JobId("dataframe")
@@ -44,7 +44,7 @@ def to_dataframe(
     plan = _open_ended(bounded_plan(plan))
     [(_, frame)] = Translation(
         session=session,
-        handed=HandedOver(plan, {}),
+        handed=PlanWithHandedRows(plan, {}),
         job=_JOB,
         first_attempt=time.time_ns() // 1_000_000_000 * 1_000_000,
         batch_rows=batch_rows,

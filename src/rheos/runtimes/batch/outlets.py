@@ -46,7 +46,7 @@ class PackedOutlet(Outlet):
 
     def __init__(self, output: PackedOutput) -> None:
         self._results = {
-            port: _Collected(sink, output.most_bytes) for port, sink in output.results.items()
+            port: _CollectedRows(sink, output.most_bytes) for port, sink in output.results.items()
         }
         self._partitioners = {edge: CustomPartitioner(*by) for edge, by in output.custom.items()}
 
@@ -74,7 +74,7 @@ class PackedOutlet(Outlet):
                 yield from self.note(task_notes.encode(collected.handed))
 
 
-class _Collected:
+class _CollectedRows:
     """The rows that one sink collects in this task."""
 
     def __init__(self, sink: PlannedOperator, most_bytes: int) -> None:

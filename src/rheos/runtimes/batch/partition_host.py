@@ -18,8 +18,8 @@ from rheos.core.connectors.contract import Pending
 from rheos.core.errors import RheosError
 from rheos.core.operators.contract import Operator, OperatorContext
 from rheos.core.operators.source import EndOfInput, SourceSpec
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.plan.physical import PlannedOperator
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt, CheckpointId

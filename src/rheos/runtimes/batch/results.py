@@ -51,7 +51,7 @@ def passing(planned: PlannedOperator, edge: int) -> PlannedOperator:
 
 
 @dataclasses.dataclass(frozen=True)
-class HandedOver:
+class PlanWithHandedRows:
     """A plan whose collected rows leave it, and the sinks for which they were."""
 
     plan: PhysicalPlan
@@ -64,7 +64,7 @@ class HandedOver:
         return {port: found[sink.id] for port, sink in self.sinks.items() if sink.id in found}
 
 
-def handed_over(plan: PhysicalPlan) -> HandedOver:
+def handed_over(plan: PhysicalPlan) -> PlanWithHandedRows:
     """Return the plan without its collecting sinks."""
     sinks: dict[int, PlannedOperator] = {}
 
@@ -80,7 +80,7 @@ def handed_over(plan: PhysicalPlan) -> HandedOver:
         dataclasses.replace(chain, operators=tuple(map(without, chain.operators)))
         for chain in plan.chains
     )
-    return HandedOver(dataclasses.replace(plan, chains=chains), sinks)
+    return PlanWithHandedRows(dataclasses.replace(plan, chains=chains), sinks)
 
 
 def most_bytes(session: SparkSession) -> int:
@@ -103,7 +103,7 @@ def too_large(size_bytes: int, limit_bytes: int) -> ConfigurationError:
 class Results:
     """The driver's side: compares the promised pieces with those that have arrived."""
 
-    def __init__(self, handed: HandedOver, limit_bytes: int) -> None:
+    def __init__(self, handed: PlanWithHandedRows, limit_bytes: int) -> None:
         self._handed = handed
         self._sinks = handed.sinks
         self._limit_bytes = limit_bytes

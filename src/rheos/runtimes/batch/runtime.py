@@ -23,12 +23,12 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.batch import task_notes
-from rheos.runtimes.batch.bounded import bounded_plan
+from rheos.runtimes.batch.bounded_plans import bounded_plan
 from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
 from rheos.runtimes.driver.sources_and_sinks import (

@@ -51,7 +51,7 @@ def source_operator(
         numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
         if feed.columns is not None:
             assert isinstance(spec.source, FileSource)
-            spec = dataclasses.replace(spec, source=_Pruned(spec.source, feed.columns))
+            spec = dataclasses.replace(spec, source=_PrunedSource(spec.source, feed.columns))
         return SourceOperator(ctx, spec, [feed.splits[number] for number in numbers])
     rows = _Inbox(spec.source.schema, feed.columns, inbox)
     operator = SourceOperator if feed.ordered else _UnorderedSource
@@ -85,7 +85,7 @@ class _UnorderedSource(SourceOperator):
         return super()._out(columns)
 
 
-class _Pruned(Source):
+class _PrunedSource(Source):
     """A source of some columns of files, by their own reader."""
 
     bounded = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.ids import OperatorId
 
 

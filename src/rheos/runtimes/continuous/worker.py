@@ -23,7 +23,7 @@ from rheos.core.protocol import control
 from rheos.core.protocol.error_data import ErrorData
 from rheos.core.protocol.ids import Attempt
 from rheos.core.protocol.stacks import MOST_MS, StackProfile
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.core.version import VERSION

@@ -14,7 +14,7 @@ from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import PlanOutline
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.health.judge import Memory, health
-from rheos.runtimes.health.moment import JobMoment, Past
+from rheos.runtimes.health.moment import JobMoment, PastTotals
 from rheos.runtimes.job import JobStatus
 
 EVERY_US = 2_000_000
@@ -47,7 +47,7 @@ class HealthKeeper:
         self._memory = Memory()
         self._newest: JobHealth | None = None
         self._looked_us: int | None = None
-        self._past: deque[Past] = deque(maxlen=PAST_FOR_US // PAST_EVERY_US)
+        self._past: deque[PastTotals] = deque(maxlen=PAST_FOR_US // PAST_EVERY_US)
         self._restarts = 0
         self._restarts_us: deque[int] = deque(maxlen=MOST_RESTARTS)
         self._state: tuple[object, int] | None = None
@@ -125,4 +125,4 @@ class HealthKeeper:
         )
         self._newest, self._memory = health(seen, self._memory, now_ms)
         if not self._past or now_us >= self._past[-1].at_us + PAST_EVERY_US:
-            self._past.append(Past(now_us, status.operators))
+            self._past.append(PastTotals(now_us, status.operators))

@@ -94,7 +94,7 @@ from rheos.core.protocol.splits import Split
 from rheos.core.protocol.stacks import StackProfile
 from rheos.core.redaction import redacted
 from rheos.runtimes.driver.autoscaler import Autoscaler
-from rheos.runtimes.driver.collected import CollectedBefore, CollectedResults
+from rheos.runtimes.driver.collected_results import CollectedResults, EarlierResults
 from rheos.runtimes.driver.drift import SourceDrift
 from rheos.runtimes.driver.driver_logs import pass_on
 from rheos.runtimes.driver.driver_work import DriverWork, Listings
@@ -352,7 +352,7 @@ class Master:
         if self._end.error is not None:
             raise self._end.error
         if self._end.finished_before is not None:
-            return JobResult(self._status, CollectedBefore(self._job, self._collected.names()))
+            return JobResult(self._status, EarlierResults(self._job, self._collected.names()))
         return JobResult(self._status, self._collected.tables())
 
     def next_step_us(self) -> int | None:

@@ -11,7 +11,7 @@ from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport, event_time_skew, subtask_readings
 from rheos.core.operators.runtime_context import Distribution
 from rheos.core.plan.physical import PhysicalPlan
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Acknowledge, Progress, Totals
 from rheos.core.protocol.ids import Attempt, JobId
 from rheos.core.protocol.readings import Reading
@@ -106,7 +106,7 @@ EARLIER_DRIVERS = "under earlier drivers"
 _MOST_STATE = 3
 
 
-class Unpublished(NamedTuple):
+class UnpublishedOutput(NamedTuple):
     """Complete output of a sink that waits to be published."""
 
     operator: str
@@ -198,10 +198,10 @@ class MetricsKeeper:
             readings=[*of_job, *of_subtasks, *ages, *of_shares, *skews],
         )
 
-    def unpublished(self) -> list[Unpublished]:
+    def unpublished(self) -> list[UnpublishedOutput]:
         """Return the sinks that have reported complete output that is not published yet."""
         return [
-            Unpublished(reading.at[0], of.newest.subtask, of.at_ms - int(value))
+            UnpublishedOutput(reading.at[0], of.newest.subtask, of.at_ms - int(value))
             for of, reading, value in self._reports.numbers(f.UNPUBLISHED)
             if value > 0
         ]

@@ -22,7 +22,7 @@ Send = Callable[[SampleStacks, int], None]
 
 
 @dataclass(slots=True)
-class _Wanted:
+class _ProfileRequest:
     subtask: int
     for_ms: int
     answer: Future[StackProfile]
@@ -36,8 +36,8 @@ class ProfileService:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: deque[_Wanted] = deque()
-        self._under_way: _Wanted | None = None
+        self._asked: deque[_ProfileRequest] = deque()
+        self._under_way: _ProfileRequest | None = None
         self._count = 0
         self._closed: RheosError | None = None
 
@@ -46,7 +46,7 @@ class ProfileService:
     def request(self, subtask: int, for_ms: int) -> Future[StackProfile]:
         """Request a profile. The answer is a ConfigurationError if the subtask cannot be profiled. It
         is a TransportError if the worker does not answer, or its attempt ends."""
-        wanted = _Wanted(subtask, for_ms, Future())
+        wanted = _ProfileRequest(subtask, for_ms, Future())
         wanted.answer.set_running_or_notify_cancel()
         refusal: RheosError | None = None
         if not 0 < for_ms <= MOST_MS:

@@ -46,7 +46,7 @@ def open_folder(directory: str) -> Store:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _PendingRequest:
     request: SavepointRequested
     answer: Future[str]
 
@@ -62,8 +62,8 @@ class SavepointService:
         self._open_store = open_store
         self._lock = threading.Lock()
         self._count = 0
-        self._asked: deque[_Asked] = deque()
-        self._under_way: dict[int, _Asked] = {}
+        self._asked: deque[_PendingRequest] = deque()
+        self._under_way: dict[int, _PendingRequest] = {}
         self._closed: RheosError | None = None
 
     # --- for any thread ---------------------------------------------------------------------------
@@ -95,7 +95,7 @@ class SavepointService:
                 answer.set_exception(self._closed)
                 return answer
             self._count += 1
-            self._asked.append(_Asked(made(self._count), answer))
+            self._asked.append(_PendingRequest(made(self._count), answer))
         return answer
 
     def close(self, error: RheosError) -> None:

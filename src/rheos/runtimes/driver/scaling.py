@@ -95,7 +95,7 @@ class WidthChange:
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _Sample:
     at_ms: int
     mean: float
     most: float
@@ -111,7 +111,7 @@ class ScalingController:
         self.state = ScalingState.SETTLING
         self._parallelism = 0
         self._looks_from_ms = 0
-        self._seen: deque[_Seen] = deque()
+        self._seen: deque[_Sample] = deque()
         self._asked_ms: int | None = None
         self._patience_ms = NARROW_AFTER_MS
         self._took_ms = 0
@@ -164,7 +164,7 @@ class ScalingController:
     def _see(self, load: SlotLoad, now_ms: int) -> None:
         shares = [min(share, 1.0) for share in load.shares]
         mean = sum(shares) / len(shares)
-        self._seen.append(_Seen(now_ms, mean, max(shares), load.rows_per_s, load.lag_rows))
+        self._seen.append(_Sample(now_ms, mean, max(shares), load.rows_per_s, load.lag_rows))
         while self._seen[0].at_ms < now_ms - max(self._patience(), WIDEN_AFTER_MS):
             self._seen.popleft()
 
@@ -186,7 +186,7 @@ class ScalingController:
         return self._narrower(lately, now_ms)
 
     def _wider(
-        self, mean: float, lately: Sequence[_Seen], load: SlotLoad, now_ms: int
+        self, mean: float, lately: Sequence[_Sample], load: SlotLoad, now_ms: int
     ) -> tuple[ScalingState, WidthChange | None]:
         rows_per_s = _mean([seen.rows_per_s for seen in lately])
         if self._before is not None:
@@ -217,7 +217,7 @@ class ScalingController:
         return ScalingState.ASKED, WidthChange(width, why)
 
     def _narrower(
-        self, lately: Sequence[_Seen], now_ms: int
+        self, lately: Sequence[_Sample], now_ms: int
     ) -> tuple[ScalingState, WidthChange | None]:
         if not self._covers(self._patience(), now_ms):
             return ScalingState.STEADY, None
@@ -255,7 +255,7 @@ class ScalingController:
         return max(min(width, most), min(self.bounds.least, most), 1)
 
 
-def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
+def _needed(seen: Sequence[_Sample], rows_per_s: float) -> float | None:
     """Return the demand as a multiple of the rows that the slots process: new rows, and the waiting
     ones within CATCH_UP_S. Return None if sources do not know their waiting rows."""
     first, last = seen[0], seen[-1]
@@ -266,9 +266,9 @@ def _needed(seen: Sequence[_Seen], rows_per_s: float) -> float | None:
     return (comes_per_s + last.lag_rows / CATCH_UP_S) / max(rows_per_s, 1.0)
 
 
-def _windows(seen: Sequence[_Seen], length_ms: int) -> list[list[_Seen]]:
+def _windows(seen: Sequence[_Sample], length_ms: int) -> list[list[_Sample]]:
     """Return consecutive windows of the given length; the last one may be shorter."""
-    windows: list[list[_Seen]] = []
+    windows: list[list[_Sample]] = []
     for each in seen:
         if windows and each.at_ms < windows[-1][0].at_ms + length_ms:
             windows[-1].append(each)

@@ -25,7 +25,7 @@ from rheos.core.protocol.control import CommittableHandle
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import Attempt, JobId, OperatorId
 from rheos.core.protocol.shapes import TypeShape
-from rheos.core.shown import formatted_traceback, named_error
+from rheos.core.safe_strings import formatted_traceback, named_error
 
 _USUAL_S = 60.0
 """Time that a connector's call on the driver may take before it counts as waiting for a server."""

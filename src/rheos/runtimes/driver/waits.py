@@ -15,7 +15,7 @@ from rheos.core.checkpoint.events import AfterSavepoint
 from rheos.core.checkpoint.lifecycle import LifecycleState
 from rheos.core.checkpoint.savepoint_requests import Stage
 from rheos.core.protocol.ids import OperatorId
-from rheos.runtimes.driver.metrics_keeper import Unpublished
+from rheos.runtimes.driver.metrics_keeper import UnpublishedOutput
 from rheos.runtimes.job import JobWait, WaitKind
 
 _CALL_AFTER_S = 2.0
@@ -54,7 +54,7 @@ class Waits:
         self._since_ms: dict[str, int] = {}
 
     def now(
-        self, coordinator: Coordinator, unpublished: Sequence[Unpublished], now_ms: int
+        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput], now_ms: int
     ) -> tuple[JobWait, ...]:
         """Return what the job waits for, the longest wait first.
 
@@ -71,7 +71,9 @@ class Waits:
         ]
         return tuple(sorted(waits, key=lambda wait: wait.since_ms)[:_MOST])
 
-    def _current(self, coordinator: Coordinator, unpublished: Sequence[Unpublished]) -> Iterator[_Wait]:
+    def _current(
+        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput]
+    ) -> Iterator[_Wait]:
         """Yield each wait as a key, a sentence, and its start if that is known. The key starts with the
         kind of the wait, and stays the same while it lasts."""
         if coordinator.state is LifecycleState.RECOVERING:
@@ -86,7 +88,7 @@ class Waits:
             yield from self._request(awaited, coordinator.state, unpublished)
 
     def _request(
-        self, awaited: AwaitedRequest, state: LifecycleState, unpublished: Sequence[Unpublished]
+        self, awaited: AwaitedRequest, state: LifecycleState, unpublished: Sequence[UnpublishedOutput]
     ) -> Iterator[_Wait]:
         name, key = _REQUESTS[awaited.request.after], f"request {awaited.request.request}"
         if awaited.stage is Stage.COMMITTING and state is LifecycleState.RUNNING:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from rheos.core.metrics.event_log import iso_time
 from rheos.core.metrics.health import FindingKind, HealthState, JobFinding, JobHealth, Severity
 from rheos.runtimes.health.kinds import KINDS
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, span
+from rheos.runtimes.health.moment import FOR, DetectedFinding, JobMoment, span
 
 # --- when an alert is due -----------------------------------------------------------------------------
 
@@ -73,7 +73,7 @@ MOST_FINDINGS = 20
 
 
 @dataclass(frozen=True)
-class HeldSince:
+class HeldFinding:
     """A finding that holds, or held until a moment ago."""
 
     since_us: int
@@ -87,7 +87,7 @@ class HeldSince:
 class Memory:
     """The knowledge of earlier moments that the next one needs."""
 
-    standing: Mapping[tuple[object, ...], HeldSince] = field(default_factory=dict)
+    standing: Mapping[tuple[object, ...], HeldFinding] = field(default_factory=dict)
     state: HealthState = HealthState.HEALTHY
     state_us: int | None = None
     """Time when the job entered that state; None before the first moment."""
@@ -135,16 +135,16 @@ def health(seen: JobMoment, before: Memory, now_ms: int) -> tuple[JobHealth, Mem
     return judged, Memory(standing, state, state_us)
 
 
-def _standing(found: Detected, before: HeldSince | None, now_us: int) -> HeldSince:
+def _standing(found: DetectedFinding, before: HeldFinding | None, now_us: int) -> HeldFinding:
     measured_us = now_us if found.for_ms is None else now_us - int(found.for_ms * 1000)
     if before is None:
-        return HeldSince(measured_us, now_us, now_us)
+        return HeldFinding(measured_us, now_us, now_us)
     first_us = before.first_us if now_us - before.seen_us < CONTINUES_US else now_us
-    return HeldSince(min(before.since_us, measured_us), now_us, first_us)
+    return HeldFinding(min(before.since_us, measured_us), now_us, first_us)
 
 
 def _finding(
-    kind: FindingKind, found: Detected, began: HeldSince, now_us: int, now_ms: int
+    kind: FindingKind, found: DetectedFinding, began: HeldFinding, now_us: int, now_ms: int
 ) -> JobFinding:
     for_ms = max(now_us - began.since_us, 0) // 1000
     return JobFinding(

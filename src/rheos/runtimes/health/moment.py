@@ -13,7 +13,7 @@ from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import FindingKind, Severity
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.plan.outline import OutlinedChain, OutlinedOperator, PlanOutline
-from rheos.core.protocol.accumulated import Accumulated
+from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.readings import Reading
 from rheos.runtimes.job import JobState, JobStatus, OperatorStatus
 
@@ -34,7 +34,7 @@ FOR = "{for}"
 
 
 @dataclass(frozen=True)
-class Past:
+class PastTotals:
     """Totals of the operators at an earlier moment."""
 
     at_us: int
@@ -51,7 +51,7 @@ class JobMoment:
     metrics: MetricsReport
     now_us: int
     checkpoint: CheckpointConfig = field(default_factory=CheckpointConfig)
-    past: Sequence[Past] = ()
+    past: Sequence[PastTotals] = ()
     """Earlier moments of the last ten minutes, the oldest first."""
     restarts_us: Sequence[int] = ()
     """Times of the restarts within the last hour, including those under earlier drivers, and of
@@ -117,7 +117,7 @@ class JobMoment:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Detected:
+class DetectedFinding:
     """The result of a kind, from which the judge makes a finding."""
 
     severity: Severity
@@ -209,7 +209,7 @@ def open_splits(
 # --- how a kind of finding is declared ----------------------------------------------------------------
 
 
-Find: TypeAlias = Callable[[JobMoment], Iterable[Detected]]
+Find: TypeAlias = Callable[[JobMoment], Iterable[DetectedFinding]]
 """Detects one kind of finding. Pure; yields nothing if the job has no such finding."""
 
 

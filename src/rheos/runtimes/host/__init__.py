@@ -2,6 +2,6 @@
 
 `scratch` has local folders that other users cannot enter, `pickling` serializes programs.
 `memory_room`, `memory_tuning` and `process_metrics` watch and tune the memory of a worker.
-`stack_sampler` profiles a thread, `log_capture` collects log records, `load_once` caches objects per
-process.
+`stack_sampler` profiles a thread, `log_capture` collects log records, `worker_objects` caches objects
+per process.
 """

@@ -156,7 +156,7 @@ class InlineIo:
     """An IoExecutor that does the work at once, in the caller's thread."""
 
     def submit(self, work: Callable[[], T]) -> Completion[T]:
-        return _Done(work)
+        return _CompletedCall(work)
 
     def wake(self) -> None:
         """Do nothing: no thread sleeps for long."""
@@ -165,7 +165,7 @@ class InlineIo:
         return ThreadedLoop(self.wake)
 
 
-class _Done(Generic[T]):
+class _CompletedCall(Generic[T]):
     def __init__(self, work: Callable[[], T]) -> None:
         self._error: Exception | None = None
         try:

@@ -21,7 +21,7 @@ from rheos.core.connectors import sink_capabilities
 from rheos.core.errors import ProgramError
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PlannedOperator
-from rheos.core.shown import message_of
+from rheos.core.safe_strings import message_of
 
 _CLOUDPICKLE = "pyspark.cloudpickle"
 _PICKLER = "cloudpickle_fast"

@@ -18,7 +18,7 @@ from uuid import uuid4
 from rheos.connectors.calls.file_systems import TEMPORARY, installation_of, url_to_fs
 from rheos.core.errors import ConfigurationError
 from rheos.core.protocol.ports import Store
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 
 _CONDITIONAL = {"memory", "s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "hdfs", "webhdfs"}
 """Schemes of fsspec whose `pipe_file(mode="create")` is atomic: in one process, or by the service."""

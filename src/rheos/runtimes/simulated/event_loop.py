@@ -141,7 +141,7 @@ class SimEventLoop:
         self._delay_us = delay_us
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        submitted: _Submitted[T] = _Submitted()
+        submitted: _SubmittedCall[T] = _SubmittedCall()
         self.loop.call_later(self._delay_us() / 1e6, submitted.begin, self.loop, work)
         return submitted
 
@@ -164,7 +164,7 @@ class InstantEventLoop:
         self.loop = VirtualLoop(lambda: self._us)  # type: ignore[abstract]
 
     def submit(self, work: Callable[[], Coroutine[Any, Any, T]]) -> Completion[T]:
-        submitted: _Submitted[T] = _Submitted()
+        submitted: _SubmittedCall[T] = _SubmittedCall()
         submitted.begin(self.loop, work)
         while not submitted.done():
             if self.loop.turn():
@@ -182,7 +182,7 @@ class InstantEventLoop:
         self.submit(last)
 
 
-class _Submitted(Completion[T]):
+class _SubmittedCall(Completion[T]):
     def __init__(self) -> None:
         self._task: asyncio.Task[T] | None = None
 

@@ -230,7 +230,7 @@ class Watch:
         ):
             self._broken(f"CP13: {path} was written after the savepoint's manifest")
         if path.endswith(MANIFEST):
-            found = read_savepoint(_Given(data), folder)
+            found = read_savepoint(_ManifestStore(data), folder)
             self._is_savepoint(folder, found)
             watched = {operator for operator, _ in self._committed}
             for committable in self.published(found.entry.checkpoint) - self._committed:
@@ -383,7 +383,7 @@ class Watch:
                 self._is_savepoint(folder, found)
 
 
-class _Given(MemoryStore):
+class _ManifestStore(MemoryStore):
     """A store that contains only a savepoint's manifest."""
 
     def __init__(self, manifest: bytes) -> None:

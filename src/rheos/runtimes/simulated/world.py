@@ -40,12 +40,12 @@ _HEARD_EVERY_US = 1_000_000
 MAX_TURNS = 400_000
 
 
-class Died(BaseException):
+class ProcessDeath(BaseException):
     """The death of a process during an operation. No code of that process sees this exception."""
 
 
 @dataclass(frozen=True)
-class Asked:
+class SimulatedRequest:
     """A request for a savepoint or for another parallelism, and its answer."""
 
     after: AfterSavepoint
@@ -128,7 +128,7 @@ class World:
         self._doomed_us: int | None = None
         """Time at which a process dies after a completed checkpoint."""
         self._seen_checkpoints = 0
-        self._asked: list[Asked] = []
+        self._asked: list[SimulatedRequest] = []
         """Requests without an answer so far."""
         self._stopped = False
         """Whether the job was stopped to be started again."""
@@ -307,7 +307,7 @@ class World:
         self._acting = actor
         try:
             worked = actor.turn()
-        except Died:
+        except ProcessDeath:
             self._acting = None
             self._dies(actor)
             worked = True
@@ -394,11 +394,15 @@ class World:
                 self._note(after.name.encode())
                 self._stopped |= after is AfterSavepoint.STOP
                 self.drained |= after is AfterSavepoint.DRAIN
-                self._asked.append(Asked(after, self.master.request_savepoint(SAVEPOINTS, after)))
+                self._asked.append(
+                    SimulatedRequest(after, self.master.request_savepoint(SAVEPOINTS, after))
+                )
         if happens(self.requests.rescale):
             self._note(b"rescale")
             width = self._rng.randrange(1, self._most_slots + 2)
-            self._asked.append(Asked(AfterSavepoint.RESCALE, self.master.request_rescale(width)))
+            self._asked.append(
+                SimulatedRequest(AfterSavepoint.RESCALE, self.master.request_rescale(width))
+            )
 
     def _hear_answers(self) -> None:
         """Record savepoints that were answered: the requester relies on them."""
@@ -547,4 +551,4 @@ class World:
         within_driver = isinstance(self._acting, SimDriver)
         rate = self.faults.die_in_driver_io if within_driver else self.faults.die_in_slot_io
         if rate and self._rng.random() < rate:
-            raise Died
+            raise ProcessDeath

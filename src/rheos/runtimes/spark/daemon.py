@@ -5,7 +5,7 @@ in milliseconds, whereas the imports take a second or more. Nothing but imports 
 the thread pools of Polars and Arrow start at their first use, which must be in the worker.
 
 Spark starts the daemon when the first task waits for it. A daemon that Rheos started earlier, with
-`--ahead PLACE` (`daemon_ahead`), has finished its imports by then, and takes over.
+`--ahead PLACE` (`early_daemon`), has finished its imports by then, and takes over.
 
 `spark.python.daemon.module` selects another daemon; `pyspark.daemon` is Spark's default.
 """

@@ -1,4 +1,4 @@
-"""Handover from the daemon that Spark has started to the one that was started early (`daemon_ahead`).
+"""Handover from the daemon that Spark has started to the one that was started early (`early_daemon`).
 
 Spark's daemon connects to the socket of the early one, and passes on everything that it received from
 Spark: streams, environment, arguments and paths. Then it only waits for the early daemon to end: to

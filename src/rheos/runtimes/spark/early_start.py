@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from rheos.core.errors import ConfigurationError
 from rheos.runtimes.host.scratch import OwnedFolder
-from rheos.runtimes.spark.daemon_ahead import DaemonAhead
+from rheos.runtimes.spark.early_daemon import EarlyDaemon
 from rheos.runtimes.spark.jvm import LOGGER, JvmLines
 from rheos.runtimes.spark.jvm_options import (
     jvm_settings,
@@ -135,7 +135,7 @@ class _Jvm:
 
 
 _jvm: _Jvm | None = None
-_daemon: DaemonAhead | None = None
+_daemon: EarlyDaemon | None = None
 
 
 def start(program: str, runtime: str, master: str) -> bool:
@@ -155,7 +155,7 @@ def start(program: str, runtime: str, master: str) -> bool:
         # starts are slower.
         _jvm = _Jvm(jvm_settings(require_java()))
         if workers_run_this_python():
-            _daemon = DaemonAhead()
+            _daemon = EarlyDaemon()
     return _jvm is not None
 
 
@@ -177,14 +177,14 @@ def take_jvm(conf: SparkConf) -> JavaGateway | None:
     return None
 
 
-def take_daemon() -> DaemonAhead:
+def take_daemon() -> EarlyDaemon:
     """Return the early daemon, or a new one if the environment has changed since."""
     global _daemon
     daemon, _daemon = _daemon, None
     if daemon is not None and daemon.surroundings != surroundings():
         daemon.close()
         daemon = None
-    return daemon or DaemonAhead()
+    return daemon or EarlyDaemon()
 
 
 def discard() -> None:

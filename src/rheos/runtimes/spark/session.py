@@ -21,8 +21,8 @@ from rheos.core.protocol.ports import Completion, IoExecutor
 from rheos.runtimes.host.scratch import private_folder
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
-from rheos.runtimes.spark.daemon_ahead import ONE_THREAD, DaemonAhead
 from rheos.runtimes.spark.daemon_handover import PLACE
+from rheos.runtimes.spark.early_daemon import ONE_THREAD, EarlyDaemon
 from rheos.runtimes.spark.jvm import check_jvm
 from rheos.runtimes.spark.jvm_options import (
     OPTIONS,
@@ -59,7 +59,7 @@ _ours: tuple[SparkContext, int] | None = None
 """The context that Rheos has made in this process, and its slots."""
 _started_jvm = False
 """Whether the JVM of this process was started for such a context."""
-_daemon: DaemonAhead | None = None
+_daemon: EarlyDaemon | None = None
 """The daemon from which the workers of this session are forked."""
 
 
@@ -208,7 +208,7 @@ def _make(config: JobConfig, slots: int) -> SparkContext:
     return context
 
 
-def _started_daemon(conf: SparkConf, master: str) -> DaemonAhead | None:
+def _started_daemon(conf: SparkConf, master: str) -> EarlyDaemon | None:
     """Start our daemon early, and return it. Return None if Spark's daemon would not find Rheos."""
     if conf.get(_DAEMON, _OUR_DAEMON) != _OUR_DAEMON:
         return None

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.core.times import TimeColumn
 from rheos.testing.connector_kit.rules import broken, some_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import EndOfSplit, Source, Split
-from rheos.core.shown import named_error
+from rheos.core.safe_strings import named_error
 from rheos.testing.connector_kit.capability_rules import CAPABILITY_RULES, ENDS, UNIQUE
 from rheos.testing.connector_kit.reading import SplitReading
 from rheos.testing.connector_kit.rules import broken, checking, sent, some_of

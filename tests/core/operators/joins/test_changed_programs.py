@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
-from rheos.core.operators.joins.interval import IntervalJoinSpec
+from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.protocol.ids import OperatorId
 from tests.core.operators.joins.test_interval import operator
 

@@ -27,9 +27,9 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import OperatorContext, Out, OutputType, PortType
 from rheos.core.operators.shapes import state_shapes
 from rheos.core.operators.window import panes
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.spec import WindowSpec
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS, WM
 from rheos.core.protocol.ids import Attempt, CheckpointId, JobId, OperatorId
 from rheos.core.protocol.shapes import StateShape

@@ -22,8 +22,8 @@ from rheos.core.aggregates.contract import Agg, RowsState
 from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
 from rheos.core.errors import CheckpointError
 from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.operator import WindowAggregateOperator
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.state_config import NewAggregates, StateConfig
 from tests.core.operators.window.harness import Bench, deltas_wherever_they_can_be

@@ -13,9 +13,9 @@ import pytest
 from rheos.core.graph.functions import WindowContext, WindowFunction
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Cumulating, Session, Sliding, Tumbling, Window
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.process import WindowProcessOperator
 from rheos.core.operators.window.spec import WindowSpec
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, TS
 from rheos.runtimes.batch.keyed_input import Generations
 from rheos.runtimes.batch.layout import HASH

@@ -18,9 +18,9 @@ from rheos.core.errors import UserFunctionError
 from rheos.core.graph.functions import WindowContext, WindowFunction
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Sliding, Tumbling, Window
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.process import WindowProcessOperator
 from rheos.core.operators.window.spec import WindowSpec
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.core.operators.window.harness import (
     Bench,

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rheos.api.window_all import ALL
+from rheos.api.whole_stream_windows import ALL
 from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
 from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.windows import Cumulating, Sliding, Tumbling, Window
 from rheos.core.operators.contract import OutputType, PortType
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.spec import WindowSpec
 from rheos.core.operators.window.two_phases import (
     MergedWindowOperator,
@@ -25,7 +26,6 @@ from rheos.core.operators.window.two_phases import (
     WindowCombineSpec,
     partials_of,
 )
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.core.operators.window.harness import HIDDEN, Bench, aggregate_schema, context
 

@@ -1,5 +1,5 @@
 """Publication of the files of a sink: by rename, or by the own way of each object store.
 
-`contract.py` declares it. `choice.py` chooses by the URL's scheme. docs/protocols/files-sink.md has the
-invariants (FS1 to FS7).
+`contract.py` declares it. `schemes.py` chooses by the URL's scheme. docs/protocols/files-sink.md has
+the invariants (FS1 to FS7).
 """

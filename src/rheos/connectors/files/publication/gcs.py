@@ -12,7 +12,7 @@ import msgspec
 
 from rheos.connectors.files.publication.contract import FileCommittable, StagedOutput
 from rheos.connectors.files.publication.marks import MARK, check_own, decode_upload, new_mark
-from rheos.connectors.files.publication.staged import OpenStagedFile, StagedFiles
+from rheos.connectors.files.publication.rename_publication import OpenStagedFile, StagedFiles
 
 _EXISTS = ("412", "conditionnotmet", "precondition")
 

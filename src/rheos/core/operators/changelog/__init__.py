@@ -6,6 +6,6 @@
 | `retractions` | the row of each key, to emit the old row before each change |
 | `dedup` | per key, the time until which further rows are duplicates |
 | `truncation` | none: it distributes the keys of a table, and TRUNCATE rows, to parts of the table |
-| `emptied` | the keys of each part of a table, to delete them when the table is truncated |
+| `truncation_deletes` | the keys of each part of a table, to delete them when the table is truncated |
 | `top_n` | the first rows of each key in some order |
 """

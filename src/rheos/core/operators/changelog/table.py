@@ -51,7 +51,7 @@ from rheos.core.graph.types import key_type
 from rheos.core.operators.change_rows import goes, was_not_there
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
 from rheos.core.operators.running import STATE, RunningStateOperator
-from rheos.core.operators.running_retracted import GivenExtreme, RowsWithValues
+from rheos.core.operators.running_retractions import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
 from rheos.core.operators.running_values import DiskValues, MemoryValues
 from rheos.core.operators.signed_sums import SignedSum, kept_type, mean_of_signed, signed, sum_of_signed

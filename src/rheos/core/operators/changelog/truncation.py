@@ -2,7 +2,8 @@
 
 A TRUNCATE row has no key, and applies to all rows of the table. So this operator distributes the keys
 to a fixed number of parts, in an added column. A TRUNCATE row becomes one row for each part, in order
-with the rows before and after it. `emptied`, which is keyed by the parts, converts each into deletions.
+with the rows before and after it. `truncation_deletes`, which is keyed by the parts, converts
+each into deletions.
 
 Rows that are not changes are dropped: messages, and tombstones, whose columns are all null. Rows with
 an unknown `op` or without a key are assigned to part 0, as rejected.

@@ -51,10 +51,10 @@ from rheos.core.graph.functions import CoGroupFunction
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT
 from rheos.core.operators.joins.united_rows import UnitedRows
-from rheos.core.operators.joins.windowed import BothSidesSpec, late_sides
+from rheos.core.operators.joins.window_join import BothSidesSpec, late_sides
 from rheos.core.operators.origins import Origin, RowsOfKey, RowsOfWindow
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.process import WindowProcessOperator
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.types import rows_of
 

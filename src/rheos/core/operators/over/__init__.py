@@ -4,7 +4,7 @@
 |---|---|
 | `frames` | the frames of rows, and the state of all functions of a key: pure |
 | `positions` | functions that are not aggregates: ranks, neighbours, first and last rows |
-| `by_time` | OVER of append-only rows, in the order of event time |
-| `stored` | the stored state of a key |
-| `of_changes` | OVER of an updating table, in any order |
+| `event_time_over` | OVER of append-only rows, in the order of event time |
+| `frame_encoding` | the stored state of a key |
+| `changelog_over` | OVER of an updating table, in any order |
 """

@@ -23,7 +23,7 @@ from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpress
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shown_rows import row_values
 from rheos.core.protocol.types import rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 _AT_ONCE = 32
 """Number of neighbouring rows that are converted to records together."""

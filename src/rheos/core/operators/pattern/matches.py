@@ -12,8 +12,8 @@ import pyarrow as pa
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.pattern.automaton import Automaton
-from rheos.core.operators.pattern.in_order import in_order_types, rows_in_order
 from rheos.core.operators.pattern.live_matches import MatchNode
+from rheos.core.operators.pattern.match_rows import in_order_types, rows_in_order
 from rheos.core.operators.pattern.matched_rows import MatchedRows
 from rheos.core.operators.pattern.matcher import MatchOutcome
 from rheos.core.operators.records import HiddenColumns, with_hidden

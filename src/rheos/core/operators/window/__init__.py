@@ -22,10 +22,10 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 | buffered rows of fixed windows, combined in one go | `pending_rows` |
 | the trigger interface that operators use | `trigger` |
 | the progress of firing, as stored in snapshots | `progress` |
-| code shared by window operators | `windowed`, `frames`, `layout`, `rows` |
+| code shared by window operators | `base`, `frames`, `layout`, `rows` |
 | windows with aggregates (`rheos.core.aggregates`); their state | `operator`; `aggregate_tables` |
 | aggregates over a whole stream, in two phases; the rows in between | `two_phases`, `partials` |
-| state as arrays of numbers; merging by small integer keys | `arrays`; `by_address` |
+| state as arrays of numbers; merging by small integer keys | `arrays`; `address_merging` |
 | windows with a function | `process` |
 | windows with another trigger than the watermark, row by row | `triggered` |
 

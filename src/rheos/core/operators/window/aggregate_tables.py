@@ -47,7 +47,7 @@ from rheos.core.aggregates.sum import limit_of, sums_of_decimals
 from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.aggregates.units import Units, mean_type, sum_type
 from rheos.core.graph.reducing import with_exact_decimals
-from rheos.core.operators.window.by_address import merged_by_address, pays_for_rows
+from rheos.core.operators.window.address_merging import merged_by_address, pays_for_rows
 from rheos.core.operators.window.contract import Ints
 from rheos.core.protocol.elements import HIDDEN_PREFIX, TS
 

@@ -31,7 +31,7 @@ _NUMBER = "number"
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUp:
+class FoundWindows:
     """The windows of some keys, and the rows of the index that form them."""
 
     keys: Sequence[str]
@@ -44,7 +44,7 @@ class LookedUp:
     """Whether each row is a complete window, with all its state."""
 
     @classmethod
-    def alone(cls, keys: Sequence[str], rows: pl.DataFrame) -> LookedUp:
+    def alone(cls, keys: Sequence[str], rows: pl.DataFrame) -> FoundWindows:
         """Return the look-up of rows that are each a window of their own."""
         named = {OPEN_FROM: OPEN_FROM, OPEN_TO: END, FIRST: START}
         windows = rows.select(*keys, *named).rename(named)
@@ -85,7 +85,7 @@ class LookedUp:
 class MergingFiring(Firing):
     """Some of the windows that were looked up."""
 
-    found: LookedUp
+    found: FoundWindows
     windows: Mask
     index: MergingPanes
     places: range | None
@@ -115,7 +115,7 @@ class MergingTrigger(FiringRule):
         self._keys = list(keys)
         self._index = index
         self._stores = stores
-        self._just_found: tuple[int, LookedUp] | None = None
+        self._just_found: tuple[int, FoundWindows] | None = None
         """Result of the last look-up of the windows of all keys with panes that end up to a time."""
         self._passed = EVER
         """Time up to which windows have fired."""
@@ -163,7 +163,7 @@ class MergingTrigger(FiringRule):
             self._index.settle(self._passed)
 
     def _drop(
-        self, stores: Sequence[MergingPanes], last_end: int, just_found: tuple[int, LookedUp] | None
+        self, stores: Sequence[MergingPanes], last_end: int, just_found: tuple[int, FoundWindows] | None
     ) -> None:
         if just_found is not None and just_found[0] == last_end:
             found = just_found[1]
@@ -185,25 +185,25 @@ class MergingTrigger(FiringRule):
                     grown = found_there.of_others(rows, found_there.ends > last_end, _PANE_OF)
                     store.put_back(grown)
 
-    def look_up(self, keys: pl.DataFrame, places: range | None = None) -> LookedUp | None:
+    def look_up(self, keys: pl.DataFrame, places: range | None = None) -> FoundWindows | None:
         """Return the windows of these keys, or None if they have no windows."""
         rows = self._index.of_keys(keys, places)
         if not rows.height:
             return None
         windows, owners = windows_of(rows, self._keys)
-        return LookedUp(self._keys, windows, rows, owners)
+        return FoundWindows(self._keys, windows, rows, owners)
 
     def _parts(self) -> list[range | None]:
         return max((store.parts() for store in self._stores), key=len)
 
     def _due(
         self, stores: Sequence[MergingPanes], above: int, upto: int, places: range | None
-    ) -> LookedUp | None:
+    ) -> FoundWindows | None:
         """Return the windows of all keys that have a pane in one of the stores that ends after `above`,
         and at or before `upto`. Return None if no key has one."""
         due = [frame for store in stores for frame in store.ending(above, upto, places)]
         if not due:
             return None
         if stores == [self._index] and self._index.one_of_each_key:
-            return LookedUp.alone(self._keys, due[0])
+            return FoundWindows.alone(self._keys, due[0])
         return self.look_up(pl.concat([frame.select(self._keys) for frame in due]).unique(), places)

@@ -52,6 +52,7 @@ from rheos.core.operators.records import (
     with_hidden,
     wrong_type,
 )
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.operators.window.frames import paned
 from rheos.core.operators.window.layout import PaneLayout
@@ -59,9 +60,8 @@ from rheos.core.operators.window.pane_columns import END
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.rows import TIME, StoredRows
 from rheos.core.operators.window.trigger import Firing
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.types import TypeMismatch, batch_of, columns_to_python, rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.state.key_limit import CountedLimit, KeyContents
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import Needed, Operator, OperatorContext, Phases, PortType, SplitSpec
 from rheos.core.operators.origins import Origin, RowsOfKey, RowsOfWindow
 from rheos.core.operators.window.aggregate_tables import Tables
+from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.contract import FixedWindows, MergingWindows
 from rheos.core.operators.window.frames import key_names
 from rheos.core.operators.window.kinds import windows_of
@@ -23,7 +24,6 @@ from rheos.core.operators.window.operator import WindowAggregateOperator
 from rheos.core.operators.window.process import WindowProcessOperator
 from rheos.core.operators.window.states import window_states
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec, partials_of
-from rheos.core.operators.window.windowed import WindowOperator
 from rheos.core.protocol.elements import SWM, WM
 from rheos.core.protocol.shapes import StateShape
 

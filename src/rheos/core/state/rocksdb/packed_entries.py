@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rheos.core.state.key_groups import groups_of_columns
-from rheos.core.state.ordered import from_ordered, ordered
+from rheos.core.state.order_encoding import from_ordered, ordered
 from rheos.core.state.packing import Packing
 from rheos.core.state.parts import GROUP
 from rheos.core.state.rocksdb.database import Database

@@ -8,7 +8,7 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import Metric
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number
+from rheos.runtimes.health.moment import FOR, DetectedFinding, JobMoment, health_check, number
 
 SLOW_MS = 5_000
 LATE_INTERVALS = 3
@@ -42,7 +42,7 @@ def _period_ms(config: CheckpointConfig) -> float:
     cause="barriers wait for rows (backpressure), state is large, or the directory is slow",
     remedy="remove the backpressure, set `unaligned_after`, or lengthen the interval",
 )
-def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
+def _slow_checkpoints(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect checkpoints that take longer than their interval, or neither complete nor fail."""
     status, config = seen.status, seen.checkpoint
     if not seen.runs or config.interval_ms is None or status.checkpoint_failure is not None:
@@ -51,7 +51,7 @@ def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
     ages_ms = [number(reading) for reading in seen.of(f.SINCE_CHECKPOINT)]
     age_ms, took_ms = max(ages_ms, default=0.0), status.last_checkpoint_ms or 0
     if age_ms >= max(LATE_INTERVALS * period_ms, LATE_MS):
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.STUCK if age_ms >= stuck_after_ms(config) else Severity.DEGRADED,
             what=f"no checkpoint has completed for {FOR}, although the interval is "
             f"{config.interval_ms / 1000:g} s. Sinks that publish with checkpoints publish "
@@ -61,7 +61,7 @@ def _slow_checkpoints(seen: JobMoment) -> Iterator[Detected]:
             for_ms=age_ms,
         )
     elif took_ms > max(period_ms, SLOW_MS):
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"the newest checkpoint took {took_ms / 1000:.1f} s, longer than the interval of "
             f"{config.interval_ms / 1000:g} s",
@@ -85,14 +85,14 @@ def _where(seen: JobMoment) -> str:
     "unavailable), a subtask did not acknowledge in time, or a sink could not stage its rows",
     remedy="free some space, or make the directory reachable; the next checkpoint then completes",
 )
-def _checkpoints(seen: JobMoment) -> Iterator[Detected]:
+def _checkpoints(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect that checkpoints fail."""
     status = seen.status
     if status.checkpoint_failure is None or status.state.is_over:
         return
     ages_ms = [number(reading) for reading in seen.of(f.SINCE_CHECKPOINT)]
     stuck = max(ages_ms, default=0.0) >= stuck_after_ms(seen.checkpoint)
-    yield Detected(
+    yield DetectedFinding(
         severity=Severity.STUCK if stuck else Severity.DEGRADED,
         what=f"the newest checkpoint failed: {status.checkpoint_failure} "
         f"({status.checkpoints_failed:,} have failed so far; {status.checkpoints_completed:,} "

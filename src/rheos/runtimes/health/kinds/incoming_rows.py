@@ -9,9 +9,9 @@ from rheos.core.metrics.health import FindingKind, Severity
 from rheos.runtimes.health.kinds.load import HELD_UP
 from rheos.runtimes.health.moment import (
     FOR,
-    Detected,
+    DetectedFinding,
     JobMoment,
-    Past,
+    PastTotals,
     SplitStanding,
     health_check,
     open_splits,
@@ -31,7 +31,7 @@ LONGER = 3
     cause="the producer of the input has stopped, or the source's server is unavailable",
     remedy="start the producer, or the server",
 )
-def _no_input(seen: JobMoment) -> Iterator[Detected]:
+def _no_input(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect sources that had rows and now receive none."""
     if not seen.runs:
         return
@@ -44,7 +44,7 @@ def _no_input(seen: JobMoment) -> Iterator[Detected]:
             continue  # All input is read.
         if max(seen.shares(f.BLOCKED, chain.id).values(), default=0.0) >= HELD_UP:
             continue  # It may not read because of backpressure.
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"the source {operator.name!r} has received no row for {FOR}; before that, its "
             f"longest pause was {span(pause_ms)}",
@@ -68,7 +68,7 @@ ADVANCES_MS = 5_000
     cause="a partition receives no rows, or a producer writes old times into it",
     remedy="repair the producer of the split, or set `idle_after` on the watermark",
 )
-def _watermark(seen: JobMoment) -> Iterator[Detected]:
+def _watermark(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect splits that hold the watermark back while others of their source advance."""
     if not seen.runs:
         return
@@ -89,7 +89,7 @@ def _watermark(seen: JobMoment) -> Iterator[Detected]:
             if split.stands_ms < STANDS_MS or (at is not None and at >= min(marks)):
                 continue
             ahead = "" if at is None else f", and are up to {span(max(marks) - at)} ahead of it"
-            yield Detected(
+            yield DetectedFinding(
                 severity=Severity.STUCK,
                 what=f"split {split.split!r} of {split.source!r} (subtask {split.subtask}) has not "
                 f"advanced for {FOR}, and holds back the watermark: no window downstream fires. "
@@ -120,7 +120,7 @@ RISEN = 2.0
     remedy="allow more lateness or out-of-orderness, align the splits, or read late rows as a side "
     "output",
 )
-def _late(seen: JobMoment) -> Iterator[Detected]:
+def _late(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect that the share of late rows grows."""
     before = [past for past in seen.past if seen.now_us - past.at_us >= LAST_MINUTE_US]
     if not seen.runs or not before:
@@ -134,7 +134,7 @@ def _late(seen: JobMoment) -> Iterator[Detected]:
         share, share_before = late / max(rows, late), late_before / max(rows_before, late_before, 1)
         if share < RISEN * share_before:
             continue
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"{late:,} rows were late at {operator.name!r} in the last minute, {share:.1%} of "
             f"all; before, it was {share_before:.1%}. They are dropped unless the program reads "
@@ -150,7 +150,7 @@ def _of(operators: Iterable[OperatorStatus], id: str) -> OperatorStatus | None:
     return next((each for each in operators if each.id == id), None)
 
 
-def _grown(operator: OperatorStatus | None, past: Past) -> tuple[int, int]:
+def _grown(operator: OperatorStatus | None, past: PastTotals) -> tuple[int, int]:
     """Return the number of late rows and of all rows of an operator since an earlier moment."""
     before = None if operator is None else _of(past.operators, operator.id)
     if operator is None or before is None:

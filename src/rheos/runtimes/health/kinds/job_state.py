@@ -6,7 +6,15 @@ from collections.abc import Iterator
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number, span, times
+from rheos.runtimes.health.moment import (
+    FOR,
+    DetectedFinding,
+    JobMoment,
+    health_check,
+    number,
+    span,
+    times,
+)
 from rheos.runtimes.job import JobState
 
 WHAT_TO_DO = (
@@ -21,10 +29,10 @@ WHAT_TO_DO = (
     cause="an error of a function or of the data, or more failures than the restart strategy allows",
     remedy="fix the cause that the error names, and start the job again",
 )
-def _failed(seen: JobMoment) -> Iterator[Detected]:
+def _failed(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect a job that has failed and is not restarted."""
     if seen.status.state is JobState.FAILED:
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.FAILING,
             what=f"the job failed: {(seen.status.failure or 'unknown').splitlines()[0]}",
             what_to_do=WHAT_TO_DO,
@@ -43,7 +51,7 @@ FAILING_AFTER_MS = 60_000
     "its start does not respond",
     remedy="add the missing slots to the cluster, or start the server",
 )
-def _not_running(seen: JobMoment) -> Iterator[Detected]:
+def _not_running(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect a job that does not run at the moment, because it starts or waits for a restart."""
     status, for_ms = seen.status, (seen.now_us - seen.state_us) / 1000
     waits = status.state is JobState.RESTARTING
@@ -51,7 +59,7 @@ def _not_running(seen: JobMoment) -> Iterator[Detected]:
         return
     cause = f": {status.failure.splitlines()[0]}" if status.failure else ""
     state = "is not running, and is being restarted" if waits else "has not started"
-    yield Detected(
+    yield DetectedFinding(
         severity=Severity.FAILING if for_ms >= FAILING_AFTER_MS else Severity.DEGRADED,
         what=f"the job {state}, for {FOR}{cause}",
         what_to_do="check that slots are free, and that the servers that the job needs at its start "
@@ -79,7 +87,7 @@ STREAK_OVER_US = 60_000_000
     "for longer than its sink waits",
     remedy="read the cause; if it recurs, fix it",
 )
-def _restarts(seen: JobMoment) -> Iterator[Detected]:
+def _restarts(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect a running job that has restarted within the last hour."""
     if not seen.runs or not seen.restarts_us:
         return
@@ -94,7 +102,7 @@ def _restarts(seen: JobMoment) -> Iterator[Detected]:
     counted = ", ".join(f"{cause} {total:,.0f} times" for cause, total in by_cause)
     last = (seen.status.failure or seen.earlier_cause or "unknown").splitlines()[0]
     ago = span((seen.now_us - newest_us) / 1000)
-    yield Detected(
+    yield DetectedFinding(
         severity=severity,
         what=(
             f"the job has restarted {times(count)} in the last hour, the last time {ago} ago, and "
@@ -128,7 +136,7 @@ DRIVER_STANDS_MS = 10_000
     remedy="make the server or the directory respond; otherwise restart the driver, which resumes the "
     "job from its newest checkpoint",
 )
-def _driver(seen: JobMoment) -> Iterator[Detected]:
+def _driver(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect a driver whose main loop hangs."""
     if seen.stepped_us is None or seen.status.state.is_over:
         return
@@ -137,7 +145,7 @@ def _driver(seen: JobMoment) -> Iterator[Detected]:
         return
     calls = [reading.at[0] for reading in seen.of(f.DRIVER_WAIT)]
     where = f" ({calls[0]})" if calls else ""
-    yield Detected(
+    yield DetectedFinding(
         severity=Severity.STUCK,
         what=f"the driver has been blocked for {FOR}: it waits for a call, such as one to a server "
         f"or to the checkpoint directory{where}. No checkpoint completes in the meantime",
@@ -159,14 +167,14 @@ SILENT_MS = 8_000
     cause="a function of the program does not return, or the process or its machine is frozen",
     remedy="profile the subtask; check what its functions wait for",
 )
-def _silent(seen: JobMoment) -> Iterator[Detected]:
+def _silent(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect subtasks that do not report."""
     if not seen.runs:
         return
     for reading in seen.of(f.REPORT_AGE):
         subtask, age_ms = int(reading.at[0]), number(reading)
         if age_ms >= SILENT_MS:
-            yield Detected(
+            yield DetectedFinding(
                 severity=Severity.STUCK,
                 what=f"subtask {subtask} has not reported for {FOR}: it is blocked in a call, such "
                 "as one of the program's functions, or its process is frozen",

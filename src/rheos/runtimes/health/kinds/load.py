@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
 from rheos.core.plan.outline import OutlinedChain
-from rheos.runtimes.health.moment import Detected, JobMoment, chain_name, health_check, number
+from rheos.runtimes.health.moment import DetectedFinding, JobMoment, chain_name, health_check, number
 
 BUSY = 0.8
 """Share of its time from which a subtask counts as always busy."""
@@ -93,7 +93,7 @@ def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
     remedy="profile the named subtask; make that function faster, or rescale the job",
     shown_after_ms=3_000,
 )
-def _backpressure(seen: JobMoment) -> Iterator[Detected]:
+def _backpressure(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect chains that are always busy, and block upstream chains."""
     for found in bottlenecks(seen):
         if skew_of(seen, found) is not None:
@@ -103,7 +103,7 @@ def _backpressure(seen: JobMoment) -> Iterator[Detected]:
             if found.lag_rows is None
             else f"has a lag of {found.lag_rows:,.0f} records"
         )
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"{chain_name(found.chain)} is busy {found.busy[found.subtask]:.0%} of the time and "
             f"{after}",
@@ -124,14 +124,14 @@ def _backpressure(seen: JobMoment) -> Iterator[Detected]:
     remedy="aggregate by a finer key first, or filter out a meaningless value",
     shown_after_ms=3_000,
 )
-def _skew(seen: JobMoment) -> Iterator[Detected]:
+def _skew(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect subtasks with far more than their share of the rows because of hot keys."""
     for found in bottlenecks(seen):
         skew = skew_of(seen, found)
         if skew is None:
             continue
         keys = ", ".join(skew.keys)
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"subtask {found.subtask} of {chain_name(found.chain)} has {skew.part:.0%} of the "
             f"rows by {keys}, although its even share is {skew.fair:.0%}, and is busy "
@@ -154,7 +154,7 @@ _GB = 1 << 30
     remedy='limit the state (`ttl`), keep it on disk (`state="rocksdb"`), or add memory',
     shown_after_ms=3_000,
 )
-def _memory(seen: JobMoment) -> Iterator[Detected]:
+def _memory(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect that the memory of a worker's machine or container is nearly used up."""
     if not seen.runs:
         return
@@ -165,7 +165,7 @@ def _memory(seen: JobMoment) -> Iterator[Detected]:
         if not limit or used < NEARLY_FULL * limit:
             continue
         subtask = int(reading.at[0])
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.DEGRADED,
             what=f"the machine or container of subtask {subtask} uses {used / limit:.0%} of its "
             f"{limit / _GB:.1f} GB of memory; the worker itself uses "

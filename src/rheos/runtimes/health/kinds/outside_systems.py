@@ -7,8 +7,8 @@ from typing import assert_never
 
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.health import FindingKind, Severity
-from rheos.core.protocol.accumulated import Accumulated
-from rheos.runtimes.health.moment import FOR, Detected, JobMoment, health_check, number
+from rheos.core.protocol.accumulators import Accumulated
+from rheos.runtimes.health.moment import FOR, DetectedFinding, JobMoment, health_check, number
 from rheos.runtimes.job import OperatorStatus, WaitKind
 
 CALL_MS = 5_000
@@ -21,7 +21,7 @@ CALL_MS = 5_000
     remedy="start the server, or repair the connection to it. The job waits, and resumes within "
     "seconds of its return",
 )
-def _server(seen: JobMoment) -> Iterator[Detected]:
+def _server(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect servers that do not respond to a worker or the driver."""
     if seen.status.state.is_over:
         return
@@ -38,7 +38,7 @@ def _server(seen: JobMoment) -> Iterator[Detected]:
     for server, for_ms in waits.items():
         subtasks = sorted(set(who[server]), key=int)
         waiting = f"subtask {', '.join(subtasks)}" if subtasks else "the driver"
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.STUCK,
             what=f"a server does not answer {waiting}, for {FOR}: {server}",
             what_to_do="check that the server is up, reachable and not overloaded. Rheos repeats calls "
@@ -60,7 +60,7 @@ WAITS_FOR_REQUEST_MS = 30_000
     cause="the target of a sink does not respond, or a subtask has not acknowledged the checkpoint",
     remedy="start the server that it waits for; check the named subtask",
 )
-def _waiting(seen: JobMoment) -> Iterator[Detected]:
+def _waiting(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect waits: of the recovery or a sink for a server, or of a savepoint, a stop or a rescale."""
     for wait in seen.status.waits:
         for_ms = seen.metrics.at_ms - wait.since_ms
@@ -74,7 +74,7 @@ def _waiting(seen: JobMoment) -> Iterator[Detected]:
             case _:
                 assert_never(wait.kind)
         if for_ms >= least_ms:
-            yield Detected(
+            yield DetectedFinding(
                 severity=severity,
                 what=f"{wait.what} (for {FOR})",
                 what_to_do="start the server that it waits for, or repair the connection to it. If a "
@@ -98,7 +98,7 @@ SLOWER = 3
     remedy="start the target or repair the connection to it. The sink then publishes each waiting row "
     "once",
 )
-def _publishing(seen: JobMoment) -> Iterator[Detected]:
+def _publishing(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect sinks that publish nothing, while rows arrive and checkpoints complete."""
     if not seen.runs:
         return
@@ -107,7 +107,7 @@ def _publishing(seen: JobMoment) -> Iterator[Detected]:
         if waits_ms is None or waits_ms < max(UNPUBLISHED_MS, SLOWER * _slow_ms(seen, operator.id)):
             continue
         epochs = seen.most(f.EPOCHS_WAITING, operator.id) or 0
-        yield Detected(
+        yield DetectedFinding(
             severity=Severity.STUCK,
             what=f"the sink {operator.name!r} has published nothing for {FOR}: its target does not "
             f"respond, or is slow. The output of {epochs:,.0f} complete checkpoints is waiting",
@@ -141,12 +141,12 @@ LOST_DATA_COUNTER = "lost_data"
     remedy="restore a copy, or write the rows again from an earlier savepoint; configure the server "
     "to save each command to disk (`appendonly yes`)",
 )
-def _lost_data(seen: JobMoment) -> Iterator[Detected]:
+def _lost_data(seen: JobMoment) -> Iterator[DetectedFinding]:
     """Detect servers that were restarted without rows that a sink had delivered."""
     before = seen.past[0].operators if seen.past else ()
     for operator in seen.status.operators:
         if _count((operator,), operator.id) > _count(before, operator.id):
-            yield Detected(
+            yield DetectedFinding(
                 severity=Severity.DEGRADED,
                 what=f"the server of {operator.name!r} was restarted without the last rows that the "
                 "sink wrote",

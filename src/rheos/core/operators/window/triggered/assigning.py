@@ -20,7 +20,7 @@ from rheos.core.operators.window.contract import FixedWindows, Ints, MergingWind
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch, strip_hidden
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 Bounds: TypeAlias = tuple[int, int]
 """A window [start_ms, end_ms)."""
@@ -150,7 +150,7 @@ class OwnGapAssignment(WindowAssignment):
         return RowWindowPairs(list(range(len(windows))), windows, _NONE_LATE)
 
 
-class GapOf(WindowAssigner):
+class FunctionGap(WindowAssigner):
     """Assigner of sessions whose gap is a function of the record."""
 
     merges = True
@@ -248,7 +248,7 @@ def assigning_of(
     if isinstance(windows, Session) and (gap := windows.gap_of_rows) is not None:
         if isinstance(gap, pl.Expr):
             return OwnGapAssignment(gap, ctx)
-        windows = GapOf(gap)
+        windows = FunctionGap(gap)
     if isinstance(windows, WindowAssigner):
         return UserAssignment(windows, lateness_ms, context)
     if isinstance(windows, GlobalWindows | CountWindow):

@@ -16,7 +16,7 @@ from rheos.core.operators.window.triggered.context import NO_WINDOW, WindowScope
 from rheos.core.operators.window.triggered.merging_set import MergingSet
 from rheos.core.operators.window.triggered.results import FiredWindow, WindowResults
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from rheos.core.operators.window.triggered.results import (
 from rheos.core.operators.window.triggered.trigger_state import bound
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import rows_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 from rheos.core.state.keys import KeyCodec, windowed_codec
 from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import TimerQueue

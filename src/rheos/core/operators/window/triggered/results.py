@@ -33,7 +33,7 @@ from rheos.core.operators.window.frames import frame_of, key_names
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.types import RecordCollector, TypeMismatch, batch_of
-from rheos.core.shown import shown
+from rheos.core.safe_strings import shown
 
 _ELEMENTS_AT_ONCE = 1 << 16
 """Approximate number of elements whose aggregates are computed together."""

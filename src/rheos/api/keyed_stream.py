@@ -1,0 +1,418 @@
+"""Keyed streams: operations per key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
+from rheos.api.changelogs import check_table, check_top_n
+from rheos.api.compiled_checks import check_compiled
+from rheos.api.connected_streams import KeyedConnectedStreams, connect_keyed
+from rheos.api.function_checks import (
+    check_function,
+    check_order,
+    check_outputs,
+    emitted_type,
+    expires_by_event_time,
+    operator_name,
+    side_types,
+)
+from rheos.api.function_typing import UNSAID, Signature, input_record, result_type
+from rheos.api.join_methods import JoinMethods
+from rheos.api.method_hints import OF_ANY, OF_OPERATORS
+from rheos.api.pattern_detection import detected, tree_of
+from rheos.api.patterns import Pattern
+from rheos.api.window_configuration import check_window
+from rheos.api.windowed_stream import WindowedStream
+from rheos.core.aggregates import Agg
+from rheos.core.callables import check_callable, function_name
+from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.batch_functions import KeyedBatchFunction
+from rheos.core.graph.changelog import OP, Changes
+from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.nodes import MAIN, Order, StreamType
+from rheos.core.graph.patterns import PatternTree
+from rheos.core.graph.validate import (
+    aggregate_fields,
+    check_aggregates,
+    check_columns,
+    check_running,
+)
+from rheos.core.graph.window_functions import WindowAssigner
+from rheos.core.graph.windows import Window
+from rheos.core.operators.change_rows import table_columns
+from rheos.core.operators.changelog.dedup import DedupSpec, Keep
+from rheos.core.operators.changelog.table import TableSpec, can_be_kept
+from rheos.core.operators.changelog.top_n import RANK, TopNSpec
+from rheos.core.operators.late_rows import LATE
+from rheos.core.operators.pattern.matches import TIMED_OUT
+from rheos.core.operators.process import ProcessSpec
+from rheos.core.operators.reduce import ReduceSpec
+from rheos.core.operators.running import RunningSpec, running_schema
+from rheos.core.protocol.durations import Duration, duration_ms
+from rheos.core.site import call_site, located
+
+if TYPE_CHECKING:
+    from rheos.api.streams import DataStream
+
+
+class KeyedStream(JoinMethods):
+    """A stream that is partitioned by key; created by `key_by`."""
+
+    _kind = "a keyed stream"
+    _sections = ("keyed", "stream")
+    _by_name = '.running(total=rh.agg.sum("{}"))'
+    _elsewhere = {
+        **OF_OPERATORS,
+        **{
+            name: f"call .{name}(...) before key_by(): a keyed stream only has methods by key"
+            for name in OF_ANY
+        },
+        "aggregate": (
+            'first choose what to aggregate over: .window(rh.Tumbling("1m")).aggregate(...), or '
+            ".running(...) for a result per row"
+        ),
+    }
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{field.name}: {field.type}" for field in self.schema)
+        return f"<stream keyed by {', '.join(self.keys)}: {columns}>"
+
+    def process(
+        self,
+        fn: KeyedProcessFunction | KeyedBatchFunction,
+        order: Order = "arrival",
+        returns: Any = None,
+    ) -> DataStream:
+        """Call a function for each record, with the state and timers of its key.
+
+        ```python
+        class Validate(rh.KeyedProcessFunction):
+            state = rh.ValueState(int, default=0)
+
+            def process_element(self, event: Event, ctx) -> Iterator[Alert]:
+                ...
+
+        events.key_by("user").process(Validate())
+        ```
+
+        Args:
+            fn: The function. A `KeyedBatchFunction` is called for batches of records, with the state of
+                their keys as arrays.
+            order: "arrival", or "event_time": records are buffered until the watermark has passed them,
+                and processed in the order of their times. Late records go to the side output `"late"`.
+            returns: The type of the results, if annotations do not declare it.
+
+        Returns:
+            The stream of the results; `side_output` returns the others.
+
+        Raises:
+            ProgramError: `fn` is not an instance of the class or lacks a method, or `order` does not
+                fit.
+            SchemaError: The type of the results is not declared.
+        """
+        name = operator_name("process", fn)
+        with located(call_site(), name):
+            if isinstance(fn, KeyedBatchFunction):
+                check_batch_function(fn)
+            else:
+                check_function(
+                    fn,
+                    KeyedProcessFunction,
+                    ["process_element"],
+                    instead="; for a plain function use .map(...) or .flat_map(...) before key_by()",
+                )
+            check_order(fn, order, [LATE])
+            if order == "event_time":
+                self._at.go_by_event_time('order="event_time"')
+            elif expires_by_event_time(fn, self._type):
+                self._at.go_by_event_time("a time to live")
+            elif self._type.event_time and has_timers(fn):
+                self._at.go_by_event_time("a timer of event time")
+            if isinstance(fn, KeyedBatchFunction):
+                record, declared = None, batch_output(fn, returns)
+            else:
+                record = input_record(fn.process_element, self.schema)
+                methods = ("process_element", "on_timer")
+                declared = emitted_type(fn, KeyedProcessFunction, methods, returns)
+            sides = side_types(fn)
+            method = "process_batch" if isinstance(fn, KeyedBatchFunction) else "process_element"
+            check_outputs(fn, declared, sides, method)
+            check_compiled(fn, self._type, self.keys, record, declared, sides)
+            outputs = {tag: side.after(self._type) for tag, side in sides.items()}
+            if order == "event_time":
+                outputs[LATE] = self._type
+            spec = ProcessSpec(fn, order, record, {tag: side.schema for tag, side in sides.items()})
+            return self._at.add(spec, name, {MAIN: declared.after(self._type), **outputs}).stream
+
+    def connect(self, other: KeyedStream | DataStream) -> KeyedConnectedStreams:
+        """Connect this stream with another one, as the two inputs of one function.
+
+        ```python
+        orders.key_by("id").connect(payments.key_by("order_id")).process(Match())
+        events.key_by("user").connect(rules.broadcast()).process(Alarms())
+        ```
+
+        Args:
+            other: A stream that is keyed by the same types, or a broadcast one.
+
+        Returns:
+            The connected streams.
+
+        Raises:
+            ProgramError: `other` is neither, or only one of two keyed streams has event time.
+            SchemaError: The keys have different types.
+        """
+        with located(call_site(), "connect"):
+            return connect_keyed(self, other)
+
+    def reduce(self, fn: Callable[[Any, Any], Any]) -> DataStream:
+        """Combine the records of a key with a function of two records, and emit the result so far for
+        each record.
+
+        ```python
+        def larger(a: Bid, b: Bid) -> Bid:
+            return a if a.price >= b.price else b
+
+        bids.key_by("item").reduce(larger)
+        ```
+
+        Args:
+            fn: Combines two records of one type into one of that type.
+
+        Returns:
+            The stream of the results so far.
+
+        Raises:
+            ProgramError: `fn` cannot be called with two records.
+            SchemaError: `fn` returns another type than its arguments have.
+        """
+        name = operator_name("reduce", fn)
+        with located(call_site(), name):
+            check_callable(fn, "reduce", ["a record", "another"])
+            record = input_record(fn, self.schema)
+            said = Signature(fn).result
+            if said not in (UNSAID, Any, record):
+                given = result_type(fn, said, method="reduce", many=False)
+                if given.schema != self.schema:
+                    raise SchemaError(
+                        f"{function_name(fn)} returns another type of record than its arguments have",
+                        hint="a reduce function must return the type of its arguments; use "
+                        ".process(...) for another type",
+                    )
+            return self._at.add(ReduceSpec(fn, record), name, {MAIN: self._type}).stream
+
+    def running(self, **aggregates: Agg) -> DataStream:
+        """Add to each row the aggregates of its key so far.
+
+        ```python
+        sales.key_by("item").running(n=rh.agg.count(), total=rh.agg.sum("price"))
+        ```
+
+        Args:
+            aggregates: count, sum, min, max or mean, by the names of their columns.
+
+        Returns:
+            The stream with the additional columns.
+
+        Raises:
+            ProgramError: An aggregate is only for windows, or there is none.
+            SchemaError: A column does not exist, or its type does not fit.
+        """
+        with located(call_site(), "running"):
+            checked = check_aggregates(aggregates, '.running(total=rh.agg.sum("price"))')
+            check_running(checked)
+            aggregate_fields(checked, self.schema)
+            schema = running_schema(self.schema, checked)
+            check_columns(schema)
+            type = replace(self._type, schema=schema, record=None)
+            return self._at.add(RunningSpec(checked), "running", {MAIN: type}).stream
+
+    def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
+        """Keep one row per key: the first that arrives, or always the last, as upserts with `op`.
+
+        ```python
+        clicks.key_by("id").dedup(within="1h")
+        payments.key_by("order_id").dedup("last").sink_to(rh.redis.sink(url, key="paid:{order_id}"))
+        ```
+
+        With `within`, which needs event time, rows are duplicates for that long after the emitted one;
+        then the key is forgotten. Without it, keys are never forgotten. Late rows go to the side output
+        `"late"`. If rows are out of order, the first to arrive counts.
+
+        Args:
+            keep: "first" emits the first row of a key to arrive; "last" emits each row as an upsert.
+            within: Event time after an emitted row for which rows of its key are duplicates; None for
+                ever.
+
+        Returns:
+            The stream of the remaining rows.
+
+        Raises:
+            ProgramError: An argument is invalid, or `within` is set without event time.
+            SchemaError: A column has the name of a new one.
+        """
+        with located(call_site(), "dedup"):
+            if keep not in ("first", "last"):
+                raise ProgramError(f"keep={keep!r} is not known", hint='write "first" or "last"')
+            type = replace(self._type, record=self._type.record if keep == "first" else None)
+            within_ms = None
+            if within is not None:
+                within_ms = duration_ms(within)
+                if within_ms <= 0:
+                    raise ProgramError(f"within must be greater than 0, not {within!r}")
+                self._at.go_by_event_time("dedup(within=...)")
+            outputs = {MAIN: type} if within is None else {MAIN: type, LATE: self._type}
+            if keep == "last":
+                schema = self.schema.append(pa.field(OP, pa.string()))
+                check_columns(schema)
+                upserts = Changes(self.keys, retracts=False)
+                outputs[MAIN] = replace(type, schema=schema, changes=upserts)
+            spec = DedupSpec(keep, within_ms, self._type.event_time)
+            return self._at.add(spec, "dedup", outputs).stream
+
+    def top_n(self, n: int, by: str, *, smallest: bool = False) -> DataStream:
+        """Rank the rows of each key by a column, and emit the changes of the first `n` ranks.
+
+        The result is an updating table by key and `rank`: its changelog has the old and the new row of
+        a rank.
+
+        ```python
+        sales.key_by("shop", "item").table(n=rh.agg.count()).key_by("shop").top_n(3, by="n")
+        ```
+
+        Rows with equal values are ordered by their columns. Nulls have no rank, and NaN is greater than
+        all numbers. If the input is an updating table, all its rows are state; otherwise only the
+        ranked ones.
+
+        Args:
+            n: Number of ranks, at least 1.
+            by: The column to rank by.
+            smallest: Whether the smallest values come first.
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: `n` is not a whole number of at least 1, or the input's changes do not fit.
+            SchemaError: The column does not exist, or has no order.
+        """
+        with located(call_site(), "top_n"):
+            if isinstance(n, bool) or not isinstance(n, int) or n < 1:
+                raise ProgramError(f"top_n() takes a whole number of at least 1, not {n!r}")
+            changes = self._type.changes
+            check_top_n(self.schema, by, self.keys, changes)
+            columns = [*table_columns(self.schema), pa.field(RANK, pa.int64())]
+            schema = pa.schema([*columns, pa.field(OP, pa.string())])
+            check_columns(schema)
+            ranks = Changes((*self.keys, RANK), retracts=True)
+            type = StreamType(schema, self._type.event_time, changes=ranks)
+            spec = TopNSpec(n, by, smallest, None if changes is None else changes.key)
+            return self._at.add(spec, "top_n", {MAIN: type}).stream
+
+    def table(self, **aggregates: Agg) -> DataStream:
+        """Aggregate into an updating table with a row per key, and emit its changes: each input row
+        emits the current row of its key, with `op` telling whether that row is new.
+
+        If the input is a changelog with retractions (`retractions()`), retracted rows are subtracted.
+
+        ```python
+        sales.key_by("item").table(n=rh.agg.count(), total=rh.agg.sum("price")).sink_to(
+            rh.redis.sink("redis://localhost:6379", key="item:{item}"))
+        ```
+
+        Args:
+            aggregates: Built-in aggregates by the names of their columns.
+
+        Returns:
+            The stream of changes.
+
+        Raises:
+            ProgramError: An aggregate is only for windows, or cannot subtract retracted rows.
+            SchemaError: A column does not exist, or its type does not fit.
+        """
+        with located(call_site(), "table"):
+            checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
+            check_running({name: agg for name, agg in checked.items() if not can_be_kept(agg)})
+            changes = self._type.changes
+            check_table(checked, changes)
+            fields = aggregate_fields(checked, self.schema)
+            keys = [self.schema.field(key) for key in self.keys]
+            schema = pa.schema([*keys, *fields, pa.field(OP, pa.string())])
+            check_columns(schema)
+            type = StreamType(schema, self._type.event_time, changes=Changes(self.keys, retracts=False))
+            spec = TableSpec(checked, changes is not None)
+            return self._at.add(spec, "table", {MAIN: type}).stream
+
+    def window(self, window: Window | WindowAssigner) -> WindowedStream:
+        """Divide the rows of each key into windows.
+
+        ```python
+        events.key_by("country").window(rh.Sliding("5m", every="1m")).aggregate(hits=rh.agg.count())
+        ```
+
+        Args:
+            window: The windows, such as `rh.Tumbling("1m")`, or a WindowAssigner.
+
+        Returns:
+            The windows.
+
+        Raises:
+            ProgramError: `window` is not a window, or the stream lacks the event time that it needs.
+        """
+        with located(call_site(), "window"):
+            return WindowedStream(self._at, check_window(self._at, window))
+
+    def detect(self, pattern: Pattern) -> DataStream:
+        """Find the rows of a key that match a pattern. Each match is a row.
+
+        It has the key and a column for each step: the matched row as a struct, or a list of them if the
+        step may match several.
+
+        ```python
+        risen = (
+            rh.pattern.begin("low").where(col("price") < 10)
+            .followed_by("high").where(col("price") > 100)
+            .within("10m")
+        )
+        prices.key_by("item").detect(risen).select(
+            "item", low=col("low").struct.field("price"), high=col("high").struct.field("price"))
+        ```
+
+        Rows are matched in the order of event time. Late rows go to the side output `"late"`, partial
+        matches that exceed their time to `"timed_out"`.
+
+        Args:
+            pattern: The pattern; see `rh.pattern.begin`.
+
+        Returns:
+            The stream of matches.
+
+        Raises:
+            ProgramError: `pattern` is not a pattern, or the stream has no event time.
+            SchemaError: A condition does not fit the columns. The error has the line of its step.
+        """
+        with located(call_site(), "detect"):
+            return self.detect_tree(tree_of(pattern))
+
+    def detect_tree(self, pattern: PatternTree) -> DataStream:
+        """Find matches of a compiled pattern, as SQL does for MATCH_RECOGNIZE.
+
+        ```python
+        prices.key_by("item").detect_tree(rising.tree())
+        ```
+
+        Args:
+            pattern: The pattern.
+
+        Returns:
+            The stream of matches.
+        """
+        spec, schema = detected(pattern, self.schema, self.keys)
+        self._at.go_by_event_time("detect()")
+        type = StreamType(schema, event_time=True)
+        return self._at.add(spec, "detect", {MAIN: type, TIMED_OUT: type, LATE: self._type}).stream

@@ -1,0 +1,122 @@
+"""`rh.compiled`: marks a keyed function for compilation, and stores its source code for that.
+
+The source is read where the class is defined, because a worker may not have the file.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, overload
+
+from rheos.core.errors import ProgramError
+from rheos.core.graph.functions import KeyedProcessFunction
+
+F = TypeVar("F", bound=type[KeyedProcessFunction])
+
+Fallback = Literal["refuse", "interpret"]
+
+_MARK = "__rheos_compiled__"
+
+
+@dataclass(frozen=True)
+class MethodText:
+    """Source of a method."""
+
+    file: str
+    first_line: int
+    text: str
+
+    def tree(self) -> ast.FunctionDef:
+        """Return the syntax tree, with the line numbers of the file."""
+        parsed = ast.parse(self.text)
+        ast.increment_lineno(parsed, self.first_line - 1)
+        found = parsed.body[0]
+        assert isinstance(found, ast.FunctionDef)
+        return found
+
+
+@dataclass(frozen=True)
+class CompilationMark:
+    """Source and options of a class that is marked for compilation."""
+
+    fallback: Fallback
+    methods: Mapping[str, MethodText]
+    """Source of `process_element`, and of `on_timer` if the class has one."""
+
+
+@overload
+def compiled(cls: F, /) -> F: ...
+@overload
+def compiled(*, fallback: Fallback = ...) -> Callable[[F], F]: ...
+def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
+    """Compile a keyed function of plain scalar Python to machine code.
+
+    It emits the same rows as the interpreted function. If it cannot be compiled, passing it to
+    `process` raises a ProgramError at the line that prevents it. With `fallback="interpret"` the
+    function is interpreted instead. Needs the extra `rheos[compiled]`.
+
+    ```python
+    @rh.compiled
+    class Count(rh.KeyedProcessFunction):
+        n = rh.ValueState(int, default=0)
+
+        def process_element(self, event: Event, ctx: rh.KeyedContext) -> Iterator[Counted]:
+            self.n.value += 1
+            yield Counted(event.user, self.n.value)
+    ```
+
+    Args:
+        cls: The class, a `KeyedProcessFunction`.
+        fallback: What happens if the class cannot be compiled: "refuse" is an error, "interpret" runs
+            it as Python.
+
+    Returns:
+        The class. With `fallback` alone, a decorator for it.
+
+    Raises:
+        ProgramError: `fallback` is unknown.
+    """
+    if fallback not in ("refuse", "interpret"):
+        raise ProgramError(f"fallback={fallback!r} is not known", hint='write "refuse" or "interpret"')
+    if cls is None:
+        return lambda decorated: compiled_class(decorated, fallback)
+    return compiled_class(cls, "refuse")
+
+
+def compiled_class(cls: Any, fallback: Fallback) -> Any:
+    """Mark the class and return it."""
+    if not (isinstance(cls, type) and issubclass(cls, KeyedProcessFunction)):
+        raise ProgramError(
+            f"rh.compiled takes a class derived from rh.KeyedProcessFunction, not {cls!r}",
+            hint="write @rh.compiled above the class",
+        )
+    methods = {}
+    for name in ("process_element", "on_timer"):
+        method = getattr(cls, name)
+        if method is not getattr(KeyedProcessFunction, name):
+            methods[name] = _text(cls, method)
+    setattr(cls, _MARK, CompilationMark(fallback, methods))
+    return cls
+
+
+def compiled_mark(function: object) -> CompilationMark | None:
+    """Return the mark of a function that is to be compiled, or None. A class does not inherit it."""
+    mark: CompilationMark | None = vars(type(function)).get(_MARK)
+    return mark
+
+
+def _text(cls: type, method: Any) -> MethodText:
+    try:
+        lines, first = inspect.getsourcelines(method)
+        file = inspect.getsourcefile(method) or "<unknown>"
+    except (OSError, TypeError) as error:
+        raise ProgramError(
+            f"the source code of {cls.__name__}.{method.__name__}, which is needed to compile it, is "
+            f"not available: {error}",
+            hint="write the class in a file or a notebook cell",
+        ) from None
+    return MethodText(file, first, textwrap.dedent("".join(lines)))
