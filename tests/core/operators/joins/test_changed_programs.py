@@ -9,7 +9,7 @@ import pytest
 from rheos.core.checkpoint.compatibility import Verdict, compare, refusals
 from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.protocol.ids import OperatorId
-from tests.core.operators.joins.test_interval import operator
+from tests.core.operators.joins.test_interval_join import operator
 
 _ID = OperatorId("interval_join-1")
 

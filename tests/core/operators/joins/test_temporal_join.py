@@ -16,7 +16,7 @@ from rheos.core.operators.late_rows import LATE_OF_TWO
 from rheos.core.protocol.snapshots import PartMode
 from rheos.testing import OperatorExample, check_example
 from tests.core.operators.joins.oracle import LEFT, RIGHT, drawn_script, parted
-from tests.core.operators.joins.test_interval import joined
+from tests.core.operators.joins.test_interval_join import joined
 from tests.worlds.join_programs import temporal_joined
 
 
