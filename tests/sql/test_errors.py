@@ -81,7 +81,7 @@ WRONG = {
     "SELECT price + 3) FROM bids": ("this closing parenthesis has no opening one", ")"),
     "SELECT price FROM bids WHERE channel = 'a": ("the ' that starts here is not closed", "'a"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
-    "SHOW VIEWS": ("this is not valid SQL: expecting tables", "VIEWS"),
+    "SHOW JOBS": ("this is not valid SQL: expecting tables", "JOBS"),
     "CALL x()": ("CALL is not supported here", "CALL"),
     "SELECT FROM bids": ("SELECT has no columns", "SELECT"),
     "SELECT price FROM bids UNION ALL SELECT": ("SELECT has no columns", "SELECT"),

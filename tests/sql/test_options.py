@@ -12,10 +12,13 @@ from sqlglot import exp
 
 import rheos as rh
 from rheos.connectors.kafka.source import KafkaSource
+from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.sql_options import WITHOUT_EFFECT, SqlOption, renamed
 from rheos.formats.registration import FORMATS
+from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options
 from rheos.sql.dialect import parse
-from rheos.sql.options import call_with_options
+from rheos.sql.options import call_with_options, for_function
 from rheos.sql.text import SqlText
 from tests.formats.test_protobuf import SHOP
 
@@ -53,7 +56,10 @@ def test_every_registered_format_can_be_made_from_sql(name: str, tmp_path: Path)
     )
     statement = parse(SqlText(text))[0]
     schema = SCHEMAS.get(name, pa.schema({"item": pa.string()}))
-    source = with_options(SqlText(text), statement).source(SqlText(text), schema)
+    options_of_table = with_options(SqlText(text), statement, schema.names)
+    source = options_of_table.source(
+        DeclaredTable("t", schema, {}, None, (), options_of_table, SqlText(text))
+    )
     assert isinstance(source, KafkaSource)
     assert source.decoding.format == made()
 
@@ -92,7 +98,7 @@ VALUES = [
 def called(options: Mapping[str, str]) -> Any:
     nodes = {name: exp.Literal.string(value) for name, value in options.items()}
     at = exp.Literal.string("t")
-    return call_with_options(SqlText("t"), strings, nodes, at, given={}, spelled={"kind": "word"})
+    return call_with_options(SqlText("t"), strings, nodes, at, given={})
 
 
 @pytest.mark.parametrize(("name", "text", "value"), VALUES)
@@ -122,5 +128,53 @@ def test_values_that_do_not_fit_are_errors(options: Mapping[str, str], error: st
         called(options)
 
 
-def test_options_may_be_spelled_differently() -> None:
-    assert called({"kind": "b"})["word"] == "b"
+OTHER = ConnectorRegistration(
+    name="other",
+    title="another system",
+    module=__name__,
+    source="strings",
+    sink="written",
+    sql_options={
+        "kind": "word",
+        "how": renamed("word", first_one="a", second_one="b"),
+        "table.": SqlOption("table"),
+        "buffers": WITHOUT_EFFECT,
+        "text.size": SqlOption("csv.delimiter"),
+    },
+    sql_defaults={"csv.header": "false"},
+)
+
+
+def written(*, batch: int = 1, kind: str = "") -> None:
+    """Stand for the sink of the connector."""
+
+
+def options_of(what: str, **options: str) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    nodes: dict[str, exp.Expr] = {
+        name.replace("__", "."): exp.Literal.string(value) for name, value in options.items()
+    }
+    found, several = for_function(SqlText("t"), OTHER, what, nodes)
+    return {name: node.name for name, node in found.items()}, several
+
+
+def test_options_of_other_systems_become_arguments() -> None:
+    assert options_of("source", kind="b") == ({"word": "b"}, {})
+    assert options_of("source", how="SECOND-ONE") == ({"word": "b"}, {})
+    assert options_of("source", buffers="3") == ({}, {})
+    assert options_of("source", table__a="1", table__b="2") == ({}, {"table": {"a": "1", "b": "2"}})
+    assert options_of("source", format="csv", text__size=";") == (
+        {"format": "csv", "csv.delimiter": ";", "csv.header": "false"},
+        {},
+    )
+
+
+def test_an_option_of_another_function_has_no_effect() -> None:
+    assert options_of("source", batch="3") == ({}, {})
+    assert options_of("sink", batch="3", kind="b") == ({"batch": "3", "kind": "b"}, {})
+    assert options_of("sink", bach="3") == ({"bach": "3"}, {}), "it is an unknown option"
+
+
+def test_an_unknown_value_of_another_system_is_an_error() -> None:
+    with pytest.raises(rh.SchemaError, match="unknown value 'third'") as caught:
+        options_of("source", how="third")
+    assert caught.value.hint == "the values of 'how' are first-one, second-one"

@@ -140,14 +140,13 @@ WRONG = {
     "CREATE TABLE t (ts STRING, WATERMARK FOR ts AS ts) WITH ('connector' = 'files', 'path' = 'x')": (
         "a watermark needs a TIMESTAMP, but 'ts' is STRING"
     ),
-    "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + INTERVAL '1' DAY) WITH ('connector' = 'x')": (
-        "a watermark must be the time, or the time minus an interval"
-    ),
+    "CREATE TABLE t (a TIMESTAMP, WATERMARK FOR a AS a + INTERVAL '1' DAY) "
+    "WITH ('connector' = 'print')": "a watermark must be the time, or the time minus an interval",
     "CREATE TABLE t (a INT)": "CREATE TABLE needs WITH (...), which names the connector",
     "CREATE TABLE t (a INT) WITH ('path' = 'x')": "WITH does not name a connector",
     "CREATE TABLE t (a INT) WITH ('connector' = 'fils')": "did you mean 'files'?",
     "CREATE TABLE t (a FROB) WITH ('connector' = 'print')": "unknown type FROB",
-    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "the only constraint of a",
+    "CREATE TABLE t (a INT DEFAULT 3) WITH ('connector' = 'print')": "the constraints of a column are",
     "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t SELECT 'x'": (
         "'a' of t is INT, but the query returns STRING"
     ),
@@ -189,7 +188,8 @@ WRONG = {
     "CREATE VIEW bids AS SELECT 1 AS a": "the table 'bids' already exists",
     "SELECT 1 AS a": "the rows of this query are not used",
     "SET parallelism = '3'": "is not a setting of a query",
-    "DROP TABLE bids": "DROP is not computed yet",
+    "DROP TABLE bid": "unknown table 'bid'",
+    "CREATE TABLE t (a INT AS (a)) WITH ('connector' = 'print')": "column",
 }
 
 

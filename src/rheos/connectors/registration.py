@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rheos.connectors.sql_options import SqlOption
 from rheos.core.plug_ins import PlugInRegistry, Registration
 
 
@@ -30,8 +31,10 @@ class ConnectorRegistration(Registration):
     """Function that creates a lookup."""
     changes: str | None = None
     """Function that creates a source of a table's changes. SQL uses it if there is no `source`."""
-    sql_options: Mapping[str, str] = field(default_factory=dict)
-    """Names of SQL options that differ from the arguments they become."""
+    sql_options: Mapping[str, str | SqlOption] = field(default_factory=dict)
+    """SQL options that differ from the arguments they become."""
+    sql_defaults: Mapping[str, str] = field(default_factory=dict)
+    """Options of formats in SQL, such as `csv.header`, that differ from those in programs."""
     server: str | None = None
     """Class of a server for development, as `module:class`, for `rheos servers <name>`."""
     servers: Mapping[str, str] = field(default_factory=dict)
@@ -74,6 +77,10 @@ CONNECTORS = PlugInRegistry(
         "opensearch": "rheos.connectors.opensearch.registration:CONNECTOR",
         "cassandra": "rheos.connectors.cassandra.registration:CONNECTOR",
         "tables": "rheos.connectors.tables:CONNECTOR",
+        "upsert-kafka": "rheos.connectors.kafka.upsert_registration:CONNECTOR",
+        "filesystem": "rheos.connectors.files.registration:FILESYSTEM",
+        "datagen": "rheos.connectors.datagen:CONNECTOR",
+        "blackhole": "rheos.connectors.blackhole:CONNECTOR",
         "print": "rheos.connectors.print:CONNECTOR",
         "collect": "rheos.connectors.collect:CONNECTOR",
     },

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 import pyarrow as pa
+from sqlglot import exp
 
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import OP
@@ -28,13 +29,27 @@ class DeclaredTable:
 
     name: str
     schema: pa.Schema
+    """Columns that the connector reads or writes."""
     kinds: Mapping[str, pl.DataType]
+    """Types of all columns, in their order."""
     watermark: Watermark | None
     key: tuple[str, ...]
-    """Columns of PRIMARY KEY, by which rows are written."""
+    """Columns of PRIMARY KEY, by which rows are read and written."""
     options: WithOptions
     sql: SqlText
     """SQL that declares the table."""
+    computed: Mapping[str, exp.Expr] = field(default_factory=dict)
+    """Expressions of computed columns."""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    """Fields of a record by the columns that contain them."""
+    virtual: frozenset[str] = frozenset()
+    """Columns of metadata that are only read."""
+
+    @property
+    def writable(self) -> dict[str, pl.DataType]:
+        """Return the types of the columns that INSERT INTO writes."""
+        read_only = {*self.computed, *self.virtual}
+        return {name: kind for name, kind in self.kinds.items() if name not in read_only}
 
 
 @dataclass
@@ -51,6 +66,8 @@ class Catalog:
     lookups: dict[str, Lookup] = field(default_factory=dict)
     """Lookups in external systems, by name in lower case."""
     declarations: dict[str, DeclaredTable] = field(default_factory=dict)
+    written: dict[str, str] = field(default_factory=dict)
+    """Statements that have created tables and views, by name in lower case."""
     functions: dict[str, type[UserCall]] = field(default_factory=dict)
     """The user's functions, by name in lower case."""
 
@@ -69,6 +86,15 @@ class Catalog:
     def declared(self, name: str) -> DeclaredTable | None:
         found = (each for each in self.declarations if each.casefold() == name.casefold())
         return next((self.declarations[each] for each in found), None)
+
+    def remove(self, name: str) -> None:
+        """Forget a table, view or lookup. Statements that have read it are not affected."""
+        folded = name.casefold()
+        self.declarations = {
+            known: table for known, table in self.declarations.items() if known.casefold() != folded
+        }
+        for known in (self.tables, self.lookups, self.names, self.written):
+            known.pop(folded, None)
 
     def knows(self, name: str) -> bool:
         return name.casefold() in self.names

@@ -7,17 +7,20 @@ Options are the arguments of the functions that programs call, by their names: `
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
 from sqlglot import exp
 
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import RheosError
-from rheos.sql.options import call_with_options
+from rheos.sql.options import call_with_options, for_function
 from rheos.sql.text import SqlText
+
+if TYPE_CHECKING:
+    from rheos.sql.catalog import DeclaredTable
 
 
 @dataclass(frozen=True)
@@ -36,26 +39,32 @@ class WithOptions:
         """Name of the connector."""
         return self.connector.name
 
-    def source(self, sql: SqlText, schema: pa.Schema) -> Source:
+    def source(self, table: DeclaredTable) -> Source:
         """Return the source of the table. Raises ProgramError."""
+        sql = table.sql
         functions = self.connector.functions
         if not {"source", "changes"} & {*functions}:
             raise sql.error(
                 "this connector has no source, so its tables are write-only", self.at, _known()
             )
         what = "source" if "source" in functions else "changes"
-        made = self._called(sql, what, {"schema": schema})
+        given: dict[str, object] = {"schema": table.schema}
+        if table.metadata:
+            given["metadata"] = {of: column for column, of in table.metadata.items()}
+        made = self._called(sql, what, given)
         if not isinstance(made, Source):
             raise sql.error(f"the connector made a {type(made).__name__}, not a source", self.at)
         return made
 
-    def sink(self, sql: SqlText) -> Sink:
+    def sink(self, table: DeclaredTable) -> Sink:
         """Return the sink of the table. Raises ProgramError."""
+        sql = table.sql
         if "sink" not in self.connector.functions:
             raise sql.error(
                 "this connector has no sink, so its tables are read-only", self.at, _known()
             )
-        made = self._called(sql, "sink", {})
+        fields = {of: column for column, of in table.metadata.items() if column in table.writable}
+        made = self._called(sql, "sink", {**fields, "key_columns": table.key})
         if not isinstance(made, Sink):
             raise sql.error(f"the connector made a {type(made).__name__}, not a sink", self.at)
         return made
@@ -73,25 +82,41 @@ class WithOptions:
                     "leave out PARTITIONED BY",
                 )
             given = {**given, "partition_by": self.partitioned_by}
-        spelled = self.connector.sql_options
-        return call_with_options(sql, function, self.options, self.at, given=given, spelled=spelled)
+        parameters = inspect.signature(function).parameters
+        for name in ("metadata", "timestamp", "headers"):
+            if name in given and name not in parameters:
+                raise sql.error(
+                    f"a {what} of this connector has no metadata", self.at, "leave out METADATA"
+                )
+        options, several = for_function(sql, self.connector, what, self.options)
+        return call_with_options(sql, function, options, self.at, given={**given, **several})
 
 
 def _known() -> str:
     return f"the connectors are {', '.join(CONNECTORS.names())}"
 
 
-def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
-    """Return the connector and the options of a table. Raises ProgramError."""
+_WITHOUT_OPTIONS = (exp.TemporaryProperty, exp.SchemaCommentProperty, exp.LikeProperty)
+"""Clauses of CREATE TABLE that are not options of the connector."""
+
+
+def with_options(
+    sql: SqlText, node: exp.Create, columns: Sequence[str], base: WithOptions | None = None
+) -> WithOptions:
+    """Return the connector and the options of a table with these columns, whose own options replace
+    those of `base`. Raises ProgramError.
+    """
     properties = node.args.get("properties")
     hint = "write CREATE TABLE t (...) WITH ('connector' = 'files', 'path' = 'data/*.jsonl')"
-    if properties is None:
+    listed = [] if properties is None else properties.expressions
+    listed = [each for each in listed if not isinstance(each, _WITHOUT_OPTIONS)]
+    if not listed and base is None:
         raise sql.error("CREATE TABLE needs WITH (...), which names the connector", node.this, hint)
     options: dict[str, exp.Expr] = {}
-    partitioned_by: tuple[str, ...] = ()
-    for each in properties.expressions:
+    partitioned_by: tuple[str, ...] = () if base is None else base.partitioned_by
+    for each in listed:
         if isinstance(each, exp.PartitionedByProperty):
-            partitioned_by = _partition_columns(sql, each, node.this)
+            partitioned_by = _partition_columns(sql, each, columns)
             continue
         if not isinstance(each, exp.Property) or not isinstance(each.args["value"], exp.Literal):
             raise sql.error("the value of an option must be a string", each, hint)
@@ -100,6 +125,8 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
         options[each.name.lower()] = each.args["value"]
     if partitioned_by and (option := options.get("partition_by")):
         raise sql.error("PARTITIONED BY sets this option, too", option, "leave out one of them")
+    if base is not None:
+        options = {"connector": base.at, **base.options, **options}
     named = options.pop("connector", None)
     if named is None:
         raise sql.error("WITH does not name a connector", properties, hint)
@@ -114,9 +141,8 @@ def with_options(sql: SqlText, node: exp.Create) -> WithOptions:
 
 
 def _partition_columns(
-    sql: SqlText, node: exp.PartitionedByProperty, table: exp.Schema
+    sql: SqlText, node: exp.PartitionedByProperty, columns: Sequence[str]
 ) -> tuple[str, ...]:
-    columns = [each.name for each in table.expressions if isinstance(each, exp.ColumnDef)]
     listed = node.this.expressions if isinstance(node.this, exp.Schema) else [node.this]
     for each in listed or [node]:
         if not isinstance(each, exp.Identifier):

@@ -11,7 +11,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
-from rheos.sql.match_parser import MatchParser
+from rheos.sql.statement_parser import StatementParser
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
     NOTHING_BEHIND,
@@ -32,39 +32,15 @@ class _UnreadableError(ParseError):
         self.span = span
 
 
-class WatermarkFor(exp.Expression):
-    """WATERMARK FOR ts AS ts - INTERVAL '5' SECOND."""
-
-    arg_types = {"this": True, "expression": True}
-
-
-class Explain(exp.Expression):
-    """EXPLAIN query."""
-
-    arg_types = {"this": True}
-
-
-class ShowTables(exp.Expression):
-    """SHOW TABLES."""
-
-    arg_types = {}
-
-
-class DescribeTable(exp.Expression):
-    """DESCRIBE table."""
-
-    arg_types = {"this": True}
-
-
 _OWN = ("SIZE", "DATE_FORMAT")
 """Functions of which sqlglot makes others, and forgets what was written."""
 
 
-class _Parser(MatchParser):
-    FUNCTIONS = {name: made for name, made in MatchParser.FUNCTIONS.items() if name not in _OWN}
-    FUNC_TOKENS = {*MatchParser.FUNC_TOKENS, TokenType.SESSION}
+class _Parser(StatementParser):
+    FUNCTIONS = {name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN}
+    FUNC_TOKENS = {*StatementParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
-        **MatchParser.FUNCTION_PARSERS,
+        **StatementParser.FUNCTION_PARSERS,
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
     }
 
@@ -131,39 +107,6 @@ class _Parser(MatchParser):
             keys.append(self._parse_column())
         return exp.PartitionedByProperty(this=table, expressions=keys)
 
-    def _parse_constraint(self) -> exp.Expr | None:
-        if not self._match_text_seq("WATERMARK", "FOR"):
-            return super()._parse_constraint()
-        column = self._parse_column()
-        if not self._match(TokenType.ALIAS):
-            self.raise_error("Expecting AS")
-        return WatermarkFor(this=column, expression=self._parse_disjunction())
-
-    def _parse_types(
-        self, check_func: bool = False, schema: bool = False, *args: Any, **kwargs: Any
-    ) -> exp.Expr | None:
-        kind: exp.Expr | None = super()._parse_types(check_func, schema, *args, **kwargs)
-        if kind is None and schema and self._curr.token_type == TokenType.VAR:
-            self.raise_error(f"unknown type {self._curr.text}")
-        return kind
-
-    def _parse_statement(self) -> exp.Expr | None:
-        if not self._curr:
-            return None
-        first, word = self._curr, self._curr.text.upper()
-        if word not in ("EXPLAIN", "SHOW", "DESCRIBE", "DESC"):
-            statement: exp.Expr | None = super()._parse_statement()
-            return statement
-        self._advance()
-        if word == "SHOW":
-            if not self._match_text_seq("TABLES"):
-                self.raise_error("Expecting TABLES")
-            return ShowTables().update_positions(first)
-        if word == "EXPLAIN":
-            return Explain(this=super()._parse_statement()).update_positions(first)
-        self._match(TokenType.TABLE)
-        return DescribeTable(this=self._parse_table_parts()).update_positions(first)
-
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)
 
@@ -177,15 +120,19 @@ class _Parser(MatchParser):
         raise _UnreadableError(message, Span(at.start, at.end + 1))
 
 
+_AS_ONE_STRING = ("EXPLAIN", "SHOW", "EXECUTE", "ADD JAR", "ADD JARS")
+"""Keywords after which sqlglot would read the rest as one string."""
+
+
 class StreamSql(Spark):
     """Spark's SQL with Flink's extensions for streams."""
 
     class Tokenizer(Spark.Tokenizer):
         STRING_ESCAPES = ["\\", "'"]
         KEYWORDS = {
-            # After these keywords, sqlglot would read the rest as one string.
-            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in ("EXPLAIN", "SHOW")},
+            **{k: v for k, v in Spark.Tokenizer.KEYWORDS.items() if k not in _AS_ONE_STRING},
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+            "BYTES": TokenType.VARBINARY,
         }
 
     Parser = _Parser
@@ -202,6 +149,8 @@ level of SQL takes at least two."""
 _IN_STEPS = "move a part of it to WITH name AS (...), or compute it in a subquery in FROM"
 _OPENING = {TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.CASE}
 _CLOSING = {TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.END}
+_NOTHING = (exp.Semicolon, exp.EndStatement)
+"""Statements to sqlglot alone: a comment ahead of a semicolon, and the END of a statement set."""
 _SIGNS = {TokenType.NOT, TokenType.DASH, TokenType.PLUS, TokenType.TILDE}
 
 
@@ -222,8 +171,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
         raise sql.error(
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
-    # A comment ahead of a semicolon is a statement to sqlglot.
-    statements = [each for each in read if each is not None and not isinstance(each, exp.Semicolon)]
+    statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
     for statement in statements:
         _check_levels(sql, with_halved_chains(statement))
     return statements

@@ -15,6 +15,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from sqlglot import exp
 
+from rheos.connectors.registration import ConnectorRegistration
+from rheos.connectors.sql_options import NO_EFFECT, SqlOption
 from rheos.core.errors import RheosError
 from rheos.core.formats.contract import Format
 from rheos.formats.registration import FORMATS, FormatRegistration
@@ -28,7 +30,6 @@ def call_with_options(
     at: exp.Expr,
     *,
     given: Mapping[str, Any],
-    spelled: Mapping[str, str],
 ) -> Any:
     """Call a function with the options of a statement.
 
@@ -38,20 +39,18 @@ def call_with_options(
         options: the options by name, in small letters.
         at: the place of errors that belong to no option.
         given: further arguments. Those that the function does not have are left out.
-        spelled: names of options that differ from their arguments.
 
     Raises:
         ProgramError: an option is unknown, missing, or has a value that does not fit.
     """
     parameters = inspect.signature(function).parameters
-    names = {option: name for option, name in spelled.items() if name in parameters}
     known = {name: each for name, each in parameters.items() if name not in given}
     arguments = {name: value for name, value in given.items() if name in parameters}
     of_formats = {option: node for option, node in options.items() if "." in option}
     for option, node in options.items():
         if "." in option:
             continue
-        name = names.get(option, option.replace("-", "_"))
+        name = option.replace("-", "_")
         if name not in known:
             raise sql.unknown("option", option, node, [*known], "the options are")
         arguments[name] = _value(sql, node, _kinds(function, known[name]), of_formats)
@@ -72,6 +71,60 @@ def call_with_options(
         # If the message contains the value of an option, the error is at that option.
         values = (node for node in options.values() if repr(node.name) in error.what)
         raise sql.error(error.what, next(values, at), error.hint) from None
+
+
+def for_function(
+    sql: SqlText, connector: ConnectorRegistration, what: str, options: Mapping[str, exp.Expr]
+) -> tuple[dict[str, exp.Expr], dict[str, dict[str, str]]]:
+    """Return the options of one of a connector's functions under the names of its arguments, and its
+    mappings of several options. Options of the connector's other functions are left out.
+
+    Raises:
+        ProgramError: an option has a value that its argument does not have.
+    """
+    parameters = {
+        each: inspect.signature(connector.function(each)).parameters for each in connector.functions
+    }
+    own = {option.replace("_", "-"): node for option, node in options.items()}
+    own |= {
+        name: exp.Literal.string(value)
+        for name, value in connector.sql_defaults.items()
+        if name not in options and "format" in own and name.startswith(f"{own['format'].name}.")
+    }
+    found: dict[str, exp.Expr] = {}
+    several: dict[str, dict[str, str]] = {}
+    for option, node in own.items():
+        prefix = next((each for each in connector.sql_options if _begins(option, each)), None)
+        said = connector.sql_options.get(option if option in connector.sql_options else prefix or "")
+        of = said if isinstance(said, SqlOption) else SqlOption(said or option)
+        name, value = of.argument, node.copy()
+        if of.values is not None:
+            known = {each.casefold(): to for each, to in of.values.items()}
+            if value.name.casefold() not in known:
+                listed = f"the values of {option!r} are"
+                raise sql.unknown("value", node.name, node, [*of.values], listed)
+            value.set("this", known[value.name.casefold()])
+        if name == NO_EFFECT or (said is None and _of_others(name, what, parameters)):
+            continue
+        if said is not None and name not in parameters[what] and "." not in name:
+            if option not in parameters[what]:
+                continue
+            name = option
+        if prefix is not None and option not in connector.sql_options:
+            several.setdefault(name, {})[option.removeprefix(prefix)] = value.name
+        else:
+            found[name] = value
+    return found, several
+
+
+def _begins(option: str, prefix: str) -> bool:
+    return prefix.endswith(".") and option.startswith(prefix)
+
+
+def _of_others(name: str, what: str, parameters: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Return whether an option is an argument of a connector's other functions alone."""
+    name = name.replace("-", "_")
+    return name not in parameters[what] and any(name in each for each in parameters.values())
 
 
 def _value(sql: SqlText, node: exp.Expr, kinds: Sequence[Any], of_formats: dict[str, exp.Expr]) -> Any:
@@ -119,7 +172,7 @@ def _format(
         known = [*others, *(each for each in FORMATS.names() if each not in others)]
         raise sql.unknown("format", node.name, node, known, "the formats are")
     own = {option.partition(".")[2]: each for option, each in options.items()}
-    made: Format = call_with_options(sql, found.make(), own, node, given={}, spelled={})
+    made: Format = call_with_options(sql, found.make(), own, node, given={})
     if not isinstance(made, Format):
         raise sql.error(f"the format {name!r} created a {type(made).__name__}", node)
     return made

@@ -20,6 +20,7 @@ from rheos.core.graph.changelog import Changes
 from rheos.core.graph.expression_trees import with_columns_named
 from rheos.core.graph.render import spell_expression
 from rheos.core.graph.types import columns_read
+from rheos.core.graph.windows import Watermark
 from rheos.core.operators.call import CallSpec
 
 if TYPE_CHECKING:
@@ -338,6 +339,41 @@ class Retract(PlanNode):
 
     def lowered(self, lowering: Lowering) -> DataStream:
         return lowering.retracted(self)
+
+
+@dataclass(frozen=True, eq=False)
+class EventTimePlan(PlanNode):
+    """Rows whose event time is a column that was computed."""
+
+    input: PlanNode
+    watermark: Watermark
+    columns: Columns
+    changes: Changes | None
+
+    @staticmethod
+    def of(plan: PlanNode, watermark: Watermark) -> EventTimePlan:
+        """Return the rows with event time and watermarks by a column."""
+        columns = tuple(
+            replace(each, role=ColumnRole.EVENT_TIME)
+            if each.name == watermark.on
+            else plain_column(each)
+            if each.role is ColumnRole.EVENT_TIME
+            else each
+            for each in plan.columns
+        )
+        return EventTimePlan(plan, watermark, columns, plan.changes)
+
+    def summary(self) -> str:
+        return f"event time is {self.watermark.on}"
+
+    def looked_at(self, needed: Names) -> list[Names]:
+        return [needed | {str(self.watermark.on)}]
+
+    def origins(self) -> Origins:
+        return self.input.origins()
+
+    def lowered(self, lowering: Lowering) -> DataStream:
+        return lowering.stream(self.input).with_event_time(self.watermark)
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,13 +16,15 @@ try:
 except ImportError:
     raise ConfigurationError("SQL needs the package sqlglot", hint="pip install 'rheos[sql]'") from None
 
+from rheos.core.graph.changelog import OP
 from rheos.core.site import call_site, done_for, located
 from rheos.sql.catalog import Catalog, DeclaredTable, scan
+from rheos.sql.create_table import with_computed
 from rheos.sql.dialect import parse
 from rheos.sql.explain import explained
 from rheos.sql.functions import called, resolved
 from rheos.sql.lowering import Lowering
-from rheos.sql.plan import PlanNode
+from rheos.sql.plan import EventTimePlan, PlanNode
 from rheos.sql.plan_pushdown import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
@@ -61,6 +63,10 @@ class SqlSession:
         self._lowered = 0
         """Number of them that are already part of the program."""
 
+    def note(self, sql: SqlText, at: exp.Expr, text: str) -> None:
+        """Report what a statement asks for and Rheos does not do, where results are the same."""
+        self.say(f"note: {sql.placed(text, at)}")
+
     @property
     def written(self) -> list[tuple[str, PlanNode]]:
         """Return the tables that INSERT INTO writes, with their plans."""
@@ -97,21 +103,31 @@ class SqlSession:
 
     def _read(self, table: DeclaredTable) -> PlanNode:
         """Return the rows of a declared table."""
+        source = table.options.source(table)
+        timed = table.watermark is not None and table.watermark.on in table.schema.names
+        stream = self._env.from_source(
+            source, watermark=table.watermark if timed else None, name=table.name
+        )
         if table.key:
-            raise table.sql.error(
-                f"{table.name} has a PRIMARY KEY, so it can only be written",
-                None,
-                "read the changes of a table with rh.postgres.changes(...).upserts(key=...)",
-            )
-        source = table.options.source(table.sql, table.schema)
-        stream = self._env.from_source(source, watermark=table.watermark, name=table.name)
-        return scan(table.name, stream)
+            op = OP if OP in stream.schema.names else None
+            stream = stream.upserts(table.key, op)
+        plan: PlanNode = scan(table.name, stream)
+        plan = with_computed(self, table, plan, table.kinds)
+        if table.watermark is not None and not timed:
+            plan = EventTimePlan.of(plan, table.watermark)
+        return plan
 
-    def planned(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
-        """Plan a query. Raise ProgramError or SchemaError."""
+    def planned(
+        self,
+        sql: SqlText,
+        query: exp.Expr,
+        ttl: TimeToLive | None = None,
+        ctes: Mapping[str, PlanNode] | None = None,
+    ) -> PlanNode:
+        """Plan a query, which may name the tables of `ctes`. Raise ProgramError or SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
-        return numbered(Planner(sql, self.catalog, ttl=said).query(query))
+        return numbered(Planner(sql, self.catalog, ctes or {}, ttl=said).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the

@@ -9,11 +9,37 @@ from sqlglot import exp
 from rheos.sql import types
 from rheos.sql.catalog import Catalog
 from rheos.sql.explain import row_mode
+from rheos.sql.expressions.table import function_names
 from rheos.sql.plan import ColumnRole, Scan
+from rheos.sql.statement_parser import Show
 from rheos.sql.text import SqlText
 
 
-def tables_shown(catalog: Catalog) -> str:
+def shown(sql: SqlText, catalog: Catalog, node: Show) -> str:
+    """Return what SHOW asks for, as lines. Raise SchemaError if it names an unknown table."""
+    match node.this:
+        case "COLUMNS":
+            return described(sql, catalog, node.args["of"])
+        case "CREATE":
+            return _created(sql, catalog, node.args["of"])
+        case "FUNCTIONS":
+            return "\n".join(sorted({*catalog.functions, *function_names()}))
+        case "VIEWS":
+            views = (each for each in catalog.names.values() if "view" in _kind(catalog, each))
+            return "\n".join(views) or "no views are registered"
+    return _tables(catalog)
+
+
+def _created(sql: SqlText, catalog: Catalog, node: exp.Expr) -> str:
+    """Return the statement that has created a table."""
+    written = catalog.written.get(node.name.casefold())
+    if written is None:
+        known = [catalog.names[name] for name in catalog.written]
+        raise sql.unknown("table", node.name, node, known, "the tables that SQL has created are")
+    return written
+
+
+def _tables(catalog: Catalog) -> str:
     """Return a line for each table: its name and kind."""
     names = catalog.names.values()
     width = max(map(len, names), default=0)
@@ -46,9 +72,12 @@ def _columns(catalog: Catalog, name: str) -> Iterator[tuple[str, str]]:
     declared = catalog.declared(name)
     if declared is not None:
         on = None if declared.watermark is None else declared.watermark.on
-        for field, (column, kind) in zip(declared.schema, declared.kinds.items(), strict=True):
+        not_null = {field.name for field in declared.schema if not field.nullable}
+        for column, kind in declared.kinds.items():
             words = [types.name(kind)]
-            words += [] if field.nullable else ["NOT NULL"]
+            words += ["NOT NULL"] if column in not_null else []
+            words += ["computed"] if column in declared.computed else []
+            words += ["metadata"] if column in declared.metadata else []
             words += ["event time"] if column == on else []
             words += ["key"] if column in declared.key else []
             yield column, ", ".join(words)

@@ -1,33 +1,30 @@
-"""CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO and SET: the statements of a script."""
+"""The statements of a script: CREATE, DROP, INSERT INTO, SET, EXPLAIN, SHOW and DESCRIBE."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import TYPE_CHECKING
 
 import polars as pl
-import pyarrow as pa
 from sqlglot import exp
 
-from rheos.api.joins import FOREVER
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
 from rheos.core.graph.types import from_polars
-from rheos.core.graph.windows import Watermark
-from rheos.core.protocol.durations import duration_ms
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import with_options
 from rheos.sql.create_function import create_function
-from rheos.sql.dialect import DescribeTable, Explain, ShowTables, WatermarkFor
-from rheos.sql.expressions.casts import named_type
-from rheos.sql.expressions.literals import interval_of
+from rheos.sql.create_table import create_table
+from rheos.sql.expressions.table import Compiler
 from rheos.sql.plan import PlanNode, SqlColumn, projected, renamed
 from rheos.sql.ranking import check_result
-from rheos.sql.show_statements import described, tables_shown
+from rheos.sql.scope import NameScope
+from rheos.sql.set_statement import reset_setting, set_setting
+from rheos.sql.show_statements import described, shown
+from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStatement, Show
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -44,9 +41,11 @@ _ROWS_THAT_STAY = (
 
 
 _STATEMENTS = (
-    "the statements are CREATE TABLE, CREATE VIEW, CREATE FUNCTION, INSERT INTO, SET, EXPLAIN, "
-    "SHOW TABLES and DESCRIBE"
+    "the statements are CREATE and DROP of TABLE, VIEW and FUNCTION, INSERT INTO, SET, EXPLAIN, SHOW "
+    "and DESCRIBE"
 )
+_OF_VIEWS = (exp.TemporaryProperty, exp.MaterializedProperty, exp.SchemaCommentProperty)
+"""Clauses of CREATE VIEW without an effect on its rows."""
 
 
 def _changing(query: exp.Expr) -> exp.Expr:
@@ -71,7 +70,7 @@ class Insert:
     """Rows to write to a table."""
 
     sql: SqlText
-    node: exp.Insert
+    node: exp.Expr
     table: str
     plan: PlanNode
     sink: Sink
@@ -99,20 +98,27 @@ class ScriptStatements:
     def run(self, node: exp.Expr) -> None:
         """Execute the statements. Raise ProgramError or SchemaError at the place in the SQL."""
         match node:
-            case exp.Create() if node.args.get("kind") == "TABLE":
-                self._table(node)
-            case exp.Create() if node.args.get("kind") == "VIEW":
-                self._view(node)
-            case exp.Create() if node.args.get("kind") == "FUNCTION":
-                create_function(self.sql, self.session, node)
+            case exp.Create():
+                self._create(node)
+            case exp.Drop():
+                self._drop(node)
             case exp.Insert():
                 self._insert(node)
             case exp.Set():
-                self._set(node)
+                set_setting(self.sql, self.session, node)
+            case Reset():
+                reset_setting(self.session, node)
+            case ServerStatement():
+                self.session.note(
+                    self.sql,
+                    node,
+                    f"{node.this} has no effect: tables have plain names, and packages are installed",
+                )
             case Explain():
-                self.session.say(self.session.explanation(self.sql, node.this))
-            case ShowTables():
-                self.session.say(tables_shown(self.session.catalog))
+                of = node.this.expression if isinstance(node.this, exp.Insert) else node.this
+                self.session.say(self.session.explanation(self.sql, of))
+            case Show():
+                self.session.say(shown(self.sql, self.session.catalog, node))
             case DescribeTable():
                 self.session.say(described(self.sql, self.session.catalog, node.this))
             case exp.Query():
@@ -121,130 +127,106 @@ class ScriptStatements:
                     node,
                     "write INSERT INTO a table SELECT ..., or CREATE VIEW name AS SELECT ...",
                 )
-            case exp.DDL() | exp.DML() | exp.Drop() | exp.Command():
+            case exp.DDL() | exp.DML() | exp.Command():
                 raise self.sql.not_computed(node, _STATEMENTS)
             case _:
                 raise self.sql.error("this is not a statement", node, _STATEMENTS)
 
-    def _name(self, node: exp.Expr) -> str:
-        if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
-            raise self.sql.not_computed(node)
-        self.sql.only(node, ("this",), " of a table's name")
-        if self.session.catalog.knows(node.name):
-            raise self.sql.error(f"the table {node.name!r} already exists", node, "choose another name")
-        return node.name
+    # --- CREATE and DROP ------------------------------------------------------------------------------
 
-    def _view(self, node: exp.Create) -> None:
-        self.sql.only(node, ("this", "kind", "expression", "properties"), " of CREATE VIEW")
+    def _create(self, node: exp.Create) -> None:
+        kind, catalog = node.args.get("kind"), self.session.catalog
+        if kind == "FUNCTION":
+            create_function(self.sql, self.session, node)
+            return
+        if kind not in ("TABLE", "VIEW"):
+            raise self.sql.not_computed(node, _STATEMENTS)
+        parts = ("this", "kind", "properties", "expression", "replace", "exists")
+        self.sql.only(node, parts, f" of CREATE {kind}")
+        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        if not isinstance(named, exp.Table) or not isinstance(named.this, exp.Identifier):
+            raise self.sql.not_computed(named)
+        self.sql.only(named, ("this",), " of a table's name")
+        name = named.name
+        if catalog.knows(name):
+            if node.args.get("exists"):
+                return
+            if not node.args.get("replace"):
+                hint = "choose another name, or write CREATE OR REPLACE"
+                raise self.sql.error(f"the table {name!r} already exists", named, hint)
+        if kind == "VIEW":
+            plan = self._view(node, name)
+            catalog.remove(name)
+            catalog.add(name, plan)
+        elif node.expression is not None:
+            self._table_of_query(node, name)
+        else:
+            table = create_table(self.sql, self.session, node, name)
+            catalog.remove(name)
+            catalog.declare(table)
+        catalog.written[name.casefold()] = self.sql.statement(node)
+
+    def _view(self, node: exp.Create, name: str) -> PlanNode:
         for each in node.args["properties"].expressions if node.args.get("properties") else []:
-            if not isinstance(each, exp.TemporaryProperty):
+            if not isinstance(each, _OF_VIEWS):
                 raise self.sql.not_computed(each)
-        named = node.this
-        columns = named.expressions if isinstance(named, exp.Schema) else []
-        name = self._name(named.this if isinstance(named, exp.Schema) else named)
+        columns = node.this.expressions if isinstance(node.this, exp.Schema) else []
         if node.expression is None:
             raise self.sql.error(
-                "CREATE VIEW needs a query", named, f"write CREATE VIEW {name} AS SELECT ... FROM ..."
+                "CREATE VIEW needs a query",
+                node.this,
+                f"write CREATE VIEW {name} AS SELECT ... FROM ...",
             )
         plan = self.session.planned(self.sql, node.expression)
-        if columns:
-            if len(columns) != len(plan.columns):
-                raise self.sql.error(
-                    f"the query has {len(plan.columns)} columns, but {len(columns)} names are listed",
-                    named,
-                    f"they are {', '.join(column.name for column in plan.columns)}",
-                )
-            plan = renamed(plan, tuple(each.name for each in columns))
-        self.session.catalog.add(name, plan)
-
-    # --- tables ---------------------------------------------------------------------------------------
-
-    def _table(self, node: exp.Create) -> None:
-        self.sql.only(node, ("this", "kind", "properties"), " of CREATE TABLE")
-        if not isinstance(node.this, exp.Schema):
+        if not columns:
+            return plan
+        if len(columns) != len(plan.columns):
             raise self.sql.error(
-                "CREATE TABLE needs columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
-            )
-        name = self._name(node.this.this)
-        kinds: dict[str, pl.DataType] = {}
-        fields: list[pa.Field] = []
-        watermark: Watermark | None = None
-        key: tuple[str, ...] = ()
-        for each in node.this.expressions:
-            match each:
-                case exp.ColumnDef():
-                    kind, nullable = self._column(each)
-                    if any(each.name.casefold() == known.casefold() for known in kinds):
-                        raise self.sql.error(
-                            f"two columns are named {each.name!r}", each, "choose another name"
-                        )
-                    kinds[each.name] = kind
-                    made = from_polars(pl.Schema({each.name: kind})).field(0)
-                    fields.append(made.with_nullable(nullable))
-                case WatermarkFor():
-                    watermark = self._watermark(each, kinds)
-                case exp.PrimaryKey():
-                    for part in each.expressions:
-                        if part.name not in kinds:
-                            raise self.sql.unknown(
-                                "column", part.name, part, kinds, "the earlier columns are"
-                            )
-                    key = tuple(part.name for part in each.expressions)
-                case exp.Identifier():
-                    raise self.sql.error("a column needs a type", each, f"write {each.name} BIGINT")
-                case _:
-                    raise self.sql.not_computed(each)
-        if not kinds:
-            raise self.sql.error(
-                "CREATE TABLE needs columns", node.this, "write CREATE TABLE t (id BIGINT, ...)"
-            )
-        options = with_options(self.sql, node)
-        self.session.catalog.declare(
-            DeclaredTable(name, pa.schema(fields), kinds, watermark, key, options, self.sql)
-        )
-
-    def _column(self, node: exp.ColumnDef) -> tuple[pl.DataType, bool]:
-        self.sql.only(node, ("this", "kind", "constraints"), " of a column")
-        nullable = True
-        for constraint in node.args.get("constraints") or []:
-            match constraint.kind:
-                case exp.NotNullColumnConstraint(args=args) if not args.get("allow_null"):
-                    nullable = False
-                case exp.CommentColumnConstraint():
-                    pass
-                case _:
-                    raise self.sql.error("the only constraint of a column is NOT NULL", node)
-        if not isinstance(node.args.get("kind"), exp.DataType):
-            raise self.sql.error("a column needs a type", node, "write id BIGINT")
-        return named_type(self.sql, node.args["kind"]), nullable
-
-    def _watermark(self, node: WatermarkFor, kinds: dict[str, pl.DataType]) -> Watermark:
-        name = node.this.name
-        if name not in kinds:
-            raise self.sql.unknown("column", name, node.this, kinds, "the earlier columns are")
-        if not types.is_timestamp(kinds[name]):
-            raise self.sql.wrong_type(
-                f"a watermark needs a TIMESTAMP, but {name!r} is {types.name(kinds[name])}",
+                f"the query has {len(plan.columns)} columns, but {len(columns)} names are listed",
                 node.this,
-                "declare the column as TIMESTAMP(3)",
+                f"they are {', '.join(column.name for column in plan.columns)}",
             )
-        of, bound = node.expression, timedelta(0)
-        if isinstance(of, exp.Sub) and isinstance(of.expression, exp.Interval):
-            length = interval_of(self.sql, of.expression)
-            if isinstance(length, timedelta):
-                of, bound = of.this, length
-        if not isinstance(of, exp.Column) or of.name != name:
+        return renamed(plan, tuple(each.name for each in columns))
+
+    def _table_of_query(self, node: exp.Create, name: str) -> None:
+        """Create a table with the columns of a query, and insert its rows."""
+        if isinstance(node.this, exp.Schema):
             raise self.sql.error(
-                "a watermark must be the time, or the time minus an interval",
-                node.expression,
-                f"write WATERMARK FOR {name} AS {name} - INTERVAL '5' SECOND",
+                "CREATE TABLE AS takes the columns of its query",
+                node.this,
+                "name the columns in SELECT, or write CREATE TABLE and INSERT INTO",
             )
-        return Watermark.bounded_out_of_orderness(bound, on=name)
+        plan = self.session.planned(self.sql, node.expression)
+        kinds = {column.name: column.type for column in plan.columns}
+        options = with_options(self.sql, node, [*kinds])
+        schema = from_polars(pl.Schema(kinds))
+        table = DeclaredTable(name, schema, kinds, None, (), options, self.sql)
+        self.session.catalog.remove(name)
+        self.session.catalog.declare(table)
+        self._write(node, table, plan)
+
+    def _drop(self, node: exp.Drop) -> None:
+        catalog = self.session.catalog
+        for each in node.args["tables"] if node.args.get("tables") else [node.this]:
+            if node.args["kind"] == "FUNCTION":
+                known = catalog.functions.pop(each.name.casefold(), None) is not None
+            else:
+                known = catalog.knows(each.name)
+                catalog.remove(each.name)
+            if not known and not node.args.get("exists"):
+                kind, names = node.args["kind"].lower(), catalog.names.values()
+                raise self.sql.unknown(kind, each.name, each, names, "the tables are")
 
     # --- INSERT ---------------------------------------------------------------------------------------
 
     def _insert(self, node: exp.Insert) -> None:
-        self.sql.only(node, ("this", "expression"), " of INSERT")
+        if node.args.get("overwrite"):
+            raise self.sql.error(
+                "INSERT OVERWRITE is not computed yet",
+                node,
+                "write INSERT INTO, and 'mode' = 'overwrite' in WITH of a table of files",
+            )
+        self.sql.only(node, ("this", "expression", "by_name"), " of INSERT")
         named = node.this.this if isinstance(node.this, exp.Schema) else node.this
         target = self.session.catalog.declared(named.name)
         if not named.name or node.expression is None:
@@ -258,43 +240,88 @@ class ScriptStatements:
             raise self.sql.unknown(
                 "table", named.name, named, known, "the tables that can be written are"
             )
-        names = [*target.kinds]
-        if isinstance(node.this, exp.Schema):
-            names = [each.name for each in node.this.expressions]
-            for place, each in enumerate(node.this.expressions):
-                if each.name not in target.kinds:
-                    raise self.sql.unknown("column", each.name, each, target.kinds, "the columns are")
-                if each.name in names[:place]:
-                    raise self.sql.error(f"{each.name!r} is listed twice", each, "remove one of them")
         plan = self.session.planned(self.sql, node.expression)
+        names, fixed = self._written_columns(node, named, target, plan)
         if len(plan.columns) != len(names):
             raise self.sql.error(
                 f"the query has {len(plan.columns)} columns, but {target.name} takes {len(names)}",
                 named,
                 f"they are {', '.join(names)}",
             )
-        plan = self._fitted(plan, target, names, node)
+        plan = self._fitted(plan, target, names, fixed, node)
+        self._write(node, target, plan, named)
+
+    def _write(
+        self, node: exp.Expr, target: DeclaredTable, plan: PlanNode, at: exp.Expr | None = None
+    ) -> None:
+        """Add the rows of a plan to those that the script writes. Raise ProgramError."""
         if target.key and (plan.changes is None or plan.changes.key != target.key):
             found = "none" if plan.changes is None else ", ".join(plan.changes.key) or "none"
             raise self.sql.error(
                 f"the key of the table is {', '.join(target.key)}, but the key of the rows is {found}",
-                named,
+                node if at is None else at,
                 "group by the columns of the table's key",
             )
         check_result(self.sql, plan)
-        sink = target.options.sink(self.sql)
+        sink = target.options.sink(target)
         self.session.inserts.append(Insert(self.sql, node, target.name, plan, sink))
 
+    def _written_columns(
+        self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, plan: PlanNode
+    ) -> tuple[list[str], dict[str, exp.Expr]]:
+        """Return the columns of the table that the query's columns go to, in their order, and the
+        values of PARTITION (column = value).
+        """
+        fixed: dict[str, exp.Expr] = {}
+        partition = named.args.get("partition")
+        for each in [] if partition is None else partition.expressions:
+            if not isinstance(each, exp.EQ):
+                raise self.sql.error("PARTITION sets columns", each, "write PARTITION (day = '2026')")
+            fixed[self._column_of(target, each.this)] = each.expression
+        if node.args.get("by_name"):
+            return [self._column_of(target, column.name, named) for column in plan.columns], fixed
+        if not isinstance(node.this, exp.Schema):
+            return [name for name in target.writable if name not in fixed], fixed
+        names: list[str] = []
+        for each in node.this.expressions:
+            name = self._column_of(target, each)
+            if name in names:
+                raise self.sql.error(f"{each.name!r} is listed twice", each, "remove one of them")
+            names.append(name)
+        return names, fixed
+
+    def _column_of(
+        self, target: DeclaredTable, written: exp.Expr | str, at: exp.Expr | None = None
+    ) -> str:
+        """Return the column of a table that a statement names."""
+        name = written if isinstance(written, str) else written.name
+        found = [each for each in target.writable if each.casefold() == name.casefold()]
+        if not found:
+            place = written if isinstance(written, exp.Expr) else at
+            assert place is not None
+            raise self.sql.unknown("column", name, place, target.writable, "the columns are")
+        return found[0]
+
     def _fitted(
-        self, plan: PlanNode, target: DeclaredTable, names: list[str], node: exp.Insert
+        self,
+        plan: PlanNode,
+        target: DeclaredTable,
+        names: list[str],
+        fixed: Mapping[str, exp.Expr],
+        node: exp.Insert,
     ) -> PlanNode:
-        """Return the rows with the columns of the table, assigned by position."""
+        """Return the rows with the columns of the table. Those of the query are assigned by position,
+        `fixed` ones have one value.
+        """
         by_name = dict(zip(names, plan.columns, strict=True))
         written = dict(zip(names, _items(node.expression, len(names)), strict=True))
         exprs, columns = [], []
-        for name, kind in target.kinds.items():
+        for name, kind in target.writable.items():
             given = by_name.get(name)
-            if given is None:
+            if name in fixed:
+                compiler = Compiler(self.sql, NameScope(self.sql, ()))
+                exprs.append(compiler.cast(compiler.compile(fixed[name]), kind).expr)
+            elif given is None:
                 exprs.append(pl.lit(None, dtype=kind))
             elif given.type != kind and types.common(given.type, kind) != kind:
                 item = written[name]
@@ -311,25 +338,3 @@ class ScriptStatements:
                 exprs.append(cast)
             columns.append(SqlColumn(name, kind))
         return projected(plan, tuple(exprs), tuple(columns))
-
-    # --- SET ------------------------------------------------------------------------------------------
-
-    def _set(self, node: exp.Set) -> None:
-        if not node.expressions:
-            raise self.sql.error("SET needs a name and a value", node, "write SET state_ttl = '7d'")
-        for item in node.expressions:
-            pair = item.this
-            name = pair.this.name if isinstance(pair, exp.EQ) else ""
-            if name != "state_ttl" or not isinstance(pair.expression, exp.Literal):
-                raise self.sql.error(
-                    f"{name or item.sql('spark')!r} is not a setting of a query",
-                    item,
-                    "the only one is SET state_ttl = '7d'; pass settings of the job to rheos run",
-                )
-            said = pair.expression.name
-            try:
-                if said != FOREVER:
-                    duration_ms(said)
-            except ProgramError as error:
-                raise self.sql.error(error.what, pair.expression, "write '7d', or 'forever'") from None
-            self.session.ttl = said

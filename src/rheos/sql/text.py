@@ -103,6 +103,12 @@ class SqlText:
         lines = self.text[start:].strip().splitlines()
         return "\n".join(lines if len(lines) <= _MOST_LINES else [*lines[: _MOST_LINES - 1], "..."])
 
+    def statement(self, at: exp.Expr) -> str:
+        """Return the source text of a statement from its first word on."""
+        span = _whole(self.text, span_of(at))
+        assert span is not None, "a statement names something"
+        return self.text[self.text.rfind(";", 0, span.start) + 1 : span.stop].strip()
+
     def written(self, at: exp.Expr) -> str:
         """Return the source text of a node, as the user wrote it."""
         span = _whole(self.text, self._span(at))
@@ -114,6 +120,11 @@ class SqlText:
         # A call without brackets says no place: its name does.
         named = [*re.finditer(rf"\b{re.escape(at.sql_name())}\b", self.text, re.IGNORECASE)]
         return Span(*named[0].span()) if len(named) == 1 else span_of(at)
+
+    def placed(self, what: str, at: exp.Expr) -> str:
+        """Return a message with the file and line of a place."""
+        site = self._site(at)
+        return self._placed(what, at) if site is None else f"{site.file}:{site.line}: {what}"
 
     def _placed(self, what: str, at: exp.Expr | Span | None) -> str:
         span = self._span(at)

@@ -19,6 +19,7 @@ import rheos as rh
 from rheos.cli.connectors import show_connectors
 from rheos.cli.servers import serve
 from rheos.connectors.registration import CONNECTORS
+from rheos.connectors.sql_options import NO_EFFECT, SqlOption
 from rheos.core.plug_ins import PlugInRegistry
 from rheos.formats.registration import FORMATS
 from rheos.ops.servers.server import Server, development_server, server_names
@@ -59,11 +60,14 @@ def test_names_in_built_in_registrations_exist(name: str) -> None:
     for what in found.functions:
         function = found.function(what)
         assert inspect.getdoc(function)
-        assert {*found.sql_options.values()} <= {
-            parameter
-            for each in found.functions
-            for parameter in inspect.signature(found.function(each)).parameters
-        }
+    of_functions = {
+        parameter
+        for each in found.functions
+        for parameter in inspect.signature(found.function(each)).parameters
+    }
+    for option, said in found.sql_options.items():
+        argument = said.argument if isinstance(said, SqlOption) else said
+        assert argument == NO_EFFECT or "." in argument or argument in of_functions, option
     if found.server is not None:
         assert development_server(name).name == name
     if name in rh.__all__:
@@ -321,6 +325,7 @@ def scanned(**_):
 plug_ins.entry_points = plug_ins.distributions = scanned
 assert rh.kafka.source and rh.formats.avro and rh.Environment
 from rheos.connectors.registration import CONNECTORS
+from rheos.connectors.sql_options import NO_EFFECT, SqlOption
 assert CONNECTORS.find("redis").client
 """
     path = f"{broken}:{ROOT / 'src'}"

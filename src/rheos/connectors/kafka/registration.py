@@ -1,5 +1,6 @@
 """Registration of the connector `kafka`."""
 
+from rheos.connectors.kafka.flink_options import FLINK_OPTIONS
 from rheos.connectors.registration import ConnectorRegistration
 
 CONNECTOR = ConnectorRegistration(
@@ -8,7 +9,7 @@ CONNECTOR = ConnectorRegistration(
     module="rheos.connectors.kafka",
     source="source",
     sink="sink",
-    sql_options={"topic": "topics"},
+    sql_options={"topic": "topics", **FLINK_OPTIONS},
     requires=("confluent_kafka",),
     install="rheos[kafka]",
     server="rheos.ops.servers.kafka:KafkaBroker",

@@ -1,0 +1,19 @@
+"""Registration of the connector `upsert-kafka`: topics whose records replace each other by key."""
+
+from rheos.connectors.kafka.flink_options import FLINK_OPTIONS
+from rheos.connectors.registration import ConnectorRegistration
+
+CONNECTOR = ConnectorRegistration(
+    name="upsert-kafka",
+    title="Kafka, with the last record of each key",
+    module="rheos.connectors.kafka.upserts",
+    source="source",
+    sink="sink",
+    sql_options={
+        "topic": "topics",
+        **{name: option for name, option in FLINK_OPTIONS.items() if name != "key.fields"},
+    },
+    requires=("confluent_kafka",),
+    install="rheos[kafka]",
+    docs="sql-scripts.md",
+)

@@ -1,0 +1,242 @@
+"""Scripts as they are written for Flink: their statements, columns, connectors and settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rheos as rh
+from tests.sql.data import registered
+
+ORDERS = """
+CREATE TEMPORARY TABLE IF NOT EXISTS orders (
+    `id` BIGINT COMMENT 'number of the order',
+    price DECIMAL(10, 2),
+    ts STRING,
+    note VARCHAR(20),
+    at AS CAST(ts AS TIMESTAMP(3)),
+    cents AS CAST(price * 100 AS BIGINT),
+    WATERMARK FOR at AS at - INTERVAL '5' SECOND
+) COMMENT 'all orders' WITH (
+    'connector' = 'filesystem', 'path' = '{folder}/orders.csv', 'format' = 'csv',
+    'csv.field-delimiter' = ';', 'csv.ignore-parse-errors' = 'true'
+);
+"""
+
+LINES = [
+    "1;2.50;2026-03-01 12:00:01;a",
+    "2;3.25;2026-03-01 12:00:02;b",
+    "not a number;1;;",
+    "3;4.00;2026-03-01 12:01:05;c",
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "orders.csv").write_text("\n".join(LINES) + "\n")
+    return tmp_path
+
+
+def collected(script: str, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(script.replace("{folder}", str(folder)))
+    found = env.execute("script").collected
+    return {name: table.to_pylist() for name, table in found.items()}
+
+
+def test_computed_columns_have_types_and_event_time(folder: Path) -> None:
+    found = collected(
+        ORDERS
+        + """
+        CREATE TABLE minutes (until TIMESTAMP(3), cents BIGINT) WITH ('connector' = 'collect');
+        INSERT INTO minutes SELECT window_end, SUM(cents)
+        FROM TABLE(TUMBLE(TABLE orders, DESCRIPTOR(at), INTERVAL '1' MINUTE))
+        GROUP BY window_start, window_end;
+        """,
+        folder,
+    )
+    assert [(f"{row['until']:%H:%M}", row["cents"]) for row in found["minutes"]] == [
+        ("12:01", 575),
+        ("12:02", 400),
+    ]
+
+
+def test_a_statement_set_is_one_job(folder: Path) -> None:
+    sinks = "CREATE TABLE a (n BIGINT) WITH ('connector' = 'collect'); CREATE TABLE b LIKE a;"
+    for begin, end in (("EXECUTE STATEMENT SET BEGIN", "END"), ("BEGIN STATEMENT SET;", "END;")):
+        found = collected(
+            f"{ORDERS} {sinks} {begin} INSERT INTO a SELECT id FROM orders; "
+            f"INSERT INTO b SELECT cents FROM orders; {end}",
+            folder,
+        )
+        assert {name: [row["n"] for row in rows] for name, rows in found.items()} == {
+            "a": [1, 2, 3],
+            "b": [250, 325, 400],
+        }
+
+
+def test_rows_are_inserted_by_name_and_into_a_partition(folder: Path) -> None:
+    found = collected(
+        ORDERS
+        + """
+        CREATE TABLE t (day STRING, note STRING, id BIGINT) WITH ('connector' = 'collect');
+        INSERT INTO t BY NAME SELECT id, note FROM orders WHERE id = 1;
+        CREATE TABLE u LIKE t;
+        INSERT INTO u PARTITION (day = 'x') SELECT note, id FROM orders WHERE id = 2;
+        """,
+        folder,
+    )
+    assert [tuple(row.values()) for row in found["t"]] == [(None, "a", 1)]
+    assert [tuple(row.values()) for row in found["u"]] == [("x", "b", 2)]
+
+
+def test_a_table_of_a_query_has_its_columns(folder: Path) -> None:
+    found = collected(
+        ORDERS + "CREATE TABLE t WITH ('connector' = 'collect') AS SELECT id AS n, note FROM orders",
+        folder,
+    )
+    assert found["t"][0] == {"n": 1, "note": "a"}
+
+
+def test_like_includes_and_excludes_parts(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        ORDERS.replace("{folder}", "x")
+        + """
+        CREATE TABLE all_of_it (more INT) LIKE orders;
+        CREATE TABLE columns_only WITH ('connector' = 'blackhole') LIKE orders (EXCLUDING ALL);
+        CREATE TABLE no_time LIKE orders (EXCLUDING WATERMARKS);
+        DESCRIBE all_of_it; DESCRIBE columns_only; DESCRIBE no_time;
+        """
+    )
+    said = capsys.readouterr().out
+    assert said.count("TIMESTAMP, computed") == 2
+    assert said.count("event time") == 1
+    assert said.count("more") == 1
+
+
+def test_views_and_tables_are_replaced_and_dropped(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        """
+        CREATE OR REPLACE TEMPORARY VIEW v AS SELECT 1 AS a;
+        CREATE VIEW IF NOT EXISTS v AS SELECT 2 AS b;
+        CREATE OR REPLACE VIEW v (c COMMENT 'x') COMMENT 'y' AS SELECT 3;
+        CREATE MATERIALIZED VIEW m AS SELECT c FROM v;
+        DROP VIEW v;
+        DROP TEMPORARY TABLE IF EXISTS nothing;
+        SHOW VIEWS; SHOW CREATE TABLE m; SHOW COLUMNS FROM m; DESCRIBE EXTENDED m;
+        EXPLAIN PLAN FOR SELECT c FROM m;
+        """
+    )
+    said = capsys.readouterr().out
+    assert said.startswith("m\nCREATE MATERIALIZED VIEW m AS SELECT c FROM v\nc  INT\nc  INT\nproject")
+    with pytest.raises(rh.SchemaError, match="unknown table 'v'"):
+        env.sql("SELECT * FROM v")
+
+
+def test_settings_of_flink_apply_or_are_noted(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment()
+    registered(env)
+    env.sql_script(
+        "SET 'table.exec.state.ttl' = '1 d';\n"
+        "SET table.exec.mini-batch.enabled = true;\n"
+        "SET 'parallelism.default' = '3';\n"
+        "SET 'table.local-time-zone' = 'UTC';\n"
+        "USE CATALOG default_catalog;\n"
+        "CREATE VIEW pairs AS SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction;"
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "note: SET 'table.exec.mini-batch.enabled' has no effect (line 2 of the SQL)",
+        "note: SET 'parallelism.default' has no effect; pass --parallelism to rheos run instead "
+        "(line 3 of the SQL)",
+        "note: USE CATALOG has no effect: tables have plain names, and packages are installed "
+        "(line 5 of the SQL)",
+    ]
+    with pytest.raises(rh.ProgramError, match="state_ttl"):
+        env.sql_script(
+            "RESET; CREATE VIEW p AS SELECT b.price FROM bids b JOIN sales s ON b.auction = s.auction"
+        )
+
+
+def test_a_key_makes_rows_replace_each_other(folder: Path) -> None:
+    (folder / "rates.jsonl").write_text(
+        '{"currency": "EUR", "rate": 1}\n{"currency": "USD", "rate": 2}\n'
+        '{"currency": "EUR", "rate": 3}\n'
+    )
+    found = collected(
+        """
+        CREATE TABLE rates (currency STRING PRIMARY KEY NOT ENFORCED, rate BIGINT)
+        WITH ('connector' = 'files', 'path' = '{folder}/rates.jsonl', 'format' = 'jsonl');
+        CREATE TABLE total (n BIGINT) WITH ('connector' = 'collect');
+        INSERT INTO total SELECT SUM(rate) FROM rates;
+        """,
+        folder,
+    )
+    assert found["total"][-1]["n"] == 5
+
+
+def test_options_of_flink_reach_the_connector() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.sql_script(
+        """
+        CREATE TABLE t (id BIGINT, sent TIMESTAMP(3) METADATA FROM 'timestamp', o BIGINT METADATA
+            FROM 'offset' VIRTUAL, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'upsert-kafka', 'topic' = 'orders',
+            'properties.bootstrap.servers' = 'localhost:9', 'properties.group.id' = 'g',
+            'properties.fetch.min.bytes' = '1', 'key.format' = 'raw', 'value.format' = 'json',
+            'scan.startup.mode' = 'earliest-offset');
+        CREATE TABLE out (id BIGINT, n BIGINT, PRIMARY KEY (id) NOT ENFORCED)
+        WITH ('connector' = 'upsert-kafka', 'topic' = 'counts', 'brokers' = 'localhost:9',
+            'key.format' = 'raw', 'value.format' = 'json', 'sink.delivery-guarantee' = 'at-least-once');
+        INSERT INTO out SELECT id, COUNT(*) FROM t GROUP BY id;
+        """
+    )
+    plan = env.explain("plan")
+    assert "emits: id: int64, n: int64, deleted: bool" in plan
+
+
+WRONG = {
+    "CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'topic' = 'x', 'brokers' = 'x', "
+    "'scan.startup.mode' = 'newest', 'format' = 'json'); CREATE VIEW v AS SELECT * FROM t": (
+        "unknown value 'newest'"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'datagen', 'fields.b.kind' = 'random'); "
+    "CREATE VIEW v AS SELECT * FROM t": "'fields.b.kind' is not an option of a column",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'datagen', 'fields.a.kind' = 'sequence'); "
+    "CREATE VIEW v AS SELECT * FROM t": "the sequence 'a' has no start",
+    "CREATE TABLE t (a ARRAY<INT>) WITH ('connector' = 'datagen'); CREATE VIEW v AS SELECT * FROM t": (
+        "which cannot be generated"
+    ),
+    "CREATE TABLE t (a INT METADATA FROM 'offset') WITH ('connector' = 'files', 'path' = 'x'); "
+    "CREATE VIEW v AS SELECT * FROM t": "a source of this connector has no metadata",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'upsert-kafka', 'topic' = 'x', 'brokers' = 'x'); "
+    "INSERT INTO t SELECT 1": "needs a PRIMARY KEY of one column",
+    "CREATE TABLE t (a INT, b AS a + 'x') WITH ('connector' = 'print')": "STRING",
+    "CREATE TABLE t (a INT, b AS c + 1) WITH ('connector' = 'print')": "unknown column 'c'",
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT INTO t BY NAME SELECT 1 AS b": (
+        "unknown column 'b'"
+    ),
+    "CREATE TABLE t (a INT, b AS a + 1) WITH ('connector' = 'print'); INSERT INTO t (b) SELECT 1": (
+        "unknown column 'b'"
+    ),
+    "CREATE TABLE t (a INT) WITH ('connector' = 'print'); INSERT OVERWRITE t SELECT 1": (
+        "'mode' = 'overwrite'"
+    ),
+    "CREATE TABLE t LIKE nothing": "unknown table 'nothing'",
+    "SET 'table.local-time-zone' = 'Europe/Berlin'": "times are computed in UTC, not in Europe/Berlin",
+    "SET 'spark.sql.ansi.enabled' = 'true'": "without its ANSI mode",
+    "SHOW CREATE TABLE bids": "unknown table 'bids'",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_an_invalid_statement_is_refused_at_its_place(text: str) -> None:
+    env = rh.Environment()
+    registered(env)
+    with pytest.raises(rh.ProgramError) as caught:
+        env.sql_script(text)
+    assert WRONG[text] in str(caught.value)
+    assert caught.value.detail is not None
