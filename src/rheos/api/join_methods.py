@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rheos.api.function_checks import operator_name
 from rheos.api.joins import (
     JoinHow,
+    TableHow,
     TemporalHow,
     TimeToLive,
     co_grouped,
@@ -26,6 +27,8 @@ from rheos.core.protocol.durations import Duration
 from rheos.core.site import call_site, located
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from rheos.api.keyed_stream import KeyedStream
     from rheos.api.streams import DataStream
 
@@ -180,8 +183,9 @@ class JoinMethods(Stream):
     def join(
         self,
         other: KeyedStream,
-        how: JoinHow = "inner",
+        how: TableHow = "inner",
         *,
+        where: pl.Expr | None = None,
         ttl: TimeToLive | None = None,
         suffix: str | None = None,
     ) -> DataStream:
@@ -194,20 +198,24 @@ class JoinMethods(Stream):
         orders.key_by("customer").join(names, how="left", ttl="30d", suffix="_of_customer")
         ```
 
-        The result is a changelog: a pair is retracted when one of its rows is. An inner join of
-        append-only sides is append-only. The result has no event time.
+        The result is a changelog: a pair is retracted when one of its rows is. An inner join or a
+        semi-join of append-only sides is append-only. The result has no event time.
 
         Args:
             other: the right side, keyed by as many columns of the same types.
             how: "left", "right" and "full" also emit the rows of that side, or of both, without a
-                partner: with nulls, until a partner arrives.
+                partner: with nulls, until a partner arrives. "semi" emits the left rows that have a
+                partner, once each, and "anti" the other left rows.
+            where: a condition on the columns of a pair. Rows for which it does not hold are no
+                partners.
             ttl: required: time after a row's event time at which it is dropped, or up to a tenth of
                 that time later. A dropped row finds no further partner, and its pairs remain. "forever"
                 keeps all rows.
             suffix: as in `interval_join`.
 
         Returns:
-            The stream of pairs; a changelog, unless it is an inner join of append-only sides.
+            The stream of pairs, or of left rows; a changelog, unless it is an inner join or a semi-join
+            of append-only sides.
 
         Raises:
             ProgramError: `other` is not a keyed stream of this environment, `ttl` is missing, or an
@@ -216,7 +224,7 @@ class JoinMethods(Stream):
         """
         with located(call_site(), "join"):
             sides = self._sides(other, "join")
-            spec, type = tables_joined(*sides, how, suffix, ttl)
+            spec, type = tables_joined(*sides, how, suffix, ttl, where)
             if spec.ttl_ms is not None:
                 for side in sides:
                     side.go_by_event_time("a time to live")

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Literal, get_args
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.api.changelogs import check_rows_by_key
+from rheos.api.expressions import compile_expressions
 from rheos.api.function_checks import check_function
 from rheos.api.function_typing import input_record, output_type
 from rheos.api.transformations import Transformation
@@ -16,20 +18,23 @@ from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.functions import CoGroupFunction
 from rheos.core.graph.nodes import StreamType
-from rheos.core.graph.types import common_key
+from rheos.core.graph.types import columns_read, common_key
 from rheos.core.graph.validate import check_columns
 from rheos.core.graph.windows import Window
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.joins.co_group import CoGroupSpec
 from rheos.core.operators.joins.interval_join import IntervalJoinSpec
 from rheos.core.operators.joins.joined_columns import JoinedColumn, JoinedColumns, kept
+from rheos.core.operators.joins.pair_condition import PairCondition
 from rheos.core.operators.joins.table_join import TableInput, TableJoinSpec
 from rheos.core.operators.joins.temporal_join import TemporalJoinSpec
 from rheos.core.operators.joins.window_join import WindowJoinSpec
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration, duration_ms, signed_duration_ms
+from rheos.core.state.key_groups import is_key_type
 
 JoinHow = Literal["inner", "left", "right", "full"]
+TableHow = Literal["inner", "left", "right", "full", "semi", "anti"]
 TemporalHow = Literal["inner", "left"]
 
 FOREVER = "forever"
@@ -121,16 +126,20 @@ def window_joined(
 def tables_joined(
     left: Transformation,
     right: Transformation,
-    how: JoinHow,
+    how: TableHow,
     suffix: str | None,
     ttl: TimeToLive | None,
+    where: pl.Expr | None,
 ) -> tuple[TableJoinSpec, StreamType]:
     """Return the unbounded join of two streams, each with its keys."""
-    check_how(how)
+    check_how(how, get_args(TableHow))
     ttl_ms = time_to_live_ms(ttl)
     inputs = _table_input(left), _table_input(right)
+    condition = None
+    if where is not None:
+        condition = _condition(where, *joined_columns(left, right, "inner", suffix))
     columns, schema = joined_columns(left, right, how, suffix)
-    spec, changes = TableJoinSpec(how, columns, inputs, ttl_ms), None
+    spec, changes = TableJoinSpec(how, columns, inputs, ttl_ms, condition), None
     if spec.gives_changes:
         if OP in schema.names:
             raise ProgramError(
@@ -139,8 +148,18 @@ def tables_joined(
                 hint="declare the rows as changes: .upserts(key=...); or rename the column",
             )
         schema = schema.append(pa.field(OP, pa.string()))
-        changes = Changes(_key_of_pairs(left, right, columns), retracts=True)
+        changes = Changes(_key_of_pairs(left, right, columns, how), retracts=True)
     return spec, StreamType(schema, False, changes=changes)
+
+
+def _condition(where: Any, columns: JoinedColumns, schema: pa.Schema) -> PairCondition:
+    """Return the condition of pairs. Raise ProgramError or SchemaError."""
+    [expr], _ = compile_expressions("filter", [where], {}, schema)
+    read = columns_read([expr], schema.names)
+    kept = tuple(column for column in columns.columns if column.name in read)
+    return PairCondition(
+        expr, JoinedColumns(kept), pa.schema([schema.field(each.name) for each in kept])
+    )
 
 
 def time_to_live_ms(ttl: Any) -> int | None:
@@ -164,24 +183,45 @@ def _table_input(rows: Transformation) -> TableInput:
     changes = rows.type.changes
     if changes is None:
         return TableInput()
-    check_rows_by_key(changes, rows.port.keys)
+    if changes.key:
+        check_rows_by_key(changes, rows.port.keys)
+    else:
+        _check_comparable(rows)
     return TableInput(changes.key, changes.retracts)
+
+
+def _check_comparable(rows: Transformation) -> None:
+    """Check that rows without a key can be found by all their columns. Raise ProgramError."""
+    for each in table_columns(rows.type.schema):
+        if not is_key_type(each.type):
+            raise ProgramError(
+                f"the rows have no key, and their column {each.name!r} ({each.type}) cannot be "
+                "compared, so a change cannot be matched to its row",
+                hint=f"declare the key of the rows: .upserts(key=...); or drop {each.name!r} before "
+                "key_by(...)",
+            )
 
 
 def _key_of_pairs(
     left: Transformation,
     right: Transformation,
     columns: JoinedColumns,
+    how: TableHow,
 ) -> tuple[str, ...]:
-    """Return the columns that identify a pair: those of both rows, and the key of the join. None if
-    they do not identify one.
+    """Return the columns that identify a row of the result: the keys of both rows, or of the left one
+    in semi-joins and anti-joins, and the key of the join. None if they do not identify one.
 
     The key of the join is needed because a row whose key changes leaves its pairs to another subtask.
     """
     of_left, of_right = left.type.changes, right.type.changes
-    if of_left is None or of_right is None:
-        return ()
-    mine, theirs = {*of_left.key, *left.port.keys}, {*of_right.key, *right.port.keys}
+    mine: set[str] = set()
+    theirs: set[str] = set()
+    for side, of, found in ((left, of_left, mine), (right, of_right, theirs)):
+        if side is right and how in ("semi", "anti"):
+            continue
+        if of is None or not of.key:
+            return ()
+        found.update(of.key, side.port.keys)
     return tuple(
         column.name for column in columns.columns if column.left in mine or column.right in theirs
     )
@@ -230,6 +270,8 @@ def joined_columns(
         table_columns(side.type.schema) if side.type.changes else side.type.schema
         for side in (left, right)
     )
+    if how in ("semi", "anti"):
+        return JoinedColumns(tuple(JoinedColumn(each.name, each.name, None) for each in mine)), mine
     keys = zip(left.port.keys, right.port.keys, strict=False)
     one = {name for name, other in keys if name == other}
     both = [name for name in theirs.names if name in mine.names and name not in one]

@@ -6,14 +6,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
+import polars as pl
 import pyarrow as pa
 import pytest
 
 import rheos as rh
+from rheos.api.joins import TableHow
 from rheos.core.checkpoint.compatibility import compare, refusals
-from rheos.core.errors import InputError, ProgramError
+from rheos.core.errors import InputError, ProgramError, UserFunctionError
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import Out
@@ -85,20 +87,37 @@ def there(script: Iterable[Step], port: int) -> list[dict[str, Any]]:
     return list(rows.values())
 
 
-def joined(left: Rows, right: Rows, how: str) -> Counter[tuple[Any, ...]]:
+def same_key(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return bool(one["k"] == other["k"])
+
+
+def near(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    return same_key(one, other) and other["b"] is not None and one["l"] + other["b"] > other["r"]
+
+
+NEAR = rh.col("l") + rh.col("b") > rh.col("r")
+"""The condition of `near` as an expression; keys are equal anyway."""
+
+
+def joined(left: Rows, right: Rows, how: str, partners: Any = same_key) -> Counter[tuple[Any, ...]]:
     left, right = list(left), list(right)
     found: Counter[tuple[Any, ...]] = Counter()
+    if how in ("semi", "anti"):
+        for one in left:
+            if any(partners(one, other) for other in right) == (how == "semi"):
+                found[one["k"], one["l"], one["a"], None, None] += 1
+        return found
     for one in left:
         for other in right:
-            if one["k"] == other["k"]:
+            if partners(one, other):
                 found[one["k"], one["l"], one["a"], other["r"], other["b"]] += 1
     if how in ("left", "full"):
         for one in left:
-            if all(one["k"] != other["k"] for other in right):
+            if not any(partners(one, other) for other in right):
                 found[one["k"], one["l"], one["a"], None, None] += 1
     if how in ("right", "full"):
         for other in right:
-            if all(one["k"] != other["k"] for one in left):
+            if not any(partners(one, other) for one in left):
                 found[other["k"], None, None, other["r"], other["b"]] += 1
     return found
 
@@ -107,23 +126,34 @@ def in_the_end(rows: Rows) -> Counter[tuple[Any, ...]]:
     """Apply the changes; no row may be retracted that does not exist."""
     found: Counter[tuple[Any, ...]] = Counter()
     for row in rows:
-        key = tuple(row[name] for name in "klarb")
+        key = tuple(row.get(name) for name in "klarb")
         found[key] += 1 if row["op"] == "insert" else -1
         assert found[key] >= 0, f"{row} is retracted, but does not exist"
     return +found
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "right", "full"])
-def test_changes_of_both_sides_are_joined(how: Any) -> None:
-    script = drawn_changes(Random(how), 60)
+@pytest.mark.parametrize(
+    ("how", "partners", "keyed"),
+    [
+        *((how, same_key, True) for how in ("inner", "left", "right", "full")),
+        *((how, near, how in ("semi", "anti")) for how in get_args(TableHow)),
+    ],
+)
+def test_changes_of_both_sides_are_joined(how: Any, partners: Any, keyed: bool) -> None:
+    script = drawn_changes(Random(how), 45)
 
     def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
-        one = left.transformation.with_changes(Changes(("l",), retracts=True)).stream.key_by("k")
-        other = right.transformation.with_changes(Changes(("r",), retracts=True)).stream.key_by("k")
-        return one.join(other, how=how, ttl="forever")
+        one, other = (
+            side.transformation.with_changes(Changes(key if keyed else (), retracts=True))
+            for side, key in ((left, ("l",)), (right, ("r",)))
+        )
+        where = NEAR if partners is near else None
+        return one.stream.key_by("k").join(
+            other.stream.key_by("k"), how=how, where=where, ttl="forever"
+        )
 
     came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
-    wanted = joined(there(script, 0), there(script, 1), how)
+    wanted = joined(there(script, 0), there(script, 1), how, partners)
     assert in_the_end(came) == wanted
     assert wanted
     assert any(row["op"] == "delete" for row in came)
@@ -143,7 +173,35 @@ def test_upserts_replace_the_existing_row() -> None:
     assert in_the_end(came) == joined(there(script, 0), there(script, 1), "full")
 
 
-@pytest.mark.parametrize("how", ["inner", "full"])
+def test_equal_rows_without_a_key_are_counted() -> None:
+    rng = Random(11)
+    script: list[Step] = []
+    rows: tuple[list[Any], list[Any]] = ([], [])
+    for number in range(40):
+        port = rng.randrange(2)
+        row: dict[str, Any] = {"k": rng.randrange(2)}
+        row |= {"r": 1, "b": 2.0} if port else {"l": rng.randrange(2), "a": None}
+        goes = row in rows[port] and rng.random() < 0.45
+        if goes:
+            rows[port].remove(row)
+        else:
+            rows[port].append(row)
+        change = {**row, "op": "delete" if goes else "insert"}
+        script += [WatermarkMark(number), Right(change) if port else change]
+
+    def build(left: rh.DataStream, right: rh.DataStream) -> rh.DataStream:
+        one, other = (
+            side.transformation.with_changes(Changes((), retracts=True)).stream.key_by("k")
+            for side in (left, right)
+        )
+        return one.join(other, how="full", where=NEAR, ttl="forever")
+
+    came = check_example(OperatorExample(build, LEFT, script, right=RIGHT))["out"]
+    assert in_the_end(came) == joined(*rows, "full", near)
+    assert max(joined(*rows, "full", near).values()) > 1
+
+
+@pytest.mark.parametrize("how", ["inner", "full", "semi", "anti"])
 def test_append_only_rows_may_be_equal(how: Any) -> None:
     rng = Random(3)
     script: list[Step] = []
@@ -159,7 +217,7 @@ def test_append_only_rows_may_be_equal(how: Any) -> None:
         return left.key_by("k").join(right.key_by("k"), how=how, ttl="forever")
 
     came = check_example(OperatorExample(build, PLAIN[0], script, right=PLAIN[1]))["out"]
-    if how == "inner":
+    if how in ("inner", "semi"):
         assert all("op" not in row for row in came), "what stays is joined to rows that stay"
         came = [{**row, "op": "insert"} for row in came]
     assert in_the_end(came) == joined(*rows, how)
@@ -180,7 +238,7 @@ def test_plain_rows_may_have_a_column_op() -> None:
 
 
 def operator(
-    how: Any = "inner", *, ttl: str = "forever", batch_rows: int = 1000, retracts: bool = True
+    how: Any = "inner", *, ttl: str = "forever", batch_rows: int = 1000, where: Any = None
 ) -> TableJoinOperator:
     env = rh.Environment(1, max_parallelism=128)
     by = rh.Watermark.monotonic(on="l", unit="ms"), rh.Watermark.monotonic(on="r", unit="ms")
@@ -190,7 +248,7 @@ def operator(
     )
     one = left.transformation.with_changes(Changes(("l",), retracts=True)).stream.key_by("k")
     other = right.transformation.with_changes(Changes(("r",), retracts=True)).stream.key_by("k")
-    one.join(other, how=how, ttl=ttl).collect("out")
+    one.join(other, how=how, where=where, ttl=ttl).collect("out")
     [planned] = [op for op in env.plan().operators() if isinstance(op.spec, TableJoinSpec)]
     assert isinstance(planned.spec, TableJoinSpec)
     ctx = context(LEFT, planned.outputs[MAIN].schema, keys=("k",), batch_rows=batch_rows)
@@ -330,6 +388,22 @@ def test_a_changed_program_may_keep_fewer_columns(old: str, new: str, fits: bool
     assert (refused is None) is fits
 
 
+def test_numbers_of_partners_under_another_condition_are_refused() -> None:
+    id = OperatorId("join-1")
+    made = [operator("semi", where=where) for where in (NEAR, NEAR, rh.col("b") > 1)]
+    shapes = [{id: each._spec.states(each.ctx.ports)} for each in made]
+    assert refusals(compare(shapes[0], shapes[1], {}), allow_dropped=False) is None
+    assert refusals(compare(shapes[0], shapes[2], {}), allow_dropped=False) is not None
+
+
+def test_a_condition_that_fails_names_the_pair() -> None:
+    join = operator(where=rh.col("a").cast(pl.Int64) > rh.col("r"))
+    list(join.on_batch(0, batch(join, 0, [(1, 10, "7", "insert"), (1, 11, "x", "insert")])))
+    with pytest.raises(UserFunctionError) as raised:
+        list(join.on_batch(1, batch(join, 1, [(1, 5, 0.0, "insert")])))
+    assert "'a': 'x'" in str(raised.value.record)
+
+
 # --- what is refused ----------------------------------------------------------------------------------
 
 
@@ -354,8 +428,11 @@ def test_invalid_joins_are_refused_at_their_line() -> None:
     updated = rows.upserts(key="l", op=None).key_by("k")
     assert ".retractions() before key_by" in wrong(lambda: updated.join(right, ttl="forever"))
     without = left.join(right, "full", ttl="forever").key_by("k")
-    again = env.from_source(rh.collection(pa.schema([("k", pa.int64())]).empty_table())).key_by("k")
-    assert "rows without a key" in wrong(lambda: without.join(again, ttl="forever"))
+    lists = pa.schema([("k", pa.int64()), ("many", pa.list_(pa.int64()))]).empty_table()
+    nested = env.from_source(rh.collection(lists)).key_by("k")
+    without_key = left.join(nested, "full", ttl="forever").key_by("k")
+    assert "cannot be compared" in wrong(lambda: without_key.join(right, suffix="_", ttl="forever"))
+    assert "unknown column 'x'" in wrong(lambda: left.join(right, where=rh.col("x") > 1, ttl="forever"))
     assert "rows without a key" in wrong(lambda: without.top_n(1, by="l"))
     redis = rh.redis.sink("redis://localhost", key="{k}")
     assert "updates and deletes rows by key" in wrong(

@@ -51,13 +51,20 @@ class JoinedColumns:
     ) -> Batch:
         """Return the joined rows with their hidden columns. If a side is None, its columns are null in
         all rows. `more` are columns that follow those of both sides."""
-        left, right = sides
-        shown = [
-            self._values(column, left, right, output.type.schema.field(column.name).type, len(stamps))
-            for column in self.columns
-        ]
+        shown = self._shown(sides, output.type.schema, len(stamps))
         rows = pa.RecordBatch.from_arrays([*shown, *more], schema=output.type.schema)
         return with_hidden(rows, output.schema, HiddenColumns(stamps, reached=reached))
+
+    def visible(self, sides: Sequence[Batch], schema: pa.Schema, rows: int) -> Batch:
+        """Return the pairs of these rows, with the columns of `schema` alone."""
+        return pa.RecordBatch.from_arrays(self._shown(sides, schema, rows), schema=schema)
+
+    def _shown(self, sides: Sequence[Batch | None], schema: pa.Schema, rows: int) -> list[pa.Array]:
+        left, right = sides
+        return [
+            self._values(column, left, right, schema.field(column.name).type, rows)
+            for column in self.columns
+        ]
 
     @staticmethod
     def _values(
@@ -77,5 +84,6 @@ class JoinedColumns:
 
 
 def kept(how: str) -> tuple[bool, bool]:
-    """Return whether the join also emits left rows without a partner, and likewise for right rows."""
-    return how in ("left", "full"), how in ("right", "full")
+    """Return whether the result depends on which left rows have no partner, and likewise for right
+    rows."""
+    return how in ("left", "full", "semi", "anti"), how in ("right", "full")

@@ -3,7 +3,9 @@
 Each side is append-only or a changelog. An inserted row is paired with all current rows of its key on
 the other side. A deleted row retracts its pairs. On an outer side (`how`), a row without a partner is
 in the result with nulls. Its first partner retracts that row, and when the last partner is deleted, the
-row returns. So the result is always the join of both tables in their current state.
+row returns. So the result is always the join of both tables in their current state. A semi-join emits
+each left row while it has a partner, an anti-join while it has no partner. With a condition (`where`),
+only rows of a key for which it holds are partners.
 
 | an orders row | customers | output, `how="left"` |
 |---|---|---|
@@ -58,6 +60,8 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.change_rows import goes, was_not_there
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
+from rheos.core.operators.joins.pair_condition import PairCondition
+from rheos.core.operators.joins.running_counts import running_counts
 from rheos.core.operators.joins.table_side import TableSide
 from rheos.core.operators.origins import Origin, PairOfRows
 from rheos.core.operators.records import hidden_column
@@ -93,7 +97,8 @@ class TableInput:
     """Changelog mode of a side."""
 
     own: tuple[str, ...] | None = None
-    """Primary key of the table; None if the side is append-only."""
+    """Primary key of the table; None if the side is append-only. An empty key means that only all
+    columns together identify a row, and several rows may be equal."""
     retracts: bool = False
     """Whether the changelog contains the old row before each updated row."""
 
@@ -106,14 +111,17 @@ class TableJoinSpec(KeySpec):
     columns: JoinedColumns
     inputs: tuple[TableInput, TableInput]
     ttl_ms: int | None
+    where: PairCondition | None = None
+    """Further condition of partners."""
 
     kind: ClassVar[str] = "join"
     takes_changes: ClassVar[bool] = True
 
     @property
     def gives_changes(self) -> bool:
-        """Whether the join retracts rows. It does not if it is an inner join of append-only sides."""
-        return self.how != "inner" or any(given.own is not None for given in self.inputs)
+        """Whether the join retracts rows. An inner join or a semi-join of append-only sides does
+        not."""
+        return self.how not in ("inner", "semi") or any(given.own is not None for given in self.inputs)
 
     def operator(self, ctx: OperatorContext) -> TableJoinOperator:
         return TableJoinOperator(ctx, self)
@@ -126,7 +134,9 @@ class TableJoinSpec(KeySpec):
         return {side.state: side.shape(port) for side, port in zip(sides, ports, strict=True)}
 
     def summary(self) -> str:
-        return self.how if self.ttl_ms is None else f"{self.how}, rows expire after {self.ttl_ms} ms"
+        where = "" if self.where is None else f", where {self.where}"
+        expiry = "" if self.ttl_ms is None else f", rows expire after {self.ttl_ms} ms"
+        return f"{self.how}{where}{expiry}"
 
     def origin(self) -> Origin:
         doubt = "rows of a table are matched by value, and may occur several times"
@@ -146,6 +156,7 @@ def _sides(
             ports[port],
             spec.inputs[port].own,
             keeps=kept(spec.how)[port],
+            where=spec.where,
             ttl_ms=spec.ttl_ms,
             max_parallelism=max_parallelism,
             folder=folder,
@@ -183,6 +194,7 @@ class TableJoinOperator(Operator):
             spec, ctx.ports, ctx.max_parallelism, folder, ctx.key_limit(KeyContents.JOIN_ROWS)
         )
         self._keys = KeySlots(len(ctx.ports[LEFT].keys))
+        self._where = None if spec.where is None else spec.where.evaluation(ctx)
         self._since_tidy = 0
 
     # --- rows -----------------------------------------------------------------------------------------
@@ -227,13 +239,25 @@ class TableJoinOperator(Operator):
     def _take(self, port: int, batch: Batch) -> Iterator[Out]:
         side, other = self._sides[port], self._sides[1 - port]
         slots = self._keys.lookup_or_add([batch.column(key) for key in side.keys])
-        alone = other.counts(slots) == 0
-        events = self._changed(port, batch, slots, alone)
-        for first, stop in self._chunks(other, events):
+        matches = self._count_partners(port, batch, slots) if side.keeps else other.counts(slots)
+        events = self._changed(port, batch, slots, matches)
+        for first, stop in self._chunks(other, events.slots):
             yield from self._given(port, events, first, stop)
 
-    def _changed(self, port: int, batch: Batch, slots: Slots, alone: Mask) -> _Events:
-        """Apply a batch to the side, and return the changes. `alone` marks rows without a partner."""
+    def _count_partners(self, port: int, batch: Batch, slots: Slots) -> Numbers:
+        """Return the number of partners of each row."""
+        other = self._sides[1 - port]
+        if self._where is None:
+            return other.counts(slots)
+        counts = np.zeros(len(slots), np.int64)
+        for first, stop in self._chunks(other, slots):
+            by, _ = self._partners(port, batch.slice(first, stop - first), slots[first:stop])
+            counts[first:stop] = np.bincount(by, minlength=stop - first)
+        return counts
+
+    def _changed(self, port: int, batch: Batch, slots: Slots, matches: Numbers) -> _Events:
+        """Apply a batch to the side, and return the changes. `matches` are the numbers of partners."""
+        alone = matches == 0
         side, given = self._sides[port], self._spec.inputs[port]
         rows = batch.select(side.columns.names)
         stamps = hidden_column(batch, TS)
@@ -241,11 +265,11 @@ class TableJoinOperator(Operator):
             stamps = np.zeros(batch.num_rows, np.int64)
         if given.own is None:
             counts = side.counts(slots)
-            side.add(slots, rows, stamps, alone & side.keeps, None)
+            side.add(slots, rows, stamps, alone & side.keeps, matches, None)
             comes = np.ones(batch.num_rows, np.bool_)
             return _events(rows, comes, slots, np.zeros(batch.num_rows, np.bool_), counts)
-        places = side.places(batch)
         comes = ~goes(batch)
+        places = side.places(batch, comes)
         order = np.argsort(places, kind="stable")
         opens = np.concatenate([[True], places[order][1:] != places[order][:-1]])
         # Find the row that each row replaces: one of this batch, or a stored one.
@@ -255,7 +279,8 @@ class TableJoinOperator(Operator):
         of_side[order[opens]] = side.at(places[order[opens]])
         replaces = (of_batch >= 0) | (of_side >= 0)
         if given.retracts and self._spec.ttl_ms is None and not (comes | replaces).all():
-            raise was_not_there(self.ctx, batch, int(np.argmin(comes | replaces)), given.own)
+            missing = int(np.argmin(comes | replaces))
+            raise was_not_there(self.ctx, batch, missing, given.own or side.keys)
         # A replaced row is deleted before its replacement is inserted.
         at = np.concatenate([np.flatnonzero(replaces), np.flatnonzero(comes)])
         leaves = np.arange(len(at)) < np.count_nonzero(replaces)
@@ -281,6 +306,7 @@ class TableJoinOperator(Operator):
             rows.take(pa.array(stays)),
             stamps[stays],
             alone[stays] & side.keeps,
+            matches[stays],
             places[stays],
         )
         events = _events(of_rows, ~leaves, of_slots, padded, counts)
@@ -291,9 +317,9 @@ class TableJoinOperator(Operator):
 
     # --- output ---------------------------------------------------------------------------------------
 
-    def _chunks(self, other: TableSide, events: _Events) -> Iterator[tuple[int, int]]:
-        """Yield ranges of events whose pairs form a few batches; at least one event."""
-        pairs = np.cumsum(other.counts(events.slots) + 1)
+    def _chunks(self, other: TableSide, slots: Slots) -> Iterator[tuple[int, int]]:
+        """Yield ranges of rows whose pairs form a few batches; at least one row."""
+        pairs = np.cumsum(other.counts(slots) + 1)
         first = 0
         while first < len(pairs):
             most = (pairs[first - 1] if first else 0) + self.ctx.batch_rows
@@ -305,39 +331,67 @@ class TableJoinOperator(Operator):
         other = self._sides[1 - port]
         some = slice(first, stop)
         comes, padded = events.comes[some], events.padded[some]
-        before, after = events.before[some], events.after[some]
-        by, numbers = self._partners(other, events.slots[some])
-        paired = ~padded[by]
-        given = [(by[paired], _PAIRS, numbers[paired])]
+        of_pairs = self._spec.how not in ("semi", "anti")
+        by, numbers = self._partners(port, events.rows.slice(first, stop - first), events.slots[some])
+        given = []
         """For each row to emit: its event, its kind, and its partner, -1 for none."""
+        if of_pairs:
+            paired = ~padded[by]
+            given.append((by[paired], _PAIRS, numbers[paired]))
         if other.keeps:
-            # Their first partner arrives, or their last partner is deleted.
-            back = comes[by] & (before[by] == 0)
-            back &= other.padded(numbers) | ~events.first[some][by]
+            back, alone = self._turns(other, events, some, by, numbers)
             given.append((by[back], _TAKES_BACK, numbers[back]))
-            alone = ~comes[by] & (after[by] == 0)
             given.append((by[alone], _LEAVES_ALONE, numbers[alone]))
-            settles = events.last[some][by]
-            other.pad(numbers[settles], after[by[settles]] == 0)
         if MAIN not in self.ctx.outputs:
             return
         if self._sides[port].keeps:
-            single = np.flatnonzero(padded | (comes & (other.counts(events.slots[some]) == 0)))
+            lonely = np.where(comes, np.bincount(by, minlength=stop - first) == 0, padded)
+            single = np.flatnonzero(lonely != (self._spec.how == "semi"))
             given.append((single, _PAIRS, np.full(len(single), -1, np.int64)))
         of = np.concatenate([of for of, _, _ in given])
         kinds = np.concatenate([np.full(len(of), kind, np.int8) for of, kind, _ in given])
         partners = np.concatenate([partners for _, _, partners in given])
         mine = kinds == _PAIRS
-        inserts = np.where(mine, comes[of], kinds == _LEAVES_ALONE)
+        inserts = np.where(mine, comes[of], (kinds == _LEAVES_ALONE) != (self._spec.how == "semi"))
         order = np.lexsort((kinds, of))
         for begin in range(0, len(order), self.ctx.batch_rows):
             rows = order[begin : begin + self.ctx.batch_rows]
             own = events.rows, of[rows] + first, mine[rows]
             yield Out(self._batch(port, own, partners[rows], inserts[rows]))
 
+    def _turns(
+        self, other: TableSide, events: _Events, some: slice, by: Numbers, numbers: Numbers
+    ) -> tuple[Mask, Mask]:
+        """Return the pairs in which a row of the other side meets its first partner, and those in which
+        it loses its last one. Mark the rows."""
+        comes = events.comes[some][by]
+        if self._where is None:
+            before, after = events.before[some][by], events.after[some][by]
+            first, last = events.first[some][by], events.last[some][by]
+        else:
+            stored = other.matches(numbers)
+            before, after, first, last = running_counts(numbers, comes, stored)
+            other.match(numbers[last], after[last])
+        back = comes & (before == 0) & (other.padded(numbers) | ~first)
+        alone = ~comes & (after == 0)
+        other.pad(numbers[last], after[last] == 0)
+        return back, alone
+
+    def _partners(self, port: int, rows: Batch, slots: Slots) -> tuple[Numbers, Numbers]:
+        """Return for each row its partners on the other side, in the order in which they arrived."""
+        other = self._sides[1 - port]
+        by, numbers = self._of_key(other, slots)
+        if self._where is None or not len(by):
+            return by, numbers
+        names = self._where.columns
+        mine = rows.select(names.of(port)).take(pa.array(by))
+        theirs = other.rows.take(numbers, names.of(1 - port))
+        holds = self._where.holds((mine, theirs) if port == LEFT else (theirs, mine), len(by))
+        return by[holds], numbers[holds]
+
     @staticmethod
-    def _partners(other: TableSide, slots: Slots) -> tuple[Numbers, Numbers]:
-        """Return for each event the rows of the other side, in the order in which they arrived."""
+    def _of_key(other: TableSide, slots: Slots) -> tuple[Numbers, Numbers]:
+        """Return for each slot the current rows of the other side, in the order of their arrival."""
         found = other.find(slots)
         most = int((found.end - found.begin).sum())
         for by, places in found.pieces(max(most, 1)):
@@ -402,16 +456,4 @@ class TableJoinOperator(Operator):
 
 def _events(rows: Batch, comes: Mask, slots: Slots, padded: Mask, counts: Numbers) -> _Events:
     """Return the events of these rows. `counts` is the number of rows of each slot before the batch."""
-    order = np.argsort(slots, kind="stable")
-    opens = np.concatenate([[True], slots[order][1:] != slots[order][:-1]])[: len(order)]
-    steps = np.where(comes[order], 1, -1)
-    total = np.cumsum(steps)
-    begins = np.flatnonzero(opens)
-    lengths = np.diff(np.append(begins, len(order)))
-    start = np.repeat(total[begins] - steps[begins], lengths)
-    after = np.empty(len(order), np.int64)
-    after[order] = total - start + counts[order]
-    first, last = np.empty(len(order), np.bool_), np.empty(len(order), np.bool_)
-    first[order] = opens
-    last[order] = np.append(opens[1:], True)[: len(order)]
-    return _Events(rows, comes, slots, padded, after - np.where(comes, 1, -1), after, first, last)
+    return _Events(rows, comes, slots, padded, *running_counts(slots, comes, counts))

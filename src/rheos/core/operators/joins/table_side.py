@@ -2,11 +2,13 @@
 
 The join finds rows by its own key. If the side is a changelog, it also finds them by the primary key of
 the table, because a change replaces the current row of that key. A deleted row stays in place until
-most rows are deleted. Then the remaining rows are copied.
+most rows are deleted. Then the remaining rows are copied. The rows of a table without a key are found
+by all their columns, and equal rows are numbered: a deletion removes the last one.
 
 On an outer side, each row that is emitted without a partner is marked as *padded* with nulls. A row
 that was deleted, or whose mark changed, is written to the next snapshot once more, with its id. Of the
-rows with one id, the last one counts.
+rows with one id, the last one counts. If partners have to fulfil a condition, the number of partners of
+each such row is a mark, too.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import pyarrow.compute as pc
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.fitting import fitted
+from rheos.core.operators.joins.pair_condition import PairCondition
+from rheos.core.operators.joins.running_counts import running_counts
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
 from rheos.core.protocol.elements import TS, Batch, visible
 from rheos.core.protocol.shapes import StatePurpose, StateShape
@@ -43,6 +47,7 @@ _PADDED = pa.field(PADDED, pa.bool_(), False)
 _MARKS = {
     "there": np.bool_,
     "padded": np.bool_,
+    "matches": np.int64,
     "changed": np.bool_,
     "slots": np.int32,
     "ids": np.int64,
@@ -61,22 +66,29 @@ class TableSide(MarkedRows):
         own: Sequence[str] | None,
         *,
         keeps: bool,
+        where: PairCondition | None,
         ttl_ms: int | None,
         max_parallelism: int,
         folder: SpillFolder | None,
         limit: KeyLimit | None = None,
     ) -> None:
-        """Create a side without rows. `own` is the primary key of the table, or None if the side is
-        append-only. `keeps` is whether the join also emits its rows without a partner."""
+        """Create a side without rows. `own` is the primary key of the table, empty if it has no key, or
+        None if the side is append-only. `keeps` is whether the result depends on its rows without a
+        partner, and `where` the further condition of partners."""
         self.own = own
         self.columns = visible(port.schema) if own is None else table_columns(port.schema)
         self.keeps = keeps
         self._ttl_ms = ttl_ms
         self._limit = limit
+        stored = [*_STORED, _PADDED] if keeps else [*_STORED]
+        # The numbers belong to this condition: those of another one are refused.
+        self._matches = f"__matches {where.digest()}" if keeps and where is not None else None
+        if self._matches is not None:
+            stored.append(pa.field(self._matches, pa.int64(), False))
         super().__init__(
             state,
             self.columns.append(pa.field(TS, pa.int64())),
-            [*_STORED, _PADDED] if keeps else _STORED,
+            stored,
             _MARKS,
             keys=port.keys,
             max_parallelism=max_parallelism,
@@ -87,7 +99,9 @@ class TableSide(MarkedRows):
         super().clear()
         # Indexed by slot, and by place:
         self._counts: Numbers = np.zeros(1 << 10, np.int64)
-        self._places = KeySlots(2 * len(self.own or ()))
+        self._places = KeySlots(2 * len(self.own) if self.own else 2)
+        self._values = KeySlots(2 * len(self.columns))
+        self._copies: Numbers = np.zeros(1 << 10, np.int64)
         self._newest: Numbers = np.full(1 << 10, -1, np.int64)
         self.alive = 0
         """Number of current rows."""
@@ -119,11 +133,25 @@ class TableSide(MarkedRows):
         padded: Mask = self._mark("padded")[self._at(numbers)]
         return padded
 
-    def places(self, batch: Batch) -> Slots:
-        """Return the places of these rows, which follow from the side's own key."""
-        assert self.own is not None
-        columns = [part for name in self.own for part in _without_nulls(batch.column(name))]
-        return self._places.lookup_or_add(columns)
+    def places(self, batch: Batch, comes: Mask) -> Slots:
+        """Return the places of these rows, which follow from the side's own key. Each row of a table
+        without a key is inserted after its equals, or removes the last of them."""
+        names = self.own or self.columns.names
+        columns = [part for name in names for part in _without_nulls(batch.column(name))]
+        if self.own:
+            return self._places.lookup_or_add(columns)
+        values = self._values.lookup_or_add(columns)
+        self._copies = _by_slot(self._copies, values, 0)
+        counts = running_counts(values, comes, self._copies[values])
+        # After rows have expired, more may be deleted than there are.
+        self._copies[values[counts.last]] = np.maximum(counts.after[counts.last], 0)
+        numbers = np.where(comes, counts.before, counts.after)
+        return self._places.lookup_or_add([pa.array(values), pa.array(numbers)])
+
+    def matches(self, numbers: Numbers) -> Numbers:
+        """Return the number of partners of these rows."""
+        matches: Numbers = self._mark("matches")[self._at(numbers)]
+        return matches
 
     def at(self, places: Slots) -> Numbers:
         """Return the number of the current row at each place, or -1 if no row exists there."""
@@ -137,20 +165,33 @@ class TableSide(MarkedRows):
     # --- changes --------------------------------------------------------------------------------------
 
     def add(
-        self, slots: Slots, rows: Batch, stamps: Numbers, padded: Mask, places: Slots | None
+        self,
+        slots: Slots,
+        rows: Batch,
+        stamps: Numbers,
+        padded: Mask,
+        matches: Numbers,
+        places: Slots | None,
     ) -> None:
-        """Add these rows; `stamps` are their event times."""
+        """Add these rows; `stamps` are their event times, `matches` their numbers of partners."""
         columns = [*rows.select(self.columns.names).columns, pa.array(stamps)]
         whole = pa.RecordBatch.from_arrays(columns, schema=self._schema)
-        self._add(slots, whole, padded, None, places)
+        self._add(slots, whole, padded, matches, None, places)
 
     def _add(
-        self, slots: Slots, rows: Batch, padded: Mask, ids: Numbers | None, places: Slots | None
+        self,
+        slots: Slots,
+        rows: Batch,
+        padded: Mask,
+        matches: Numbers,
+        ids: Numbers | None,
+        places: Slots | None,
     ) -> None:
         first, count = self.rows.next, rows.num_rows
         if not count:
             return
-        self._put(slots, rows, ids, there=np.ones(count, np.bool_), padded=padded, slots=slots)
+        there = np.ones(count, np.bool_)
+        self._put(slots, rows, ids, there=there, padded=padded, matches=matches, slots=slots)
         self._counts = _by_slot(self._counts, slots, 0)
         np.add.at(self._counts, slots, 1)
         self.alive += count
@@ -176,6 +217,11 @@ class TableSide(MarkedRows):
         self._change(numbers)
         self._mark("padded")[self._at(numbers)] = padded
 
+    def match(self, numbers: Numbers, matches: Numbers) -> None:
+        """Set the number of partners of these rows."""
+        self._change(numbers)
+        self._mark("matches")[self._at(numbers)] = matches
+
     def expire(self, reached_ms: int) -> None:
         """Drop the rows whose time to live has ended at this progress of the stream."""
         if self._ttl_ms is None:
@@ -197,18 +243,23 @@ class TableSide(MarkedRows):
         """Copy the current rows, and assign the slots of `keys` to them. The next snapshot is a full
         one, because the rows deleted since the last snapshot are no longer known."""
         segments = list(self._segments())
-        there, padded, ids = (self._mark(name) for name in ("there", "padded", "ids"))
+        names = ("there", "padded", "matches", "ids")
+        there, padded, matches, ids = (self._mark(name) for name in names)
         self.clear()
         for _, rows, mine in segments:
             chosen = there[mine]
             left = rows.filter(pa.array(chosen))
-            self._restored(left, padded[mine][chosen], ids[mine][chosen], keys)
+            self._restored(left, padded[mine][chosen], matches[mine][chosen], ids[mine][chosen], keys)
         self.force_full()
 
-    def _restored(self, rows: Batch, padded: Mask, ids: Numbers, keys: KeySlots) -> None:
+    def _restored(
+        self, rows: Batch, padded: Mask, matches: Numbers, ids: Numbers, keys: KeySlots
+    ) -> None:
         if rows.num_rows:
             slots = keys.lookup_or_add([rows.column(key) for key in self.keys])
-            self._add(slots, rows, padded, ids, None if self.own is None else self.places(rows))
+            all_come = np.ones(rows.num_rows, np.bool_)
+            places = None if self.own is None else self.places(rows, all_come)
+            self._add(slots, rows, padded, matches, ids, places)
 
     # --- snapshots ------------------------------------------------------------------------------------
 
@@ -235,7 +286,8 @@ class TableSide(MarkedRows):
         return np.where(fresh, living, self._mark("changed")[mine])
 
     def _stored_marks(self, living: Mask, mine: slice) -> Sequence[npt.NDArray[Any]]:
-        names = ("ids", "padded") if self.keeps else ("ids",)
+        names = ["ids", "padded"] if self.keeps else ["ids"]
+        names += [] if self._matches is None else ["matches"]
         return [~living, *(self._mark(name)[mine] for name in names)]
 
     def restore(self, tables: Iterable[pa.Table], keys: KeySlots) -> None:
@@ -252,10 +304,12 @@ class TableSide(MarkedRows):
         rows = last_of_ids(fitting, groups)
         for batch in rows.filter(pc.invert(rows.column(GONE))).combine_chunks().to_batches():
             ids = batch.column(ROW).to_numpy()
-            padded = np.zeros(len(ids), np.bool_)
+            padded, matches = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.int64)
             if self.keeps:
                 padded = batch.column(PADDED).to_numpy(zero_copy_only=False)
-            self._restored(batch.select(self._schema.names), padded, ids, keys)
+            if self._matches is not None:
+                matches = batch.column(self._matches).to_numpy()
+            self._restored(batch.select(self._schema.names), padded, matches, ids, keys)
 
 
 def _by_slot(values: Numbers, slots: Slots, empty: int) -> Numbers:
