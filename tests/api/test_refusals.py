@@ -604,13 +604,13 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         lambda: events().key_by("user").process(Validate()).side_output("late"),
         rh.ProgramError,
         "unknown side output 'late'",
-        "it has no side outputs",
+        "its side outputs are none",
     ),
     "a misspelt side output of a window": (
         lambda: minutes(events()).aggregate(n=rh.agg.count()).side_output("lates"),
         rh.ProgramError,
         "unknown side output 'lates'",
-        "it has 'late'",
+        "did you mean 'late'? its side outputs are late",
     ),
     "rejected rows of a source that rejects none": (
         lambda: events().side_output("rejected"),

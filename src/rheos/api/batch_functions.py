@@ -9,7 +9,7 @@ from rheos.api.function_checks import check_function
 from rheos.api.function_typing import NOTHING, DeclaredOutput, Signature, declared_type, output_type
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.batch_functions import Emit, KeyedBatchFunction
-from rheos.core.graph.functions import KeyedProcessFunction
+from rheos.core.graph.functions import KeyedProcessFunction, defines
 from rheos.core.graph.state import declarations
 from rheos.core.operators.batch_state import NAMES
 from rheos.core.state.columnar.column import check_column
@@ -36,9 +36,7 @@ def check_batch_function(fn: KeyedBatchFunction) -> None:
 
 def has_timers(fn: KeyedProcessFunction | KeyedBatchFunction) -> bool:
     """Return whether the function defines `on_timers`."""
-    if isinstance(fn, KeyedBatchFunction):
-        return type(fn).on_timers is not KeyedBatchFunction.on_timers
-    return type(fn).on_timer is not KeyedProcessFunction.on_timer
+    return defines(fn, "on_timers" if isinstance(fn, KeyedBatchFunction) else "on_timer")
 
 
 def batch_output(fn: KeyedBatchFunction, returns: Any) -> DeclaredOutput:

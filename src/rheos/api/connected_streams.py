@@ -30,6 +30,7 @@ from rheos.core.graph.connected_functions import (
     KeyedBroadcastProcessFunction,
     KeyedCoProcessFunction,
 )
+from rheos.core.graph.functions import defines
 from rheos.core.graph.nodes import MAIN, Order, StreamType
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import check_inputs
@@ -118,7 +119,7 @@ class _Pair(WithColumns):
         """
         if expires_by_event_time(fn, self._types[0]):
             self._go_by_event_time("a time to live")
-        elif self._types[0].event_time and type(fn).on_timer is not base.on_timer:
+        elif self._types[0].event_time and defines(fn, "on_timer"):
             self._go_by_event_time("a timer of event time")
 
     def _then(

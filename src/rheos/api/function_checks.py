@@ -38,6 +38,7 @@ from rheos.core.graph.state import (
     BroadcastState,
     StateDeclaration,
     UnkeyedStateDeclaration,
+    ValueState,
     declarations,
     keyed_declarations,
     unkeyed_declarations,
@@ -45,6 +46,7 @@ from rheos.core.graph.state import (
 from rheos.core.operators.keyed_core import OWN_STATES
 from rheos.core.safe_strings import shown
 from rheos.core.state.kinds import kind_of
+from rheos.core.state.kinds.value import check_default
 from rheos.core.state.unkeyed_state import unkeyed_shapes
 
 _ELSEWHERE: Mapping[type, str] = {
@@ -114,7 +116,15 @@ _KEYED = (
 _BROADCAST = (BroadcastProcessFunction, KeyedBroadcastProcessFunction)
 
 
+def check_defaults(fn: Any) -> None:
+    """Check that the defaults of declared state are of the declared types."""
+    for declared in declarations(fn).values():
+        if isinstance(declared, ValueState):
+            check_default(declared)
+
+
 def _check_states(fn: Any, base: type) -> None:
+    check_defaults(fn)
     name_of_class = type(fn).__name__
     for name, value in vars(fn).items():
         if isinstance(value, StateDeclaration):

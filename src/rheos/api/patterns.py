@@ -28,6 +28,7 @@ from rheos.core.graph.patterns import (
     Skip,
     steps,
 )
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.site import call_site, located_at_call
 from rheos.core.unknown_names import HintedBase
@@ -356,7 +357,7 @@ class Pattern(HintedBase):
             raise ProgramError(
                 f"{self._after_match}: the pattern has no such step",
                 site=self._parts[0].site,
-                hint=f"its steps are {', '.join(map(repr, names))}",
+                hint=names_hint(to, names, "its steps are"),
             )
         return PatternTree(self._parts, within_ms, self._after_match)
 

@@ -36,6 +36,7 @@ from rheos.core.graph.validate import (
 )
 from rheos.core.graph.window_functions import WindowAssigner
 from rheos.core.graph.windows import Watermark, Window
+from rheos.core.known_names import names_hint
 from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.union import UnionSpec
@@ -404,7 +405,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
         with located(call_site(), node.name):
             tags = [known for known in node.outputs if known != MAIN]
             if tag not in tags:
-                known = f"it has {', '.join(map(repr, tags))}" if tags else "it has no side outputs"
+                known = names_hint(tag, tags, "its side outputs are")
                 raise ProgramError(f"unknown side output {tag!r}", hint=_side_output_hint(node, known))
             read = node.spec.reading_side_output(tag)
             if read is not node.spec:
@@ -432,5 +433,5 @@ def _relaxed(rows: Transformation, schema: pa.Schema) -> Transformation:
 
 def _side_output_hint(node: Node, known: str) -> str:
     if node.spec.side_outputs_hint is not None:
-        return f"{node.spec.side_outputs_hint}; {known}"
-    return f"windows, joins, process functions and sources have side outputs; {node.name!r}: {known}"
+        return f"{known}; {node.spec.side_outputs_hint}"
+    return f"{known}; windows, joins, process functions and sources have side outputs"

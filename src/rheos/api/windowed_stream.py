@@ -10,7 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.api.column_hints import WithColumns
-from rheos.api.function_checks import operator_name
+from rheos.api.function_checks import check_defaults, operator_name
 from rheos.api.function_typing import (
     UNSAID,
     DeclaredOutput,
@@ -128,6 +128,7 @@ class WindowedStream(WithColumns):
         """
         with located(call_site(), "window"):
             _check_instance(trigger, Trigger, "trigger", "rh.triggers.count(100)")
+            check_defaults(trigger)
             return self._with(trigger=trigger)
 
     def evictor(self, evictor: Evictor) -> WindowedStream:

@@ -21,6 +21,7 @@ from rheos.cli.benchmarks.sql_comparison import (
 )
 from rheos.cli.terminal import FAILED, Terminal, report
 from rheos.core.errors import ConfigurationError
+from rheos.core.known_names import names_hint
 
 
 def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
@@ -29,7 +30,7 @@ def bench(name: str, settings: BenchSettings, as_json_text: bool) -> int:
         program = PROGRAMS.get(name)
         if program is None:
             raise ConfigurationError(
-                f"unknown benchmark {name!r}", hint=f"the benchmarks are {', '.join(PROGRAMS)}"
+                f"unknown benchmark {name!r}", hint=names_hint(name, PROGRAMS, "the benchmarks are")
             )
         console = Terminal(stderr=True)
         with console.status(f"{name}: starting") as shown:

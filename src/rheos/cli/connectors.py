@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from typing import Any, get_type_hints
 
 from rich.table import Table
@@ -17,6 +16,7 @@ from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.connectors.capabilities import SOURCE_CAPABILITIES, has_members
 from rheos.core.connectors.sink_capabilities import SINK_CAPABILITIES
 from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.known_names import names_hint
 from rheos.core.plug_ins import RegistryEntry
 from rheos.formats.registration import FORMATS
 
@@ -54,9 +54,7 @@ def show_connectors(as_json: bool, name: str | None = None) -> int:
 def _show_one(name: str, as_json: bool) -> int:
     listed = {each.name: each for each in CONNECTORS.registered()}
     if name not in listed:
-        near = get_close_matches(name, listed, 1)
-        meant = f"did you mean {near[0]!r}? " if near else ""
-        hint = f"{meant}the connectors are {', '.join(listed)}"
+        hint = names_hint(name, listed, "the connectors are")
         return report(ConfigurationError(f"unknown connector {name!r}", hint=hint))
     found = listed[name]
     if found.error is not None:

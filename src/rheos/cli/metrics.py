@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 
 import msgspec
 from rich.table import Table
@@ -14,6 +13,7 @@ from rheos.cli.jobs import console, plain_table, reported, size_text, time_text
 from rheos.cli.terminal import say_lines
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
+from rheos.core.known_names import meant, names_hint
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.declarations import METRICS, Metric, Unit
 from rheos.core.metrics.history_files import HistoryView
@@ -90,8 +90,8 @@ def _metric_of(series: str) -> str:
 def _metric(name: str) -> Metric:
     found = METRICS.get(name)
     if found is None:
-        near = get_close_matches(name, METRICS) or list(METRICS)
-        raise ConfigurationError(f"unknown metric {name!r}", hint=f"did you mean {', '.join(near)}?")
+        hint = meant(name, METRICS) or names_hint(name, METRICS, "the metrics are")
+        raise ConfigurationError(f"unknown metric {name!r}", hint=hint.strip())
     return found
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.types import Row
 from rheos.core.safe_strings import is_error, message_of, traceback_of
 from rheos.core.unknown_names import hint_for
@@ -90,6 +91,4 @@ def _hint_for_frame(name: str, frame: object, system: str, other: str) -> str:
 
 
 def _among(wrong: str, names: Sequence[str], has: str) -> str:
-    close = get_close_matches(wrong, names, 1, 0.6)
-    suggested = f"did you mean {close[0]!r}? " if close else ""
-    return f"{suggested}{has} {', '.join(names)}"
+    return names_hint(wrong, names, has)

@@ -5,6 +5,7 @@
     │   ├── SchemaError       an unknown column, a wrong type, an output type that is not declared
     │   ├── UnknownNameError  a method or name that does not exist; also an AttributeError
     │   ├── UnknownImportError  the same of an import; also an ImportError
+    │   ├── UnknownKeyError   a name that a look-up does not find; also a KeyError
     │   ├── ArgumentsError    arguments that a function does not take; also a TypeError
     │   └── StateAccessError  state or timers used where there is no key, or where it may only be read
     ├── ConfigurationError    the environment is misconfigured: Java, master, directories, settings
@@ -137,6 +138,10 @@ class UnknownNameError(ProgramError, AttributeError):
 
 class UnknownImportError(ProgramError, ImportError):
     """A name in `from rheos import ...` that does not exist."""
+
+
+class UnknownKeyError(ProgramError, KeyError):
+    """A look-up by a name that does not exist, such as that of a result or a counter."""
 
 
 class ArgumentsError(ProgramError, TypeError):

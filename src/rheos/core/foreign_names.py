@@ -16,6 +16,7 @@ _STATE = "declare it in the class of the function: seen = rh.ValueState(int, def
 
 SECTIONS = {
     "stream": f"""
+match match_recognize pattern cep find_pattern detect_pattern: .key_by("user").detect(pattern), or MATCH_RECOGNIZE in env.sql("SELECT ...")
 group_by group_by_key key_on partition group_by_columns: .key_by("user"), then .running(n=rh.agg.count()) or .window(...)
 agg aggregate: {_WINDOW}; of all rows: .window_all(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
 count sum min max mean avg min_by max_by count_final combine_globally combine_per_key: .key_by("item").running(total=rh.agg.sum("price"))
@@ -62,6 +63,7 @@ sample: .filter(col("id") % 10 == 0)
 pivot melt unpivot: one aggregate for each column: rh.agg.sum("price")
 """,
     "keyed": """
+match match_recognize pattern cep find_pattern detect_pattern select_pattern: .detect(pattern), where pattern = rh.pattern.begin("first").where(...).followed_by("second")
 agg aggregate having: .window(rh.Tumbling("1m")).aggregate(n=rh.agg.count()), or .running(n=rh.agg.count()) for each row
 count sum min max mean avg min_by max_by count_final reduce_final cumsum combine_per_key: .running(total=rh.agg.sum("price"))
 top limit head take first nlargest: .top_n(3, by="price")

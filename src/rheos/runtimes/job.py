@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from functools import reduce
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -14,6 +15,8 @@ from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.checkpoint.events import Outcome
 from rheos.core.checkpoint.log_entries import JobCounts
 from rheos.core.checkpoint.upgrade import Upgrade
+from rheos.core.known_names import meant, unknown_key
+from rheos.core.metrics.counters import ENGINE_COUNTERS
 from rheos.core.metrics.health import HealthState, JobHealth
 from rheos.core.metrics.history import HistoryConfig
 from rheos.core.protocol.accumulators import Accumulated
@@ -23,6 +26,8 @@ from rheos.core.protocol.state_config import StateConfig
 from rheos.core.redaction import host_alone, redacted, redacted_repr
 from rheos.core.task.config import TaskConfig
 from rheos.core.unknown_names import HintedObject
+
+T = TypeVar("T")
 
 
 class JobState(Enum):
@@ -370,8 +375,11 @@ class JobResult(HintedObject):
 
         Returns:
             The total; 0 if the operator never counted.
+
+        Raises:
+            UnknownKeyError: The job has no such operator, or the operator no such counter.
         """
-        return sum(o.counters.get(name, 0) for o in self.status.operators if o.name == operator)
+        return sum(self._reported("counter", operator, name, lambda of: of.counters))
 
     def accumulator(self, operator: str, name: str) -> Accumulated:
         """Return what functions have added to `ctx.accumulator(name)` or `ctx.histogram(name)`.
@@ -382,9 +390,26 @@ class JobResult(HintedObject):
 
         Returns:
             The total of all subtasks; empty if nothing was added.
+
+        Raises:
+            UnknownKeyError: The job has no such operator, or its function no such accumulator.
         """
-        total = Accumulated()
-        for status in self.status.operators:
-            if status.name == operator and name in status.accumulated:
-                total = total.plus(status.accumulated[name])
-        return total
+        found = self._reported("accumulator", operator, name, lambda of: of.accumulated)
+        return reduce(Accumulated.plus, found, Accumulated())
+
+    def _reported(
+        self, kind: str, operator: str, name: str, read: Callable[[OperatorStatus], Mapping[str, T]]
+    ) -> list[T]:
+        """Return the metric of each operator of that name; none if no operator has processed rows,
+        because its function may not have been opened."""
+        found = [of for of in self.status.operators if of.name == operator]
+        if not found:
+            raise unknown_key(
+                "the job has no operator", operator, [of.name for of in self.status.operators]
+            )
+        known = {each for of in found for each in read(of)}
+        built_in = ENGINE_COUNTERS if kind == "counter" else frozenset()
+        if name not in known | built_in and any(of.records_in or of.records_out for of in found):
+            more = f"; {meant(name, built_in - known)}a function declares its own in open()"
+            raise unknown_key(f"operator {operator!r} has no {kind}", name, sorted(known), more)
+        return [read(of)[name] for of in found if name in read(of)]

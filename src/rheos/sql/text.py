@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError, SchemaError, Site
+from rheos.core.known_names import meant, names_hint
 
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
@@ -69,11 +69,7 @@ class SqlText:
         """Return the error for an unknown name, with similar names, and all known names after `listed`
         unless there are too many.
         """
-        folded = {each.casefold(): each for each in known}
-        close = difflib.get_close_matches(name.casefold(), folded, n=3, cutoff=0.6)
-        hint = f"{listed} {', '.join(known) or 'none'}" if names_them else listed
-        if close:
-            hint = f"did you mean {' or '.join(repr(folded[each]) for each in close)}? {hint}"
+        hint = names_hint(name, known, listed) if names_them else meant(name, known) + listed
         return self.wrong_type(f"unknown {what} {name!r}", at, hint)
 
     def only(self, node: exp.Expr, handled: Iterable[str], where: str = "") -> None:

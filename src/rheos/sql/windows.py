@@ -43,7 +43,13 @@ _ARGUMENTS = {
 
 _OPTIONAL = ("OFFSET", "ZONE")
 
-_EXAMPLE = "write TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '10' MINUTES))"
+_LENGTHS = {
+    "TUMBLE": "INTERVAL '10' MINUTES",
+    "HOP": "INTERVAL '1' MINUTE, INTERVAL '10' MINUTES",
+    "CUMULATE": "INTERVAL '1' MINUTE, INTERVAL '10' MINUTES",
+    "SESSION": "INTERVAL '10' MINUTES",
+}
+"""Lengths of each function in the examples of errors."""
 
 
 @dataclass(frozen=True)
@@ -63,32 +69,33 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
     if not isinstance(node, exp.Anonymous) or node.name.upper() not in _ARGUMENTS:
         return None
     name = node.name.upper()
-    given = _given(sql, node, _ARGUMENTS[name])
+    example = f"write TABLE({name}(TABLE bids, DESCRIPTOR(ts), {_LENGTHS[name]}))"
+    given = _given(sql, node, _ARGUMENTS[name], example)
     table, keys = given["DATA"], ()
     if isinstance(table, exp.PartitionedByProperty):
         if name != "SESSION":
             raise sql.error("PARTITION BY can only be used with SESSION", node, "group by the keys")
         table, keys = table.this, tuple(table.expressions)
     if not isinstance(table, exp.Table):
-        raise sql.error(f"{name} takes a table", table, _EXAMPLE)
+        raise sql.error(f"{name} takes a table", table, example)
     time = given["TIMECOL"]
     named = isinstance(time, exp.Anonymous) and time.name.upper() == "DESCRIPTOR"
     if not named or len(time.expressions) != 1 or not isinstance(time.expressions[0], exp.Column):
-        raise sql.error(f"{name} takes the column of event time", time, _EXAMPLE)
+        raise sql.error(f"{name} takes the column of event time", time, example)
     lengths = {
-        argument: _length(sql, value)
+        argument: _length(sql, value, positive=argument != "OFFSET")
         for argument, value in given.items()
         if argument not in ("DATA", "TIMECOL", "ZONE")
     }
     zone = given.get("ZONE")
     if zone is not None and not (isinstance(zone, exp.Literal) and zone.is_string):
         raise sql.error("ZONE must be the name of a time zone", zone, "write ZONE => 'Europe/Berlin'")
+    window = _window(name, lengths, None if zone is None else zone.name)
     try:
-        window = _window(name, lengths, None if zone is None else zone.name)
         window.check()
     except ProgramError as error:
-        hint = error.hint if zone is not None and zone.name in error.what else _EXAMPLE
-        raise sql.error(error.what, node, hint) from None
+        hint = error.hint if zone is not None and zone.name in error.what else example
+        raise sql.error(error.what.removesuffix(f": {window!r}"), node, hint) from None
     return WindowCall(table, time.expressions[0], window, keys)
 
 
@@ -103,7 +110,9 @@ def by_the_clock(window: Window) -> Window:
     return replace(window, time="processing_time")
 
 
-def _given(sql: SqlText, node: exp.Anonymous, names: tuple[str, ...]) -> Mapping[str, exp.Expr]:
+def _given(
+    sql: SqlText, node: exp.Anonymous, names: tuple[str, ...], example: str
+) -> Mapping[str, exp.Expr]:
     given: dict[str, exp.Expr] = {}
     for place, value in enumerate(node.expressions):
         if isinstance(value, exp.Kwarg):
@@ -111,18 +120,20 @@ def _given(sql: SqlText, node: exp.Anonymous, names: tuple[str, ...]) -> Mapping
         else:
             name = names[place] if place < len(names) else ""
         if name not in names or name in given:
-            raise sql.error(f"{node.name.upper()} takes {', '.join(names)}", value, _EXAMPLE)
+            raise sql.error(f"{node.name.upper()} takes {', '.join(names)}", value, example)
         given[name] = value
     for name in names:
         if name not in given and name not in _OPTIONAL:
-            raise sql.error(f"{node.name.upper()} is missing {name}", node, _EXAMPLE)
+            raise sql.error(f"{node.name.upper()} is missing {name}", node, example)
     return given
 
 
-def _length(sql: SqlText, node: exp.Expr) -> Duration:
+def _length(sql: SqlText, node: exp.Expr, *, positive: bool) -> Duration:
     if not isinstance(node, exp.Interval):
         raise sql.error("the length of a window must be an interval", node, "write INTERVAL '1' HOUR")
     length = interval_of(sql, node)
+    if positive and not (length > 0 if isinstance(length, int) else length > timedelta(0)):
+        raise sql.error("a window must be longer than 0", node, "write INTERVAL '1' HOUR")
     return f"{length}mo" if isinstance(length, int) else length
 
 

@@ -33,6 +33,7 @@ from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.windows import Watermark
+from rheos.core.known_names import names_hint
 from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, StartedWork
 from rheos.core.operators.source import EndOfInput, Read, SourceOperator, SourceSpec
 from rheos.core.plan.physical import Chain, PlannedOperator
@@ -168,7 +169,8 @@ class Harness:
         """
         if output not in self._rows:
             raise ProgramError(
-                f"the program has no output {output!r}", hint=f"its outputs are {', '.join(self._rows)}"
+                f"the program has no output {output!r}",
+                hint=names_hint(output, self._rows, "its outputs are"),
             )
         return self._rows[output].take()
 
@@ -286,7 +288,7 @@ class Harness:
                 "the program has several inputs, so one must be named"
                 if name is None
                 else f"the program has no input {name!r}",
-                hint=f"its inputs are {', '.join(names)}",
+                hint=names_hint(name or "", names, "its inputs are"),
             )
         return name
 

@@ -15,6 +15,7 @@ from rheos.api.settings import StateChoice
 from rheos.api.streams import DataStream
 from rheos.core.checkpoint.config import CheckpointConfig
 from rheos.core.errors import ProgramError
+from rheos.core.known_names import NamedItems
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
@@ -224,7 +225,10 @@ def simulate(
     return Simulated(
         seed=seed,
         faults=drawn,
-        rows={name: sink.target.table(runtime.schemas[name]) for name, sink in sinks.items()},
+        rows=NamedItems(
+            "the program has no output",
+            {name: sink.target.table(runtime.schemas[name]) for name, sink in sinks.items()},
+        ),
         status=result.status,
         trace=world.trace,
         crashes=world.crashes,
@@ -244,7 +248,9 @@ def simulate(
             )
             for taken in world.savepoints
         ],
-        tables={name: sink.target for name, sink in sinks.items()},
+        tables=NamedItems(
+            "the program has no output", {name: sink.target for name, sink in sinks.items()}
+        ),
     )
 
 

@@ -295,6 +295,9 @@ class Wrong(rh.KeyedBatchFunction):
     def process_batch(self, keys: rh.BatchKeys, batch: pl.DataFrame, state: rh.BatchState) -> Any:
         return eval(self.does, {"rh": rh, "np": np, "pl": pl}, locals())
 
+    def on_timers(self, keys: rh.BatchKeys, timestamps: Any, state: rh.BatchState) -> Any:
+        return None
+
 
 @pytest.mark.parametrize(
     ("does", "error", "says"),
@@ -385,7 +388,7 @@ def declaring(declared: Any, name: str = "it") -> Any:
         (rh.ValueState(list[int]), "supports only int, float, bool and str"),
         (rh.ValueState(int), "has no default"),
         (rh.ValueState(float, default=0), "has the default 0"),
-        (rh.ValueState(int, default=1 << 64), "exceeds the 64 bits"),
+        (rh.ValueState(int, default=1 << 64), "its default is int"),
     ],
 )
 def test_state_without_a_column_type_is_refused(declared: Any, says: str) -> None:

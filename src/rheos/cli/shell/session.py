@@ -18,6 +18,7 @@ from rheos.api.environment import Environment
 from rheos.cli.shell.rows import CurrentRows, cell, drawn
 from rheos.core.errors import ConfigurationError, Site
 from rheos.core.graph.validate import unbounded_sources
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.shown_rows import values_of
 from rheos.core.site import done_for
 from rheos.runtimes.job import JobState, JobStatus
@@ -139,7 +140,7 @@ class ShellSession:
                 self.ended = True
             case _:
                 raise ConfigurationError(
-                    f"unknown command {name}", hint=f"the commands are {', '.join(COMMANDS)}"
+                    f"unknown command {name}", hint=names_hint(name, COMMANDS, "the commands are")
                 )
 
     def _read(self, name: str) -> None:

@@ -137,7 +137,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _code(error: BaseException) -> str:
-    """Return the service's error code; empty if there is none."""
+    """Return the service's error code; empty without one."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):  # botocore
         return str(response.get("Error", {}).get("Code", ""))
@@ -146,7 +146,7 @@ def _code(error: BaseException) -> str:
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status; None if there is none."""
+    """Return the HTTP status; None without one."""
     response = getattr(error, "response", None)
     if isinstance(response, dict):
         found = response.get("ResponseMetadata", {}).get("HTTPStatusCode")

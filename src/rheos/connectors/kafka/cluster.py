@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from rheos.connectors.kafka.bounds import Offsets, Partition, named
 from rheos.connectors.kafka.client_options import ClientOptions, client
 from rheos.connectors.kafka.errors import is_refusal, kafka_error
 from rheos.core.errors import ConfigurationError, InputError, RheosError, UnavailableError
+from rheos.core.known_names import meant
 
 T = TypeVar("T")
 
@@ -204,12 +204,9 @@ class _Brokers:
                     raise self._error(why, "the cluster does not answer") from None
 
     def _missing(self, name: str, there: Sequence[str]) -> RheosError:
-        near = difflib.get_close_matches(name, there, n=3)
         return ConfigurationError(
             f"the topic {name!r} does not exist at {self._options.brokers}",
-            hint=f"did you mean {' or '.join(map(repr, near))}?"
-            if near
-            else "create it first; Rheos does not create topics",
+            hint=meant(name, there) + "create it first; Rheos does not create topics",
         )
 
     # --- offsets -------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import msgspec
 
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.errors import CheckpointError
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.state_config import NewAggregates
 
@@ -58,7 +59,7 @@ def under_new_ids(
         elif new not in known:
             raise CheckpointError(
                 f"{what} has no operator {old!r} to rename to {new!r}",
-                hint=f"it has {', '.join(map(repr, sorted(known)))}",
+                hint=names_hint(old, sorted(known), "its operators are"),
             )
     if not ids:
         return entry

@@ -14,6 +14,7 @@ from rheos.core.compiler.expressions import Expressions
 from rheos.core.compiler.scope import MethodScope
 from rheos.core.compiler.values import CannotCompile, EmittedType, Kind, Value, kind_of_column
 from rheos.core.compiler.writer import OutputColumn, OutputColumns, Writer
+from rheos.core.graph.functions import defines
 
 _TIMERS = {"register": 0, "delete": 1, "register_processing": 2, "delete_processing": 3}
 """Codes of timer changes."""
@@ -234,6 +235,12 @@ class Statements:
         if value.kind != "int":
             raise CannotCompile(
                 f"a timer must be set to an int, in milliseconds, not to {value.shown}", line
+            )
+        if what.startswith("register") and not defines(self.scope.instance, "on_timer"):
+            raise CannotCompile(
+                "a timer is registered, but the function has no method on_timer",
+                line,
+                "define on_timer",
             )
         self.expressions.there(
             value, line, "TypeError: a timer must be set to milliseconds, not to None"

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from rheos.core.errors import ProgramError
+from rheos.core.known_names import meant
 from rheos.core.protocol.durations import (
     CalendarLength,
     Duration,
@@ -142,9 +142,8 @@ def _check_zone(zone: object) -> None:
     try:
         ZoneInfo(zone)  # type: ignore[arg-type]
     except (ZoneInfoNotFoundError, ValueError, OSError, TypeError):
-        close = get_close_matches(str(zone), available_timezones(), 1, 0.6)
-        meant = f"did you mean {close[0]!r}? " if close else ""
         raise ProgramError(
             f"{zone!r} is not a time zone",
-            hint=f'{meant}Write the name of a zone, such as zone="Europe/Berlin"',
+            hint=meant(str(zone), available_timezones())
+            + 'write the name of a zone, such as zone="Europe/Berlin"',
         ) from None

@@ -5,6 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, ClassVar, NamedTuple, Protocol
 
+_BASES = tuple(
+    f"rheos.core.graph.{module}"
+    for module in ("functions", "connected_functions", "batch_functions", "window_functions")
+)
+"""Modules of the classes that users' functions derive from."""
+
+
+def defines(function: object, method: str) -> bool:
+    """Return whether a function has its own version of an optional method of its base class."""
+    return getattr(getattr(type(function), method), "__module__", "") not in _BASES
+
 
 class RichFunction:
     """A function for `map`, `flat_map` and `map_batches` that is opened in each subtask before its

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar, overload
 
 from rheos.core.errors import ConfigurationError, ProgramError
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.durations import duration_ms
 from rheos.core.protocol.sizes import size_bytes
 
@@ -44,13 +44,11 @@ class Parameters(Mapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._values:
-            close = difflib.get_close_matches(name, self._values, n=1)
-            known = ", ".join(sorted(self._values)) or "none"
-            meant = f"did you mean {close[0]!r}? " if close else ""
+            known = names_hint(name, sorted(self._values), "the parameters are")
             raise ConfigurationError(
                 f"the job has no parameter {name!r}",
-                hint=f"{meant}set it with rh.Environment(parameters={{{name!r}: ...}}), or `rheos "
-                f"run --param {name}=...`; the parameters are: {known}",
+                hint=f"{known}; set it with rh.Environment(parameters={{{name!r}: ...}}), or `rheos "
+                f"run --param {name}=...`",
             )
         return self._values[name]
 

@@ -5,7 +5,6 @@ The caller adds the place in the user's code to the error.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +21,7 @@ from rheos.core.graph.reducing import reducing, with_exact_decimals
 from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import canonical, describe, key_type
 from rheos.core.graph.windows import Watermark
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.core.protocol.zones import unknown_zone
@@ -30,11 +30,7 @@ from rheos.core.safe_strings import shown
 
 def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError:
     """Return the error for a missing column, with similar names."""
-    close = difflib.get_close_matches(name, schema.names, n=3, cutoff=0.6)
-    listed = ", ".join(schema.names) or "none"
-    hint = f"the columns here are {listed}"
-    if close:
-        hint = f"did you mean {' or '.join(map(repr, close))}? {hint}"
+    hint = names_hint(name, schema.names, "the columns here are")
     return SchemaError(f"unknown column {name!r}{where}", hint=hint)
 
 

@@ -71,7 +71,7 @@ import pyarrow as pa
 
 from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.core.graph.batch_functions import Emit
-from rheos.core.operators.batch_state import RowKeys, RowState
+from rheos.core.operators.batch_state import RowKeys, RowState, TimersHandle
 from rheos.core.operators.columnar_core import ColumnarCore, Delivery, DueTimers
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.records import NOTHING_HIDDEN, HiddenColumns, UserRaised, user_error
@@ -80,6 +80,7 @@ from rheos.core.protocol.elements import strip_hidden, visible
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.safe_strings import shown
+from rheos.core.state.timers import timers_for
 
 if TYPE_CHECKING:
     from rheos.core.operators.process import ProcessSpec
@@ -92,7 +93,8 @@ class BatchCore(ColumnarCore):
         super().__init__(ctx, spec)
         self._name = type(spec.fn).__name__
         self._tags = ("", *spec.side_outputs)
-        self._handed = RowState(self.state, self.timers, self.scope, lambda: self.watermark_ms)
+        timers = timers_for(TimersHandle(self.timers), self.function, "on_timers")
+        self._handed = RowState(self.state, timers, self.scope, lambda: self.watermark_ms)
 
     def _rows(self, delivery: Delivery, start: int, stop: int) -> Generator[Out, None, int]:
         span = slice(start, stop)

@@ -242,13 +242,13 @@ class RowState:
     def __init__(
         self,
         state: ColumnarState,
-        timers: TimerService,
+        timers: Any,
         scope: KeyScope,
         watermark_ms: Callable[[], int],
     ) -> None:
         self._scope = scope
         self._watermark_ms = watermark_ms
-        self.timers = TimersHandle(timers)
+        self.timers = timers
         for name, column in state.columns.items():
             setattr(self, name, ColumnHandle(column))
 

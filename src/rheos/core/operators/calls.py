@@ -15,6 +15,7 @@ import numpy as np
 
 from rheos.core.errors import ProgramError, RheosError, StateAccessError, UserFunctionError
 from rheos.core.graph.nodes import MAIN
+from rheos.core.known_names import names_hint
 from rheos.core.operators.contract import OperatorContext, Out, OutputType
 from rheos.core.operators.records import (
     NOTHING_HIDDEN,
@@ -195,10 +196,10 @@ class Calls:
     def side_output(self, tag: str, record: Any, call: int) -> None:
         pending = self._sides.get(tag)
         if pending is None:
-            declared = ", ".join(map(repr, sorted(self._sides))) or "none"
+            declared = names_hint(tag, sorted(self._sides), "declared are")
             raise ProgramError(
                 f"{tag!r} is not a declared side output",
-                hint=f"declare it: side_outputs = {{{tag!r}: ItsDataclass}}; declared are: {declared}",
+                hint=f"{declared}; declare it: side_outputs = {{{tag!r}: ItsDataclass}}",
             )
         if pending.records is None:
             return

@@ -25,7 +25,7 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.state.keys import KeyCodec
 from rheos.core.state.kinds import handle_of, stored_types
 from rheos.core.state.scope import NO_KEY, KeyScope
-from rheos.core.state.timers import TIMERS, TimerQueue, TimerService
+from rheos.core.state.timers import TIMERS, TimerQueue, timers_for
 
 OWN_STATES = (TIMERS, HELD, HELD_WATERMARKS)
 """States of the operator itself, in addition to those that its function declares."""
@@ -56,7 +56,7 @@ class FunctionContext(KeyScope):
 
     __slots__ = ("_core", "call", "timers", "timestamp")
 
-    timers: TimerService
+    timers: Any
 
     def __init__(self, core: KeyedCore, ctx: OperatorContext) -> None:
         super().__init__(ctx.clock)
@@ -92,9 +92,10 @@ class KeyedCore(Calls, ProcessCore):
         self.codecs = [KeyCodec(port.schema, port.keys, port.keyed_at) for port in ports]
         self.codec, port = self.codecs[0], ports[0]
         self.backend = make_backend(ctx, self.codec, context)
-        self.timers = context.timers = self.backend.timers(event_time=TS in port.schema.names)
+        self.timers = self.backend.timers(event_time=TS in port.schema.names)
         # Subtasks that share a process must not share the user's object.
         self.function = copy.deepcopy(function)
+        context.timers = timers_for(self.timers, self.function, "on_timer")
         for name, declaration in keyed_declarations(self.function).items():
             assert name not in OWN_STATES, "the program was validated when it was built"
             bind(self.function, name, handle_of(declaration, self.backend))

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from rheos.core.errors import ConfigurationError, ProgramError
 from rheos.core.graph.parameters import Parameters
+from rheos.core.known_names import names_hint
 from rheos.core.operators.contract import OperatorContext
 from rheos.core.operators.records import UserRaised, user_error
 from rheos.core.protocol.accumulators import MOST_INT, Accumulated, bounded, bucket_of
@@ -225,8 +226,8 @@ class RuntimeContext:
         if name not in files:
             raise ConfigurationError(
                 f"the job has no file {name!r}",
-                hint=f"add it: rh.Environment(files={{{name!r}: ...}}); the job has: "
-                + (", ".join(sorted(files)) or "none"),
+                hint=names_hint(name, sorted(files), "the files are")
+                + f"; add it: rh.Environment(files={{{name!r}: ...}})",
             )
         return Path(files[name])
 

@@ -12,12 +12,14 @@ import heapq
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from functools import partial
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from rheos.core.errors import StateAccessError
+from rheos.core.graph.functions import defines
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.snapshots import PartMode, SnapshotPart
 from rheos.core.state.keys import Key, KeyCodec
@@ -302,4 +304,34 @@ def _whole(timestamp_ms: Any) -> int:
     raise TypeError(
         f"a timer must be set to an int, in milliseconds since the epoch, not to {timestamp_ms!r}; "
         'write ctx.timestamp + rh.duration("1m"), or int(at.timestamp() * 1000) of a datetime'
+    )
+
+
+class RefusingTimers:
+    """Timers of a user's function. Registering one that no method of the function handles is an error,
+    because the timer would have no effect."""
+
+    def __init__(self, timers: Any, function: object, event: str, processing: str) -> None:
+        """Wrap `timers`. `event` and `processing` name the methods for both kinds of timers."""
+        self._timers = timers
+        for register, method in (("register", event), ("register_processing", processing)):
+            if not defines(function, method):
+                setattr(self, register, partial(_refuse, type(function).__name__, method))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._timers, name)
+
+
+def timers_for(timers: Any, function: object, event: str, processing: str = "") -> Any:
+    """Return the timers that a function receives: `timers` itself if it handles both kinds."""
+    handled = event, processing or event
+    if all(defines(function, method) for method in handled):
+        return timers
+    return RefusingTimers(timers, function, *handled)
+
+
+def _refuse(function: str, method: str, *_: Any) -> NoReturn:
+    raise StateAccessError(
+        f"{function} registers a timer, but has no method {method}, so the timer would have no effect",
+        hint=f"define {method} in {function}",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, overload
@@ -10,6 +9,7 @@ from typing import Any, Generic, TypeVar, overload
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.checkpoint.type_changes import described
 from rheos.core.errors import CheckpointError, ConfigurationError
+from rheos.core.known_names import names_hint
 from rheos.core.protocol.ids import OperatorId
 from rheos.core.protocol.shapes import StatePurpose, StateShape
 
@@ -179,7 +179,7 @@ class EntryCatalogue:
             )
         raise ConfigurationError(
             f"{self._what} has no state of an operator {asked!r}",
-            hint=_instead(asked, list(states), "it has state of"),
+            hint=names_hint(asked, states, "its operators are"),
         )
 
     def shape(self, operator: OperatorId, state: str) -> StateShape:
@@ -189,7 +189,7 @@ class EntryCatalogue:
             return states[state]
         raise ConfigurationError(
             f"the operator {operator!r} of {self._what} has no state {state!r}",
-            hint=_instead(state, list(states), "it has"),
+            hint=names_hint(state, states, "its states are"),
         )
 
     def keyed_by(self, names: Iterable[str]) -> list[OperatorId]:
@@ -212,12 +212,6 @@ class EntryCatalogue:
                 hint=f"keyed operators are: {there}" if there else "it has no keyed state",
             )
         return found
-
-
-def _instead(asked: str, there: Sequence[str], says: str) -> str:
-    close = difflib.get_close_matches(asked, there, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    return f"{meant}{says}: {', '.join(map(repr, there)) or 'nothing'}"
 
 
 def _value(shape: StateShape) -> str:

@@ -22,7 +22,6 @@ import tempfile
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import ClassVar, Self
 
@@ -30,6 +29,7 @@ import psutil
 
 from rheos.connectors.registration import CONNECTORS, ConnectorRegistration
 from rheos.core.errors import ConfigurationError
+from rheos.core.known_names import names_hint
 
 HOST = "127.0.0.1"
 _READY_WITHIN_S = 120.0
@@ -261,11 +261,8 @@ def development_server(name: str) -> type[Server]:
     CONNECTORS.find(name)  # Raises if the connector of this name is broken.
     known = _servers()
     if name not in known:
-        near = get_close_matches(name, known, 1)
-        raise ConfigurationError(
-            f"unknown server {name!r}",
-            hint=f"{f'did you mean {near[0]!r}? ' if near else ''}the servers are {', '.join(known)}",
-        )
+        hint = names_hint(name, known, "the servers are")
+        raise ConfigurationError(f"unknown server {name!r}", hint=hint)
     connector, path = known[name]
     found = CONNECTORS.imported(connector, path)
     if not (inspect.isclass(found) and issubclass(found, Server)):

@@ -18,6 +18,7 @@ from rheos.core.checkpoint.names import safe_name
 from rheos.core.connectors import capabilities, sink_capabilities
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ConfigurationError, RheosError
+from rheos.core.known_names import NamedItems
 from rheos.core.metrics import declarations as f
 from rheos.core.metrics.model import MetricsReport
 from rheos.core.operators.sink import SinkSpec
@@ -31,6 +32,7 @@ from rheos.runtimes.batch import task_notes
 from rheos.runtimes.batch.bounded_plans import bounded_plan
 from rheos.runtimes.batch.execution import run
 from rheos.runtimes.batch.lazy_dataframes import explained
+from rheos.runtimes.driver.collected_results import NO_RESULT
 from rheos.runtimes.driver.sources_and_sinks import (
     begin_targets,
     check_targets,
@@ -307,7 +309,7 @@ class BatchJob(WithoutCheckpoints):
             raise TimeoutError(f"the job has not ended within {timeout_s} s")
         if self._failure is not None:
             raise self._failure
-        return JobResult(self.status(), dict(self._collected))
+        return JobResult(self.status(), NamedItems(NO_RESULT, self._collected))
 
     def cancel(self) -> None:
         if self._state in _ENDED:

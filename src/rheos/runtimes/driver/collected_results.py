@@ -10,10 +10,14 @@ import pyarrow as pa
 from rheos.core.checkpoint.log_entries import CheckpointCompleted
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ConfigurationError
+from rheos.core.known_names import NamedItems, unknown_key
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.ids import JobId, OperatorId
+
+NO_RESULT = "the job has no collected result"
+"""Start of the error for an unknown name."""
 
 
 class CollectedResults:
@@ -43,7 +47,7 @@ class CollectedResults:
                     self._payloads[operator][payload] = None
             self._listed = {*listed}
 
-    def take(self) -> dict[str, pa.Table]:
+    def take(self) -> NamedItems[pa.Table]:
         """Return the rows since the last call. Any thread may call it."""
         with self._lock:
             tables = self.tables()
@@ -53,14 +57,14 @@ class CollectedResults:
     def names(self) -> list[str]:
         return [planned.name for planned, _ in self._sinks.values()]
 
-    def tables(self) -> dict[str, pa.Table]:
+    def tables(self) -> NamedItems[pa.Table]:
         tables = {}
         for id, (planned, sink) in self._sinks.items():
             table = sink.collected(self._payloads[id])
             tables[planned.name] = (
                 visible(planned.ports[0].schema).empty_table() if table is None else table
             )
-        return tables
+        return NamedItems(NO_RESULT, tables)
 
 
 class EarlierResults(Mapping[str, pa.Table]):
@@ -72,9 +76,9 @@ class EarlierResults(Mapping[str, pa.Table]):
         self._names = names
 
     def __getitem__(self, name: str) -> pa.Table:
-        """Raise ConfigurationError, or KeyError if there is no such sink."""
+        """Raise ConfigurationError, or UnknownKeyError if there is no such sink."""
         if name not in self._names:
-            raise KeyError(name)
+            raise unknown_key(NO_RESULT, name, self._names)
         raise ConfigurationError(
             f"the job {self._job!r} has already finished, and its earlier run received the rows "
             f"collected as {name!r}",

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from rheos.core.errors import SchemaError, StateAccessError
 from rheos.core.graph.state import ValueState
 from rheos.core.protocol.shapes import StatePurpose
+from rheos.core.safe_strings import shown as value_text
 from rheos.core.state.backend import KeyedStateBackend
+from rheos.core.state.codec import ValueCodec, shown
 from rheos.core.state.expiry import Expiry
 from rheos.core.state.kinds.copies import copier
 from rheos.core.state.kinds.expiring import ExpiringValueHandle
@@ -107,6 +110,26 @@ def value_handle(
     if store.codec.immutable:
         make = InMemoryValueHandle if store.in_memory else ValueHandle
     return make(store, stores.scope, default)
+
+
+def check_default(declared: ValueState[Any]) -> None:
+    """Check that the default of a declaration is a value that could be assigned to it.
+
+    Raises:
+        SchemaError: It is not of the declared type.
+    """
+    if declared.default is None:
+        return
+    codec = ValueCodec(declared.name, declared.type)
+    try:
+        codec.encode([codec.fit(declared.default)], [()])
+    except StateAccessError:
+        raise SchemaError(
+            f"state {declared.name!r} is declared as {shown(declared.type)}, but its default is "
+            f"{type(declared.default).__name__} {value_text(declared.default)}",
+            site=declared.site,
+            hint="pass a default of the declared type, or leave it out",
+        ) from None
 
 
 class ValueKind(DeclaredKind[ValueState[Any]]):

@@ -9,7 +9,6 @@ from rheos.core.graph.functions import TimeWindow
 from rheos.core.operators.window.triggered.assigning import Bounds
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.state.scope import NO_KEY, KeyScope
-from rheos.core.state.timers import TimerService
 
 NO_WINDOW: Bounds = (0, 0)
 """Namespace of state that belongs to the key alone. No window is empty."""
@@ -32,7 +31,7 @@ class WindowScope:
         "window",
     )
 
-    timers: TimerService
+    timers: Any
 
     def __init__(self, scope: KeyScope, keys: int) -> None:
         self._scope = scope

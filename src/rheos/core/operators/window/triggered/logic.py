@@ -17,6 +17,7 @@ from rheos.core.operators.window.triggered.merging_set import MergingSet
 from rheos.core.operators.window.triggered.results import FiredWindow, WindowResults
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.safe_strings import shown
+from rheos.core.state.timers import TimerService
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,8 @@ class Parts:
     time: Time | None
     """Kind of time that ends windows; None if they do not end."""
     lateness_ms: int
+    timers: TimerService
+    """Timers of all keys and windows, with which the windows end."""
 
 
 class WindowLogic:
@@ -179,9 +182,9 @@ class WindowLogic:
         over = self._over_ms(self.scope.window)
         if over is not None:
             if self._parts.time == "event_time":
-                self.scope.timers.register(over)
+                self._parts.timers.register(over)
             else:
-                self.scope.timers.register_processing(over)
+                self._parts.timers.register_processing(over)
 
     def _forget(self, window: Bounds) -> None:
         """Remove the state of the current window, which has expired or become part of another."""
@@ -191,9 +194,9 @@ class WindowLogic:
         over = self._over_ms(window)
         if over is not None:
             if self._parts.time == "event_time":
-                self.scope.timers.delete(over)
+                self._parts.timers.delete(over)
             else:
-                self.scope.timers.delete_processing(over)
+                self._parts.timers.delete_processing(over)
 
 
 def _evicted(given: Any) -> list[Element]:

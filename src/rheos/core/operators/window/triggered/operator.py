@@ -38,7 +38,7 @@ from rheos.core.protocol.types import rows_of
 from rheos.core.safe_strings import shown
 from rheos.core.state.keys import KeyCodec, windowed_codec
 from rheos.core.state.scope import KeyScope
-from rheos.core.state.timers import TimerQueue
+from rheos.core.state.timers import TimerQueue, timers_for
 
 if TYPE_CHECKING:
     from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
@@ -56,11 +56,12 @@ class TriggeredWindowOperator(KeyedStateOperator):
         self.backend = make_backend(ctx, windowed_codec(port.schema, port.keys), self._scope)
         event_time = TS in port.schema.names
         self._window = window = WindowScope(self._scope, len(port.keys))
-        self._timers = window.timers = self.backend.timers(event_time=event_time)
+        self._timers = self.backend.timers(event_time=event_time)
         # Subtasks that share a process must not share the user's objects.
         trigger, evictor, windows, combine, fn = copy.deepcopy(
             (spec.trigger, spec.evictor, spec.windows, spec.combine, spec.fn)
         )
+        window.timers = timers_for(self._timers, trigger, "on_event_time", "on_processing_time")
         self._assigning = assigning_of(windows, spec.lateness_ms, window, ctx)
         contents: Contents
         if combine is None or spec.keeps_records:
@@ -85,6 +86,7 @@ class TriggeredWindowOperator(KeyedStateOperator):
                 results,
                 spec.time,
                 spec.lateness_ms,
+                self._timers,
             ),
         )
 
