@@ -214,7 +214,8 @@ def test_the_pod_is_kept_running_and_probed(kind: str) -> None:
         (dashboard,) = pod["initContainers"]
         assert dashboard["restartPolicy"] == "Always"
         probed = [dashboard[f"{name}Probe"]["exec"]["command"][2] for name in ("liveness", "readiness")]
-        for code, path in zip(probed, ("/healthz", "/readyz"), strict=True):
+        probed.append(pod["containers"][0]["livenessProbe"]["exec"]["command"][2])
+        for code, path in zip(probed, ("/healthz", "/readyz", "/livez"), strict=True):
             ast.parse(code)
             assert f"http://127.0.0.1:8484{path}" in code
         assert "--port=8484" in dashboard["args"]

@@ -118,7 +118,7 @@ def test_many_connections_do_not_block_others(door: Door, sent: bytes, half_clos
 
 @pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example:80", "10.0.0.1", ""])
 def test_a_page_with_another_host_name_is_refused(door: Door, host: str) -> None:
-    for path in ("/", "/healthz", "/readyz", door.path, "/openapi.json"):
+    for path in ("/", "/healthz", "/livez", "/readyz", door.path, "/openapi.json"):
         assert door.ask(path, Host=host) == 403
 
 

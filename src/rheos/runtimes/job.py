@@ -237,6 +237,8 @@ class WaitKind(Enum):
     """A sink whose output the driver publishes."""
     REQUEST = "request"
     """A savepoint, a stop or a rescale."""
+    WORKERS = "workers"
+    """The workers of an attempt, which have not all connected."""
 
 
 @dataclass(frozen=True)

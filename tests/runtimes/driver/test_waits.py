@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from rheos.core.checkpoint.events import (
     AfterSavepoint,
+    AttemptRunning,
+    Recovered,
     RecoveryFailed,
     SavepointRequested,
     SavepointWritten,
@@ -69,6 +71,23 @@ def test_a_request_shows_that_it_waits_for_a_checkpoint() -> None:
         "acknowledged"
     )
     assert [what for what, _ in shown(waits, time, 0)] == [said]
+
+
+def test_an_attempt_shows_after_a_while_how_many_of_its_workers_have_connected() -> None:
+    time, waits = Timeline(), Waits(SHAPE.operators)
+    time.at(0, Start())
+    time.claims(0)
+    time.at(100, Recovered(Attempt(1)))
+
+    def shown_at(now_ms: int, joined: int) -> list[tuple[str, int]]:
+        return [(w.what, w.since_ms) for w in waits.now(time.coordinator, (), now_ms, joined)]
+
+    assert shown_at(1_000, 0) == []
+    said = "the attempt waits until its tasks run: {} of 2 workers have connected"
+    assert shown_at(6_000, 0) == [(said.format(0), 1_000)]
+    assert shown_at(7_000, 1) == [(said.format(1), 1_000)]
+    time.at(200, AttemptRunning(Attempt(1)))
+    assert shown_at(8_000, 2) == []
 
 
 def test_recovery_and_savepoint_show_the_server_they_await() -> None:

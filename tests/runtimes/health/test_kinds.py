@@ -165,6 +165,7 @@ CASES = {
         "it waits for the table 't' (for 6 s)",
         {
             "a call, which is another kind": waits(WaitKind.CALL, 90_000),
+            "missing workers, which are another kind": waits(WaitKind.WORKERS, 90_000),
             "not for long": waits(WaitKind.PUBLISHING, 4_000),
             "a savepoint that takes its time": waits(WaitKind.REQUEST, 29_000),
         },

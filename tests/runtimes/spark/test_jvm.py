@@ -80,6 +80,18 @@ def test_the_end_of_the_jvm_is_one_clear_error(
         check_jvm()
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Job 1 cancelled because SparkContext was shut down",
+        "java.lang.IllegalStateException: Cannot call methods on a stopped SparkContext.",
+    ],
+)
+def test_the_end_of_the_application_is_one_clear_error(text: str) -> None:
+    error = worker_error(RuntimeError(f"An error occurred while calling o1.collect\n: {text}"))
+    assert error.what == "Spark's application has ended, which ends the job"
+
+
 def test_other_errors_are_unchanged_while_the_jvm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SparkContext, "_gateway", Ended(None))
     own = InputError("a file is missing")
@@ -136,4 +148,48 @@ def test_a_killed_jvm_ends_the_job_with_its_cause(runtime: str, tmp_path: Path) 
         "it was killed, which the system does when memory is short",
         "2 ConfigurationError the JVM of Spark's driver has ended: "
         "it was killed, which the system does when memory is short",
+    ], done.stderr
+
+
+STOPPED = dedent("""
+    import sys
+    import time
+
+    from pyspark import SparkContext
+    import rheos as rh
+
+    env = rh.Environment(1, runtime="continuous", restart=rh.restart.fixed_delay(1000, delay="100ms"))
+    rows = env.from_source(rh.generator(lambda block: {"n": block.index()}, rate_per_s=10, splits=1))
+    for attempt in (1, 2):
+        rows.collect("rows")
+        job = env.execute_async("stopped")
+        while job.status().state is not rh.JobState.RUNNING:
+            time.sleep(0.1)
+        print(attempt, "runs", flush=True)
+        context = SparkContext._active_spark_context
+        try:
+            if attempt == 1:
+                (context._jsc.sc() if sys.argv[1] == "Spark" else context).stop()
+                job.wait(60)
+            job.cancel()
+        except rh.RheosError as error:
+            print(attempt, type(error).__name__, error.what, flush=True)
+""")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("by", ["Spark", pytest.param("the program", marks=pytest.mark.slow)])
+def test_a_stopped_application_ends_the_job_and_the_next_job_has_a_new_one(
+    by: str, tmp_path: Path
+) -> None:
+    """Spark stops its application after too many lost executors. No attempt can run there again."""
+    program = tmp_path / "stopped.py"
+    program.write_text(STOPPED)
+    done = subprocess.run(
+        [sys.executable, str(program), by], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "1 runs",
+        "1 JobFailedError Spark's application has ended, which ends the job",
+        "2 runs",
     ], done.stderr

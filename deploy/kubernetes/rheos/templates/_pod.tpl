@@ -54,6 +54,15 @@ containers:
           --conf spark.kubernetes.driver.pod.name=$(POD_NAME)
           pyspark-shell
     envFrom: {{ include "rheos.secrets" . }}
+    {{- if not .Values.untilNow }}
+    # Three minutes without an answer or a step of the driver. The next one resumes the job.
+    livenessProbe:
+      exec: { command: {{ include "rheos.live" . }} }
+      initialDelaySeconds: 60
+      periodSeconds: 30
+      timeoutSeconds: 5
+      failureThreshold: 6
+    {{- end }}
     resources: {{ toJson .Values.driverResources }}
     securityContext: { allowPrivilegeEscalation: false }
     volumeMounts: {{ include "rheos.mounts" . }}
@@ -75,6 +84,11 @@ volumes:
 
 {{- define "rheos.secrets" -}}
 [{{ range $n, $name := .Values.secrets }}{{ if $n }}, {{ end }}{ secretRef: { name: {{ $name }} } }{{ end }}]
+{{- end }}
+
+{{- /* If the dashboard does not answer, its own probe restarts it, and the driver continues. */ -}}
+{{- define "rheos.live" -}}
+[python3, -c, "import urllib.error as e, urllib.request as r\ntry: r.urlopen('http://127.0.0.1:8484/livez', timeout=4)\nexcept e.HTTPError: raise\nexcept OSError: pass"]
 {{- end }}
 
 {{- define "rheos.probe" -}}

@@ -131,6 +131,7 @@ class Dashboard:
                 ),
                 Route("/openapi.json", self._openapi),
                 Route("/healthz", self._healthy),
+                Route("/livez", self._live),
                 Route("/readyz", self._ready),
                 Mount("/", StaticFiles(directory=PAGE, html=True)),
             ],
@@ -269,12 +270,19 @@ class Dashboard:
     async def _healthy(self, request: Request) -> Response:
         return JSONResponse({"healthy": True})
 
+    async def _live(self, request: Request) -> Response:
+        return await _probed("live", self._jobs.readiness.live)
+
     async def _ready(self, request: Request) -> Response:
-        try:
-            ready = await asyncio.to_thread(self._jobs.readiness.ready)
-        except RheosError:
-            ready = False  # Only holders of a token can see the reason.
-        return JSONResponse({"ready": ready}, 200 if ready else 503)
+        return await _probed("ready", self._jobs.readiness.ready)
+
+
+async def _probed(name: str, look: Callable[[], bool]) -> Response:
+    try:
+        met = await asyncio.to_thread(look)
+    except RheosError:
+        met = False  # Only holders of a token can see the reason.
+    return JSONResponse({name: met}, 200 if met else 503)
 
 
 async def _body(request: Request, operation: Operation) -> Any:

@@ -27,7 +27,7 @@ from rheos.ops.dashboard.access import (
 from rheos.ops.dashboard.served_jobs import ServedJobs
 
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
-_HEALTH = ("/healthz", "/readyz")
+_HEALTH = ("/healthz", "/livez", "/readyz")
 _MAX_CONNECTIONS = 256
 """Maximum number of simultaneous requests with a valid token, including event listeners."""
 

@@ -45,6 +45,7 @@ from rheos.runtimes.host.memory_room import memory_limit, oom_kills
 from rheos.runtimes.host.pickling import pack
 from rheos.runtimes.host.sockets import SocketFolder, in_folder
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark.jvm import check_application
 from rheos.runtimes.spark.session import is_local, single_threaded_workers
 from rheos.runtimes.spark.shipping import worker_error, worker_task
 from rheos.runtimes.spark.worker_exits import signal_of, signal_text
@@ -185,10 +186,15 @@ class SparkLauncher:
             # Spark itself ends the other tasks of a failed stage only after seconds.
             self._server.send(control.Cancel(attempt=ended, replaced=True))
             if error is not None and not (self._cancelled and isinstance(error, _OF_CANCELLATION)):
+                if isinstance(error, JobFailedError):
+                    check_application(self._context)
                 events.append(AttemptLost(ended, error))
             events.append(AttemptEnded(ended))
         events.extend(self._watch())
         return events
+
+    def joined(self) -> int:
+        return len(self._server.processes)
 
     def strangers(self) -> int:
         return self._server.strangers()
@@ -217,6 +223,7 @@ class SparkLauncher:
         if late or overdue:
             self._cancel_at = now + _LEAVE_WITHIN_S
             self._cancelled = True
+            check_application(self._context)
             self._context.cancelJobsWithTag(self._tag(self._attempt))
         if not late:
             return []

@@ -13,6 +13,7 @@ from pyspark import SparkContext
 from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.runtimes.job import JobConfig
+from rheos.runtimes.spark.jvm import check_application
 
 _EXECUTORS_WITHIN_S = 60.0
 _IN_DRIVER = re.compile(r"local(\[.*\])?")
@@ -96,7 +97,8 @@ def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
 
 
 def available_slots(context: SparkContext, wanted: int) -> int:
-    """Return the number of tasks that Spark can run at once.
+    """Return the number of tasks that Spark can run at once. Raise JobFailedError if the application
+    has ended.
 
     With dynamic allocation, Spark requests executors up to a maximum. If that maximum is known, the
     result is its number of slots. Otherwise it is at least `wanted`.
@@ -118,6 +120,7 @@ _UNLIMITED = 2**31 - 1
 def _slots(context: SparkContext) -> int:
     """Return the number of tasks that the current executors can run at once. Spark uses the same number
     to decide whether a barrier stage may start."""
+    check_application(context)
     in_jvm = context._jsc.sc()
     profile = in_jvm.resourceProfileManager().defaultResourceProfile()
     return int(in_jvm.maxNumConcurrentTasks(profile))

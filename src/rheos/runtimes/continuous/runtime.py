@@ -43,7 +43,7 @@ from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.job_handle import JobHandle
 from rheos.runtimes.spark.job_files import brought
-from rheos.runtimes.spark.jvm import jvm_lost
+from rheos.runtimes.spark.jvm import spark_ended
 from rheos.runtimes.spark.session import (
     SessionIo,
     activate,
@@ -201,9 +201,10 @@ class ContinuousJob(MasterDrivenJob):
                 if not self._master.done:
                     self._launcher.wait(self._wait_ms(clock.monotonic_us()))
         except BaseException as error:
-            self._crash = error
+            crash = error if isinstance(error, RheosError) else spark_ended(error) or error
+            self._crash = crash
+            self._master.abandon(crash.what if isinstance(crash, RheosError) else "its master failed")
         finally:
-            self._master.abandon(CheckpointError("no savepoint was taken: the job's master failed"))
             self._launcher.close()
             release_sources(self._plan)
             if self._temporary is not None:
@@ -227,9 +228,6 @@ class ContinuousJob(MasterDrivenJob):
         if self._crash is not None:
             if isinstance(self._crash, RheosError):
                 raise self._crash
-            lost = jvm_lost(self._crash)
-            if lost is not None:
-                raise lost from self._crash
             last = "\n".join(self.decisions()[-_LAST_EVENTS:])
             raise JobFailedError("the job's master failed", detail=last) from self._crash
         return self._master.result()

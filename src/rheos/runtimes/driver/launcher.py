@@ -40,6 +40,10 @@ class Launcher(Protocol):
         """End the attempt, by force if necessary, without waiting for it. May be called again."""
         ...
 
+    def joined(self) -> int:
+        """Return the number of subtasks of the attempt that have connected to the driver."""
+        ...
+
     def strangers(self) -> int:
         """Return the number of frames and connections of unauthenticated peers that the driver has
         dropped so far."""
@@ -51,7 +55,8 @@ class Launcher(Protocol):
         ...
 
     def poll(self) -> Sequence[LauncherEvent]:
-        """Return the events since the last call, in order."""
+        """Return the events since the last call, in order. Raise RheosError if no further attempt can
+        run under this driver."""
         ...
 
 

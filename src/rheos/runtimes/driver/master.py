@@ -312,16 +312,15 @@ class Master:
         """Return the history of the metrics, as of the last step."""
         return self._history.view()
 
-    def abandon(self, error: RheosError) -> None:
-        """Fail all pending requests with `error`, because no step will follow."""
+    def abandon(self, why: str) -> None:
+        """Fail all pending requests, because no step will follow."""
         self._decisions = self._coordinator.decisions()
         if self._end is None:
-            what = f"the driver failed: {redacted(error.what)}"
-            now_ms, detail = self._clock.now_ms(), redacted(str(error))
-            self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR, detail=detail)
+            what, now_ms = f"the driver failed: {redacted(why)}", self._clock.now_ms()
+            self._events.log.add(now_ms, EventKind.ENDED, what, level=EventLevel.ERROR)
             with contextlib.suppress(OSError, RheosError):
                 self._events.close()
-        self._savepoints.close(error)
+        self._savepoints.close(CheckpointError(f"no savepoint was taken: {why}"))
 
     def status(self) -> JobStatus:
         """Return the status as of the last step, with the current health."""
@@ -399,7 +398,10 @@ class Master:
             if self._coordinator.kept:
                 self._metrics.completed(self._coordinator.kept[-1], self._clock.monotonic_us())
         self._waits_now = self._waits.now(
-            self._coordinator, self._metrics.unpublished(), self._clock.now_ms()
+            self._coordinator,
+            self._metrics.unpublished(),
+            self._clock.now_ms(),
+            self._launcher.joined(),
         )
         self._done = self._end is not None and self._is_cleared()
         self._stepped_us = self._clock.monotonic_us()

@@ -20,6 +20,8 @@ from rheos.runtimes.job import JobWait, WaitKind
 
 _CALL_AFTER_S = 2.0
 """Seconds after which a call of the driver is shown."""
+_WORKERS_AFTER_MS = 5_000
+"""Time in ms after which the wait for an attempt's workers is shown."""
 _MOST = 20
 
 _Wait: TypeAlias = tuple[str, tuple[str, int | None]]
@@ -54,7 +56,11 @@ class Waits:
         self._since_ms: dict[str, int] = {}
 
     def now(
-        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput], now_ms: int
+        self,
+        coordinator: Coordinator,
+        unpublished: Sequence[UnpublishedOutput],
+        now_ms: int,
+        joined: int = 0,
     ) -> tuple[JobWait, ...]:
         """Return what the job waits for, the longest wait first.
 
@@ -62,17 +68,23 @@ class Waits:
             coordinator: decides what follows, and so knows what it waits for.
             unpublished: the sinks whose complete output is not published, as their subtasks report.
             now_ms: the wall-clock time.
+            joined: number of the attempt's workers that have connected.
         """
-        current = dict(self._current(coordinator, unpublished))
+        current = dict(self._current(coordinator, unpublished, joined))
         self._since_ms = {key: self._since_ms.get(key, now_ms) for key in current}
         waits = [
             JobWait(what, since or self._since_ms[key], WaitKind(key.partition(" ")[0]))
             for key, (what, since) in current.items()
         ]
-        return tuple(sorted(waits, key=lambda wait: wait.since_ms)[:_MOST])
+        shown = [
+            wait
+            for wait in waits
+            if wait.kind is not WaitKind.WORKERS or now_ms - wait.since_ms >= _WORKERS_AFTER_MS
+        ]
+        return tuple(sorted(shown, key=lambda wait: wait.since_ms)[:_MOST])
 
     def _current(
-        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput]
+        self, coordinator: Coordinator, unpublished: Sequence[UnpublishedOutput], joined: int
     ) -> Iterator[_Wait]:
         """Yield each wait as a key, a sentence, and its start if that is known. The key starts with the
         kind of the wait, and stays the same while it lasts."""
@@ -80,6 +92,9 @@ class Waits:
             error = coordinator.recovery_error
             why = "" if error is None else f": {_located(error.operator)}{error.what}"
             yield "recovery", (f"the recovery waits for the commit of the last checkpoint{why}", None)
+        if coordinator.state is LifecycleState.STARTING:
+            of = f"{joined} of {coordinator.parallelism} workers"
+            yield "workers", (f"the attempt waits until its tasks run: {of} have connected", None)
         for operator, error in coordinator.unpublished().items():
             what = f"the sink {self._name(operator)} waits to publish: {error.what}"
             yield f"publishing {operator}", (what, None)

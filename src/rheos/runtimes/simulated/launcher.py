@@ -86,6 +86,9 @@ class SimLauncher:
     def free_slots(self) -> int:
         return self._free_slots()
 
+    def joined(self) -> int:
+        return len(self.slots)
+
     def strangers(self) -> int:
         return 0
 

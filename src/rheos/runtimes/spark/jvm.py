@@ -1,4 +1,4 @@
-"""The JVM of Spark's driver: the error if it has ended, and the lines that it writes.
+"""The JVM and the application of Spark's driver: the error if one has ended, and the JVM's lines.
 
 The JVM may be started before PySpark is imported, so this module does not import PySpark either.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import re
 import subprocess
+from typing import Any
 
 from rheos.core.errors import ConfigurationError, JobFailedError
 
@@ -44,6 +45,7 @@ class JvmLines:
         return None
 
 
+_STOPPED = re.compile("SparkContext was shut ?down|stopped SparkContext")
 _EXITS_WITHIN_S = 5.0
 _OUT_OF_MEMORY = 52
 """Spark's exit code after an OutOfMemoryError."""
@@ -54,10 +56,13 @@ _MORE_MEMORY = (
 )
 
 
-def jvm_lost(error: BaseException) -> JobFailedError | None:
-    """Return the error to raise if the JVM has ended; None if `error` has another cause."""
+def spark_ended(error: BaseException) -> JobFailedError | None:
+    """Return the error to raise if Spark's JVM or application has ended; None if `error` has another
+    cause."""
     from py4j.protocol import Py4JNetworkError
 
+    if _STOPPED.search(str(error)):
+        return _application_ended()
     lost = isinstance(error, Py4JNetworkError | ConnectionError)
     process = _process()
     if process is None:
@@ -68,6 +73,17 @@ def jvm_lost(error: BaseException) -> JobFailedError | None:
     except subprocess.TimeoutExpired:
         return None
     return _lost(_why(code))
+
+
+def is_stopped(context: Any) -> bool:
+    """Return whether a SparkContext has been stopped, by the program or by Spark itself."""
+    return context._jsc is None or bool(context._jsc.sc().isStopped())
+
+
+def check_application(context: Any) -> None:
+    """Raise JobFailedError if the SparkContext has been stopped."""
+    if is_stopped(context):
+        raise _application_ended()
 
 
 def check_jvm() -> None:
@@ -94,6 +110,15 @@ def _why(code: int) -> str:
     if code in (-9, 137):
         return "it was killed, which the system does when memory is short"
     return f"its exit code is {code}"
+
+
+def _application_ended() -> JobFailedError:
+    return JobFailedError(
+        "Spark's application has ended, which ends the job",
+        hint="the last lines that Spark has logged show the reason, such as too many lost executors "
+        "(spark.executor.maxNumFailures). Start the program again: the job resumes from its newest "
+        "checkpoint. A program must not stop its Spark session while a job runs",
+    )
 
 
 def _lost(why: str) -> JobFailedError:

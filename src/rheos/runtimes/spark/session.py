@@ -23,7 +23,7 @@ from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark import early_start
 from rheos.runtimes.spark.daemon_handover import PLACE
 from rheos.runtimes.spark.early_daemon import ONE_THREAD, EarlyDaemon
-from rheos.runtimes.spark.jvm import check_jvm
+from rheos.runtimes.spark.jvm import check_jvm, is_stopped
 from rheos.runtimes.spark.jvm_options import (
     OPTIONS,
     jvm_settings,
@@ -77,7 +77,7 @@ def get_context(config: JobConfig, slots: int) -> SparkContext:
     if config.spark is not None:
         return _checked(config.spark).sparkContext
     context = SparkContext._active_spark_context
-    if context is not None and _is_ours(context) and _gives_way(context, config, slots):
+    if context is not None and _gives_way(context, config, slots):
         _stop(context)
         context = _ours = None
     if context is not None:
@@ -103,7 +103,7 @@ def found_session(config: JobConfig) -> SparkSession | None:
     if config.spark is not None:
         return _checked(config.spark)
     first = SparkSession._instantiatedSession
-    if first is None or first.sparkContext._jsc is None:
+    if first is None or is_stopped(first.sparkContext):
         return None
     return _checked(SparkSession.getActiveSession() or first)
 
@@ -112,11 +112,16 @@ def _is_ours(context: SparkContext) -> bool:
     return _ours is not None and _ours[0] is context
 
 
-def _gives_way(ours: SparkContext, config: JobConfig, slots: int) -> bool:
-    assert _ours is not None
-    master: str = ours.master
+def _gives_way(context: SparkContext, config: JobConfig, slots: int) -> bool:
+    """Return whether a new context replaces this one: Spark has ended it, or Rheos has made it and it
+    does not fit the job."""
+    if is_stopped(context):
+        return True
+    if _ours is None or not _is_ours(context):
+        return False
+    master: str = context.master
     wanted = config.master
-    if ours.statusTracker().getActiveJobsIds():
+    if context.statusTracker().getActiveJobsIds():
         return False
     if wanted is not None:
         return wanted != master
@@ -148,7 +153,7 @@ def _checked(session: Any) -> SparkSession:
             "spark.api.mode=connect",
         )
     assert isinstance(session, SparkSession)
-    if session.sparkContext._jsc is None:
+    if is_stopped(session.sparkContext):
         raise ConfigurationError(
             "the Spark session that was passed has been stopped", hint="create a new one, or pass none"
         )

@@ -13,7 +13,7 @@ from rheos.core.errors import JobFailedError, RheosError, WorkerLostError
 from rheos.core.protocol import error_data
 from rheos.core.protocol.error_data import ErrorData
 from rheos.runtimes.host.process_ends import os_exit_raises as os_exit_raises
-from rheos.runtimes.spark.jvm import jvm_lost
+from rheos.runtimes.spark.jvm import spark_ended
 
 WorkerTask = Callable[[Iterable[Any]], Iterator[Any]]
 
@@ -77,17 +77,17 @@ def _unsealed(text: str) -> RheosError:
 
 
 def worker_error(error: BaseException) -> RheosError:
-    """Return the cause of an error that Spark raised: an error of a task, or the end of the JVM. Any
+    """Return the cause of an error that Spark raised: an error of a task, or the end of Spark. Any
     other error becomes a JobFailedError with the Python part of Spark's message."""
     if isinstance(error, RheosError):
         return error
-    ended = jvm_lost(error)
-    if ended is not None:
-        return ended
     text = str(error)
     found = _MARK.search(text)
     if found:
         return _unsealed(found.group(1))
+    ended = spark_ended(error)
+    if ended is not None:
+        return ended
     absent = _ABSENT.search(text)
     if absent:
         return module_absent(absent.group(1), absent.group(2))

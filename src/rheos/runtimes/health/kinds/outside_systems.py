@@ -65,8 +65,8 @@ def _waiting(seen: JobMoment) -> Iterator[DetectedFinding]:
     for wait in seen.status.waits:
         for_ms = seen.metrics.at_ms - wait.since_ms
         match wait.kind:
-            case WaitKind.CALL:
-                continue  # The kind `server` reports it.
+            case WaitKind.CALL | WaitKind.WORKERS:
+                continue  # The kinds `server` and `not_running` report them.
             case WaitKind.RECOVERY | WaitKind.PUBLISHING:
                 least_ms, severity = WAITS_FOR_SERVER_MS, Severity.STUCK
             case WaitKind.REQUEST:
