@@ -2,7 +2,8 @@
 
 It answers what Spark's driver asks: it creates, lists, watches and deletes pods and config maps. A pod
 runs its container's command through the entrypoint of the image in `deploy/docker`. It schedules no pod
-while `capacity` is used up, and reports the end of a process as the phase of its pod.
+while `capacity` is used up, and reports the end of a process as the phase of its pod. With a token, it
+serves HTTPS, and refuses requests without the token.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import ssl
 import subprocess
 import sys
 import threading
@@ -58,11 +60,15 @@ class Cluster:
 
     Attributes:
         capacity: number of pods that may run at once; further ones are pending.
-        deleted: names of the pods that the driver has deleted.
+        deleted: names of the deleted pods.
+        settings: settings with which Spark reaches and trusts the API server.
+        refused: number of requests without the token.
     """
 
-    def __init__(self, folder: Path, capacity: int = 8) -> None:
+    def __init__(self, folder: Path, capacity: int = 8, token: str = "") -> None:
         self._folder = folder
+        self.token = token
+        self.refused = 0
         self._lock = threading.Condition()
         self._objects: dict[tuple[str, str], Json] = {}
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -77,7 +83,16 @@ class Cluster:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self.url = f"k8s://http://127.0.0.1:{self._server.server_port}"
+        self.settings: dict[str, str] = {}
+        if token:
+            certificate = _certificate(folder)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(certificate, folder / "key.pem")
+            self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
+            at = "spark.kubernetes.authenticate"
+            self.settings = {f"{at}.caCertFile": str(certificate), f"{at}.oauthToken": token}
+        scheme = "https" if token else "http"
+        self.url = f"k8s://{scheme}://127.0.0.1:{self._server.server_port}"
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
 
     def close(self) -> None:
@@ -108,9 +123,14 @@ class Cluster:
         _kill(self._processes[name])
 
     def drain(self, name: str) -> None:
-        """Delete the pod as a drained node does: SIGTERM first, and then the object is gone."""
+        """Delete the pod as a drained node does: SIGTERM, and after the grace period SIGKILL. Then the
+        object is gone."""
+        with self._lock:
+            self._pod(name)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+            self._changed("MODIFIED", self._pod(name))
         self._processes[name].send_signal(signal.SIGTERM)
-        self._processes[name].wait(60)
+        with suppress(subprocess.TimeoutExpired):
+            self._processes[name].wait(30)
         self.delete("pods", name)
 
     def log(self, name: str) -> str:
@@ -245,6 +265,15 @@ class Cluster:
             self.schedule()
 
 
+def _certificate(folder: Path) -> Path:
+    certificate = folder / "ca.pem"
+    made = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
+    names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(certificate)]
+    subprocess.run(["openssl", *made.split(), *names, *files], check=True, capture_output=True)
+    return certificate
+
+
 def _field(variable: Json) -> str:
     return str(variable.get("valueFrom", {}).get("fieldRef", {}).get("fieldPath", ""))
 
@@ -265,6 +294,15 @@ def _kill(process: subprocess.Popen[bytes]) -> None:
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     of: Cluster
+
+    def parse_request(self) -> bool:
+        if not super().parse_request():
+            return False
+        if self.of.token and self.headers.get("Authorization") != f"Bearer {self.of.token}":
+            self.of.refused += 1
+            self._answer(401, {"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 401})
+            return False
+        return True
 
     def do_GET(self) -> None:
         kind, name, asked = self._asked()

@@ -1,4 +1,4 @@
-"""Spark's Kubernetes master, against an API server of the tests: a pod is lost and replaced."""
+"""Spark's Kubernetes master, against an API server of the tests: pods are lost and replaced."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ while True:
         status = job.status()
         print("checkpoints", status.checkpoints_completed, "restarts", status.restarts, flush=True)
         print("state", status.state.value, "failure", status.failure, flush=True)
+        print("waits", *(wait.what for wait in status.waits), flush=True)
 print("stage", result.status.stage)
 print("over", result.status.restarts, flush=True)
 """
@@ -52,12 +53,27 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",
 }
+DYNAMIC = {
+    "spark.dynamicAllocation.enabled": "true",
+    "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+    "spark.dynamicAllocation.minExecutors": "0",
+    "spark.dynamicAllocation.maxExecutors": "2",
+}
 
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
-    (tmp_path / "pods").mkdir()
-    cluster = Cluster(tmp_path / "pods")
+    yield from clusters(tmp_path)
+
+
+@pytest.fixture
+def secure_cluster(tmp_path: Path) -> Iterator[Cluster]:
+    yield from clusters(tmp_path, token="a-token")
+
+
+def clusters(folder: Path, token: str = "") -> Iterator[Cluster]:
+    (folder / "pods").mkdir()
+    cluster = Cluster(folder / "pods", token=token)
     yield cluster
     cluster.close()
 
@@ -72,7 +88,8 @@ class Driver:
         (folder / "job.py").write_text(JOB.replace("ROWS", str(ROWS)).replace("RATE", str(rate)))
         conf = folder / "conf"
         conf.mkdir(exist_ok=True)
-        lines = [f"{name} {value}\n" for name, value in (SETTINGS | settings).items()]
+        every = SETTINGS | cluster.settings | settings
+        lines = [f"{name} {value}\n" for name, value in every.items()]
         (conf / "spark-defaults.conf").write_text("".join(lines))
         rheos = str(Path(sys.executable).parent / "rheos")
         command = [rheos, "run", str(folder / "job.py"), "--master", cluster.url, "--", str(folder), ""]
@@ -113,16 +130,81 @@ def test_selectors_match_as_in_kubernetes() -> None:
 
 @pytest.mark.spark
 @pytest.mark.deploy
-@pytest.mark.proves("Kubernetes", faults=["a pod is killed (OOMKilled), and replaced"])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param(
+            "OOMKilled",
+            marks=pytest.mark.proves(
+                "Kubernetes", faults=["a pod is killed (OOMKilled), and replaced"]
+            ),
+        ),
+        pytest.param(
+            "Evicted",
+            marks=[
+                pytest.mark.slow,
+                pytest.mark.proves(
+                    "Kubernetes",
+                    faults=["a pod is evicted, and replaced"],
+                    slow_because="for Spark, an evicted pod is a killed one with another reason",
+                ),
+            ],
+        ),
+    ],
+)
 def test_a_lost_pod_is_replaced_and_costs_no_row(
-    tmp_path: Path, started: Started, cluster: Cluster
+    reason: str, tmp_path: Path, started: Started, cluster: Cluster
 ) -> None:
     driver = Driver(tmp_path, started, cluster)
     driver.shows("checkpoints 2")
     first = cluster.names("Running")[0]
-    cluster.lose(first, "OOMKilled")
+    cluster.lose(first, reason)
     driver.ends()
     assert "over 0" not in driver.output
     assert "barrier" in driver.output
     assert first in cluster.deleted, cluster.deleted
     assert rows(tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+@pytest.mark.slow
+@pytest.mark.proves(
+    "Kubernetes",
+    faults=["a pod is drained (SIGTERM) under dynamic allocation, and its replacement waits for room"],
+    slow_because="every run loses a pod, and has dynamic allocation on local-cluster",
+)
+def test_a_job_reports_that_a_drained_pod_is_not_replaced_and_continues_later(
+    tmp_path: Path, started: Started, secure_cluster: Cluster
+) -> None:
+    cluster = secure_cluster
+    driver = Driver(tmp_path, started, cluster, **DYNAMIC)
+    driver.shows("checkpoints 2")
+    cluster.capacity = 1
+    drained = cluster.names("Running")[0]
+    cluster.drain(drained)
+    driver.shows("1 of 2 workers have connected")
+    cluster.capacity = 8
+    cluster.schedule()
+    driver.ends()
+    assert "over 1" in driver.output
+    assert "ordinary stage" in driver.output
+    assert cluster.refused == 0
+    assert rows(tmp_path) == list(range(ROWS))
+
+
+@pytest.mark.spark
+@pytest.mark.deploy
+@pytest.mark.slow
+@pytest.mark.proves(
+    "Kubernetes",
+    faults=["more pods are lost than Spark accepts, which ends its application"],
+    slow_because="every run stops an application on one machine",
+)
+def test_a_job_ends_with_its_application(tmp_path: Path, started: Started, cluster: Cluster) -> None:
+    driver = Driver(tmp_path, started, cluster, **{"spark.executor.maxNumFailures": "1"})
+    driver.shows("checkpoints 2")
+    for name in cluster.names("Running"):
+        cluster.lose(name, "OOMKilled")
+    driver.ends(1)
+    assert "Spark's application has ended, which ends the job" in driver.output

@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 
 from rheos.core.checkpoint.log import JobLog
+from rheos.core.checkpoint.savepoint import read_savepoint, verify_savepoint
 from rheos.core.protocol.ids import JobId
 from rheos.runtimes.host.stores import open_store
 from tests.processes import Started
@@ -138,4 +139,6 @@ def test_a_standby_takes_over_and_a_savepoint_is_taken_if_set(tmp_path: Path, st
     assert second.wait(200) == 0, started.output(second)
     assert "taking over the job" in started.output(second)
     assert rows(tmp_path) == list(range(ROWS))
-    assert list(tmp_path.rglob("savepoint-*")) != []
+    [savepoint] = (tmp_path / "checkpoints" / "numbers" / "savepoints").iterdir()
+    store, directory = open_store(str(savepoint)), str(savepoint)
+    verify_savepoint(store, read_savepoint(store, directory), directory)
