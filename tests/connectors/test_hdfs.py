@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -19,6 +20,7 @@ from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import ConfigurationError
 from rheos.ops.chaos.faulty_proxy import FaultyProxy, LinkFault
 from rheos.ops.servers.hadoop import HadoopCluster
+from rheos.runtimes.driver import waits
 from rheos.runtimes.host.stores import open_store
 from tests.waiting import wait_for
 
@@ -190,14 +192,47 @@ def test_a_frozen_name_node_holds_no_caller(
     hdfs: HadoopCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_systems, "_ALIVE_S", 0.2)
-    monkeypatch.setattr(file_systems, "REQUEST", replace(file_systems.REQUEST, limit_s=0.5))
-    system, path = url_to_fs(root(hdfs, "hdfs"))
+    monkeypatch.setattr(file_systems, "REQUEST", replace(file_systems.REQUEST, limit_s=2.0))
+    monkeypatch.setattr(waits, "_CALL_AFTER_S", 0.1)
+    url = root(hdfs, "hdfs")
+    system, path = url_to_fs(url)
     hdfs.name_node.freeze()
     try:
-        with pytest.raises(TimeoutError, match=f"hdfs://{path}"):
-            system.exists(path)
+        with ThreadPoolExecutor(1) as thread:
+            asked = thread.submit(system.exists, path)
+            wait_for(lambda: any(url in shown.what for shown in waits.call_wait(1_000)))
+            with pytest.raises(TimeoutError, match=url):
+                asked.result()
     finally:
         hdfs.name_node.thaw()
+
+
+SETTING = "<property><name>{}</name><value>{}</value></property>"
+
+
+@pytest.mark.proves("HDFS", faults=["the first NameNode of a name service is down"])
+def test_a_name_service_finds_the_name_node_that_answers(
+    hdfs: HadoopCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first NameNode of the service is down."""
+    proxy = "org.apache.hadoop.hdfs.server.namenode.ha.ConfiguredFailoverProxyProvider"
+    settings = {
+        "fs.defaultFS": "hdfs://orders",
+        "dfs.nameservices": "orders",
+        "dfs.ha.namenodes.orders": "one,two",
+        "dfs.namenode.rpc-address.orders.one": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.orders.two": hdfs.address,
+        "dfs.client.failover.proxy.provider.orders": proxy,
+    }
+    lines = "".join(SETTING.format(*setting) for setting in settings.items())
+    for name in ("core-site.xml", "hdfs-site.xml"):
+        (tmp_path / name).write_text(f"<configuration>{lines}</configuration>")
+    monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
+    folder = uuid4().hex
+    for url, created in ((f"hdfs://orders/{folder}", True), (f"hdfs:///{folder}", False)):
+        store = open_store(url)
+        assert store.put_if_absent("log/1", b"one") is created
+        assert store.get("log/1") == b"one"
 
 
 @pytest.mark.parametrize(

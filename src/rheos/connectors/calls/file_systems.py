@@ -191,6 +191,8 @@ class BoundedFileSystem:
         self._jitter = (jitter or Random()).random
         protocol = system.protocol
         self._scheme = protocol if isinstance(protocol, str) else protocol[0]
+        self._server = getattr(system, "address", "")
+        """The server, if the paths do not name it."""
         self._calls = ThreadCalls()
         self._alive = ThreadCalls()
         self._os_error = getattr(system, "os_error", _same)
@@ -247,7 +249,7 @@ class BoundedFileSystem:
             TimeoutError: the file system does not answer.
             ConnectionError: all tries have failed with passing errors.
         """
-        doing = f"{self._scheme}://{path}: {request}"
+        doing = f"{self._scheme}://{self._server}{path}: {request}"
         back_off = Backoff(
             int(RETRY_FOR_S * 1e6),
             first_us=int(FIRST_WAIT_S * 1e6),

@@ -48,16 +48,16 @@ class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
         others = {key: value for key, value in options.items() if "." not in key}
         AbstractFileSystem.__init__(self, **others)
         self.host, self.port = host, port
-        self._address = ":".join(str(part) for part in (host, port) if part is not None)
+        self.address = ":".join(str(part) for part in (host, port) if part is not None)
         self.client = self._connected({**_RETRIES, **settings})
         _clients.append(self.client)
 
     def _connected(self, settings: dict[str, str]) -> Client:
-        url = f"hdfs://{self._address}" if self._address else None
+        url = f"hdfs://{self.address}" if self.address else None
         try:
             return Client(url, settings)
         except RuntimeError as error:
-            if self._address and self.port is None:
+            if self.address and self.port is None:
                 # No setting defines a name service of this name, so it is a host.
                 return Client(f"{url}:{_PORT}", settings)
             raise ConfigurationError(
@@ -98,12 +98,12 @@ class NativeHdfs(HadoopFiles, HdfsFileSystem):  # type: ignore[misc]
             return remote_error(remote[1], remote[2].replace("\\n", "\n"))
         if local := _LOCAL.search(text):
             why = os.strerror(int(local[1]))
-            return OSError(int(local[1]), f"the NameNode at {self._address} does not answer: {why}")
+            return OSError(int(local[1]), f"the NameNode at {self.address} does not answer: {why}")
         if _NOT_RESOLVED in text:
-            return ConnectionError(f"the NameNode at {self._address} is not known: {text}")
+            return ConnectionError(f"the NameNode at {self.address} is not known: {text}")
         if type(error) is OSError or _BROKEN.match(text):
             # An OSError without a number is a connection that ended.
-            return ConnectionError(f"the connection to HDFS at {self._address} failed: {text}")
+            return ConnectionError(f"the connection to HDFS at {self.address} failed: {text}")
         if type(error) in (FileNotFoundError, FileExistsError, PermissionError):
             return type(error)(text.partition("\n")[0])
         return OSError(text) if type(error) is RuntimeError else error

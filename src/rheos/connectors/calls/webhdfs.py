@@ -31,7 +31,7 @@ class WebHdfs(HadoopFiles, WebHDFS):  # type: ignore[misc]
         if not {"user", "token", "kerberos"} & options.keys():
             options["user"] = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
         super().__init__(host, port, **options)
-        self._address = f"{host}:{port}"
+        self.address = f"{host}:{port}"
 
     @staticmethod
     def _get_kwargs_from_urls(urlpath: str) -> dict[str, Any]:
@@ -46,7 +46,7 @@ class WebHdfs(HadoopFiles, WebHDFS):  # type: ignore[misc]
 
     def unstrip_protocol(self, name: str) -> str:
         user = f"{self.user}@" if self.user else ""
-        return f"webhdfs://{user}{self._address}{self._strip_protocol(name)}"
+        return f"webhdfs://{user}{self.address}{self._strip_protocol(name)}"
 
     def _connect(self) -> None:
         super()._connect()
@@ -79,11 +79,11 @@ class WebHdfs(HadoopFiles, WebHDFS):  # type: ignore[misc]
         """Return the error as an OSError of its kind, with the NameNode."""
         match error:
             case requests.Timeout():
-                return TimeoutError(f"the NameNode at {self._address} does not answer: {error}")
+                return TimeoutError(f"the NameNode at {self.address} does not answer: {error}")
             case requests.ConnectionError() | requests.exceptions.ChunkedEncodingError():
-                return ConnectionError(f"the NameNode at {self._address} does not answer: {error}")
+                return ConnectionError(f"the NameNode at {self.address} does not answer: {error}")
             case requests.HTTPError(response=requests.Response(status_code=code)) if code >= 500:
-                return ConnectionError(f"{self._address} is unavailable: {error}")
+                return ConnectionError(f"{self.address} is unavailable: {error}")
         return error
 
 

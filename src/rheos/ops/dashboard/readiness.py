@@ -57,8 +57,8 @@ class Readiness:
         return self._ready
 
     def live(self) -> bool:
-        """Return whether no driver of this machine hangs: each answers, and takes its steps or waits for
-        a server. Raise RheosError if the registry cannot be read."""
+        """Return whether no driver of this machine hangs: each answers, and takes its steps or waits
+        for a server. Raise RheosError if the registry cannot be read."""
         self._look()
         return self._live
 
