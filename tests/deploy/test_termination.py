@@ -45,7 +45,8 @@ env = rh.Environment(
     checkpoint_interval="1s" if how == "stuck" else "1h",
     **settings,
 )
-numbers = rh.generator(lambda block: {"n": block.number()}, count=ROWS, rate_per_s=2000, splits=2)
+rate = 100 if how == "for long" else 2000
+numbers = rh.generator(lambda block: {"n": block.number()}, count=ROWS, rate_per_s=rate, splits=2)
 rows = env.from_source(numbers).map(slow, returns={"n": int})
 rows.sink_to(rh.files.sink(folder + "/out"))
 job = env.execute_async("numbers")
@@ -129,10 +130,10 @@ def test_a_standby_takes_over_and_a_savepoint_is_taken_if_set(tmp_path: Path, st
     program = tmp_path / "job.py"
     program.write_text(JOB)
     rheos = str(Path(sys.executable).parent / "rheos")
-    command = [rheos, "run", str(program), "--standby", "--", str(tmp_path), "well"]
-    first = started.command([*command, "termination_savepoint="])
-    wait_for(lambda: "read 3" in started.output(first))
-    second = started.command(command)
+    command = [rheos, "run", str(program), "--standby", "--", str(tmp_path)]
+    first = started.command([*command, "for long", "termination_savepoint="])
+    wait_for(lambda: re.search("read [1-9]", started.output(first)))
+    second = started.command([*command, "well"])
     wait_for(lambda: "standing by" in started.output(second))
     first.send_signal(signal.SIGTERM)
     assert first.wait(200) == SIGTERM, started.output(first)
