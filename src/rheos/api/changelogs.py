@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 import pyarrow as pa
@@ -25,10 +26,21 @@ from rheos.core.graph.changelog import (
     UPDATE_BEFORE,
     Changes,
 )
+from rheos.core.graph.nodes import MAIN, StreamType
 from rheos.core.graph.types import empty_frame
-from rheos.core.graph.validate import check_keys, unknown_column
+from rheos.core.graph.validate import (
+    aggregate_fields,
+    check_aggregates,
+    check_columns,
+    check_keys,
+    check_running,
+    unknown_column,
+)
 from rheos.core.operators.change_rows import table_columns
-from rheos.core.operators.changelog.table import SIGNED
+from rheos.core.operators.changelog.table import SIGNED, TableSpec, can_be_kept
+
+if TYPE_CHECKING:
+    from rheos.api.transformations import Transformation
 
 _KNOWN = ", ".join(map(repr, SPELLINGS))
 AS_ROWS = "write .as_rows() before it, to treat the changes as plain rows"
@@ -144,7 +156,24 @@ def _read(expr: pl.Expr, schema: pa.Schema) -> Sequence[str]:
     return roots
 
 
-def check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
+def added_table(
+    keyed: Transformation, aggregates: Mapping[str, Any], only_key: tuple[Any, ...] | None = None
+) -> Transformation:
+    """Add the table of these aggregates by key; `TableSpec` describes `only_key`. Raise ProgramError or
+    SchemaError.
+    """
+    checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
+    check_running({name: agg for name, agg in checked.items() if not can_be_kept(agg)})
+    rows, keys = keyed.type, keyed.port.keys
+    _check_table(checked, rows.changes)
+    fields = aggregate_fields(checked, rows.schema)
+    schema = pa.schema([*map(rows.schema.field, keys), *fields, pa.field(OP, pa.string())])
+    check_columns(schema)
+    type = StreamType(schema, rows.event_time, changes=Changes(keys, retracts=False))
+    return keyed.add(TableSpec(checked, rows.changes is not None, only_key), "table", {MAIN: type})
+
+
+def _check_table(aggregates: Mapping[str, Agg], changes: Changes | None) -> None:
     """Check that the aggregates can be computed over rows, or over such changes. Raise ProgramError if
     not.
     """

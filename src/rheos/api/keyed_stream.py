@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from rheos.api.batch_functions import batch_output, check_batch_function, has_timers
-from rheos.api.changelogs import check_table, check_top_n
+from rheos.api.changelogs import added_table, check_top_n
 from rheos.api.compiled_checks import check_compiled
 from rheos.api.connected_streams import KeyedConnectedStreams, connect_keyed
 from rheos.api.function_checks import (
@@ -46,7 +46,6 @@ from rheos.core.graph.window_functions import WindowAssigner
 from rheos.core.graph.windows import Window
 from rheos.core.operators.change_rows import table_columns
 from rheos.core.operators.changelog.dedup import DedupSpec, Keep
-from rheos.core.operators.changelog.table import TableSpec, can_be_kept
 from rheos.core.operators.changelog.top_n import RANK, TopNSpec
 from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.pattern.matches import TIMED_OUT
@@ -336,17 +335,7 @@ class KeyedStream(JoinMethods):
             SchemaError: A column does not exist, or its type does not fit.
         """
         with located(call_site(), "table"):
-            checked = check_aggregates(aggregates, '.table(total=rh.agg.sum("price"))')
-            check_running({name: agg for name, agg in checked.items() if not can_be_kept(agg)})
-            changes = self._type.changes
-            check_table(checked, changes)
-            fields = aggregate_fields(checked, self.schema)
-            keys = [self.schema.field(key) for key in self.keys]
-            schema = pa.schema([*keys, *fields, pa.field(OP, pa.string())])
-            check_columns(schema)
-            type = StreamType(schema, self._type.event_time, changes=Changes(self.keys, retracts=False))
-            spec = TableSpec(checked, changes is not None)
-            return self._at.add(spec, "table", {MAIN: type}).stream
+            return added_table(self._at, aggregates).stream
 
     def window(self, window: Window | WindowAssigner) -> WindowedStream:
         """Divide the rows of each key into windows.

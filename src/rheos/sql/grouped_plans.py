@@ -63,6 +63,8 @@ class Aggregate(PlanNode):
     columns: Columns
     """Keys, window columns, and aggregates."""
     changes: Changes | None
+    only_key: tuple[int, ...] | None = None
+    """Value of the key if the result is one row, also over no rows (`TableSpec.only_key`)."""
 
     def summary(self) -> str:
         of = ", ".join(f"{name} = {agg}" for name, agg in self.aggregates)

@@ -345,6 +345,7 @@ def _planned(
             )
         source = retracting(source)
     constant = Typed(pl.lit(0, dtype=types.BIGINT), types.BIGINT, exp.Null())
+    only_key = None if keys or window is not None else (0,)
     if window is None:
         for (_, made), call in zip(aggregates, calls, strict=True):
             _check_unbounded(sql, made, call, changing=source.changes is not None)
@@ -362,7 +363,7 @@ def _planned(
         columns = (*in_front, *results)
     else:
         changes, columns = None, (*in_front, *WINDOW_COLUMNS[:2], *results)
-    return Aggregate(input, tuple(keys), aggregates, window, columns, changes)
+    return Aggregate(input, tuple(keys), aggregates, window, columns, changes, only_key)
 
 
 def _before(source: PlanNode, exprs: tuple[pl.Expr, ...], columns: tuple[SqlColumn, ...]) -> PlanNode:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 import pyarrow as pa
 
+from rheos.api.changelogs import added_table
 from rheos.api.streams import DataStream
 from rheos.connectors.collection import CollectionSource
 from rheos.core import aggregates as agg
@@ -152,7 +153,8 @@ class Lowering:
         of = not_null(self.stream(plan.input), plan.keys)
         aggregates = dict(plan.aggregates)
         if plan.window is None:
-            table = of.keyed().table(**aggregates)  # type: ignore[arg-type]
+            only = None if plan.only_key is None else (*plan.only_key, *(False for _ in of.of))
+            table = added_table(of.keyed().transformation, aggregates, only).stream
             return of.restored(self.known(table, plan, "table", *plan.keys), plan.changes)
         windows = of.keyed().window(plan.window) if plan.keys else of.stream.window_all(plan.window)
         made = windows.aggregate(**aggregates)  # type: ignore[arg-type]

@@ -273,6 +273,8 @@ class Agg(ABC):
     """Name in programs and in stored state."""
     in_sql: ClassVar[bool] = False
     """Whether SQL calls it by this name. Functions of the SQL standard have other names there."""
+    of_no_rows: ClassVar[Any] = None
+    """Result over no rows."""
 
     column: str | None = None
     written: str | None = field(default=None, compare=False, repr=False, kw_only=True)

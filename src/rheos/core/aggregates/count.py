@@ -20,6 +20,7 @@ from rheos.core.aggregates.segments import Ints, Segments
 @dataclass(frozen=True)
 class Count(Agg):
     kind: ClassVar[str] = "count"
+    of_no_rows: ClassVar[Any] = 0
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         if self.column is not None:

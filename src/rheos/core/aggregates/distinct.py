@@ -36,6 +36,7 @@ class DistinctAgg(Agg, ABC):
 @dataclass(frozen=True)
 class CountDistinct(DistinctAgg):
     kind: ClassVar[str] = "count_distinct"
+    of_no_rows: ClassVar[Any] = 0
 
     def result_type(self, schema: pa.Schema) -> pa.DataType:
         self._comparable(schema)

@@ -101,6 +101,13 @@ class DiskRunningState:
             self._bring_in(np.arange(known, len(self._newer)))
         return slots
 
+    def knows(self, key: Sequence[pa.Array]) -> bool:
+        """Return whether a key has state; `key` has one row."""
+        if self._newer.knows(key) or self._older.knows(key):
+            return True
+        places = self.entries.places(key, self._max_parallelism)
+        return self.database.get_all(places.to_pylist())[0] is not None
+
     def run(self, slots: Slots, batch: Batch) -> dict[str, pa.Array]:
         return self._newer.run(slots, batch)
 

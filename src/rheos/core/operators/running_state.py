@@ -207,6 +207,10 @@ class RunningState:
         """Return the slot of each key, or -1 if the key is unknown."""
         return self._index.find(columns)
 
+    def knows(self, key: Sequence[pa.Array]) -> bool:
+        """Return whether a key has state; `key` has one row."""
+        return int(self.find(key)[0]) >= 0
+
     def changed(self) -> Ints:
         """Return the slots that have changed since `settle`."""
         return np.flatnonzero(self._changed[: len(self._index)])

@@ -5,6 +5,9 @@ the operator deletes it and drops its state, so that later rows of the key start
 over distinct values, and for minima and maxima of a changelog, state has the values of each key with
 their counts.
 
+A table with an `only_key` has one row for all rows of its input, also for no rows: `SELECT COUNT(*)` is
+then 0. This row is emitted with the first row of the input, or at its end, and is never deleted.
+
 ```python
 check_example(
     OperatorExample(
@@ -49,7 +52,7 @@ from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
 from rheos.core.operators.change_rows import goes, was_not_there
-from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType
+from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_retractions import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
@@ -59,6 +62,7 @@ from rheos.core.protocol.columns import plain_type
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.shapes import VALUE, FieldShape, StateShape, TypeShape
 from rheos.core.protocol.shown_rows import row_values
+from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_limit import CountedLimit, KeyContents
 from rheos.core.state.slots import Slots
 
@@ -86,6 +90,8 @@ class TableSpec(KeySpec):
     aggregates: Mapping[str, Agg]
     of_changes: bool
     """Whether the input is a changelog that retracts rows."""
+    only_key: tuple[Any, ...] | None = None
+    """Values of the key, if the table has one row, also without any input; else None."""
 
     kind: ClassVar[str] = "table"
     takes_changes: ClassVar[bool] = True
@@ -158,7 +164,8 @@ class _Plan:
         kept |= {name: SignedSum(name) for name in self.summed}
         kept |= {name: GivenExtreme(name, of) for name, of in self.extremes.items()}
         if self.spec.of_changes:
-            kept[_ROWS], counted_by = sum_of(_SIGN), _ROWS
+            kept[_ROWS] = sum_of(_SIGN)
+            counted_by = _ROWS if self.spec.only_key is None else None
         else:
             kept[_ROWS] = count()
         fields = [pa.field(_SIGN, pa.int64())]
@@ -179,16 +186,44 @@ class _Plan:
 
 
 class TableOperator(RunningStateOperator):
-    """Emits a row for each input row."""
+    """Emits a row for each input row, and the row of an `only_key` without input."""
 
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
         self._plan = _Plan(spec, ctx.ports[0])
         super().__init__(ctx, self._plan.states)
         self._aggregates = spec.aggregates
         self._of_changes = spec.of_changes
+        self._only_key: list[pa.Array] | None = None
+        """The only key, if its row has not been emitted yet."""
+        self._has_one_row = spec.only_key is not None
+        if spec.only_key is not None:
+            kinds = [ctx.ports[0].schema.field(key).type for key in self._keys]
+            key = [pa.array([each], kind) for each, kind in zip(spec.only_key, kinds, strict=True)]
+            if groups_of_columns(key, ctx.max_parallelism)[0] in ctx.key_groups:
+                self._only_key = key
         self._limits = {
             name: CountedLimit(ctx.key_limit(KeyContents.VALUES)) for name in self._plan.values
         }
+
+    def open(self, restored: Restored) -> None:
+        super().open(restored)
+        if self._only_key is not None and self.state.knows(self._only_key):
+            self._only_key = None
+
+    def on_end(self) -> Iterator[Out]:
+        output = self.ctx.outputs.get(MAIN)
+        if self._only_key is None or output is None:
+            return
+        columns = dict(zip(self._keys, self._only_key, strict=True))
+        columns[OP] = pa.array([INSERT])
+        for name, agg in self._aggregates.items():
+            columns[name] = pa.array([agg.of_no_rows], output.schema.field(name).type)
+        for name in output.schema.names:
+            # Rows have no event time here, but hidden columns are never null.
+            columns.setdefault(name, pa.array([0]))
+        self._only_key = None
+        arrays = [columns[field.name].cast(field.type) for field in output.schema]
+        yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
 
     def on_batch(self, port: int, batch: Batch) -> Iterator[Out]:
         if batch.num_rows == 0:
@@ -213,7 +248,7 @@ class TableOperator(RunningStateOperator):
             return
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns |= results
-        columns[OP] = _ops(rows, signs)
+        columns[OP] = self._ops(rows, signs)
         arrays = [columns[field.name].cast(field.type) for field in output.schema]
         yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
 
@@ -309,6 +344,16 @@ class TableOperator(RunningStateOperator):
         except SumTooLarge as error:
             raise error.of(agg.column) from None
 
+    def _ops(self, rows: Signs, signs: Signs) -> pa.Array:
+        """Return the kinds of the changes; `rows` has the number of rows after each change."""
+        new, gone = (rows - signs == 0) & (rows > 0), rows == 0
+        if self._has_one_row:
+            new, gone = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
+            new[0] = self._only_key is not None
+            self._only_key = None
+        codes = np.where(gone, 2, np.where(new, 0, 1)).astype(np.int8)
+        return pa.DictionaryArray.from_arrays(codes, [INSERT, UPDATE_AFTER, DELETE]).dictionary_decode()
+
     def _check(self, rows: Signs, batch: Batch) -> None:
         if rows.min() >= 0:
             return
@@ -334,8 +379,3 @@ def _plain(values: pa.Array) -> pa.Array:
     values = values.cast(plain_type(values.type))
     return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
 
-
-def _ops(rows: Signs, signs: Signs) -> pa.Array:
-    new, gone = (rows - signs == 0) & (rows > 0), rows == 0
-    codes = np.where(gone, 2, np.where(new, 0, 1)).astype(np.int8)
-    return pa.DictionaryArray.from_arrays(codes, [INSERT, UPDATE_AFTER, DELETE]).dictionary_decode()
