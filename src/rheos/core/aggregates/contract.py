@@ -55,9 +55,9 @@ def given(column: str) -> pl.Expr:
 
 
 def one_zero(value: pl.Expr) -> pl.Expr:
-    """Replace -0.0 by 0.0. They are equal, so otherwise the result would depend on which came first.
-    (Polars optimises `+ 0.0` away.)"""
-    return pl.when(value == 0).then(0.0).otherwise(value)
+    """Replace -0.0 by 0.0, under the same name. They are equal, so otherwise the result would depend on
+    which came first. (Polars optimises `+ 0.0` away.)"""
+    return pl.when(value.ne_missing(0.0)).then(value).otherwise(0.0)
 
 
 # --- windows ------------------------------------------------------------------------------------------

@@ -378,4 +378,3 @@ def _plain(values: pa.Array) -> pa.Array:
     """Return the values in a form in which equal values have the same bits."""
     values = values.cast(plain_type(values.type))
     return pc.add(values, pa.scalar(0, values.type)) if pa.types.is_floating(values.type) else values
-
