@@ -1,5 +1,7 @@
-"""One order of floats, wherever SQL compares, ranks, groups or joins them: NaN equals NaN and is greater
-than all numbers, and -0.0 equals 0.0."""
+"""One order of floats wherever SQL compares, ranks, groups or joins them.
+
+NaN equals NaN and is greater than all numbers; -0.0 equals 0.0.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ import math
 import struct
 from collections import Counter
 from collections.abc import Iterable
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -22,7 +24,7 @@ VALUES = (1.5, math.nan, -0.0, 0.0, math.inf, -math.inf, OTHER_NAN, 2.0, -1.0, 0
 
 
 def _table(kind: pa.DataType) -> pa.Table:
-    start = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    start = datetime(2026, 1, 1, tzinfo=UTC)
     rows = len(VALUES)
     return pa.table(
         {
