@@ -187,8 +187,11 @@ WRONG = {
         "the length of a window must be an interval",
         "10",
     ),
-    "SELECT window_start, COUNT(*) AS n FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), "
-    "INTERVAL '1' HOUR)) GROUP BY window_start": ("its start and its end", "window_start"),
+    "SELECT window_start, COUNT(*) AS n FROM TABLE(CUMULATE(TABLE bids, DESCRIPTOR(ts), "
+    "INTERVAL '1' MINUTE, INTERVAL '1' HOUR)) GROUP BY window_start": (
+        "its start and its end",
+        "window_start",
+    ),
     # A bound of the window that is listed twice counts once.
     "SELECT began, COUNT(*) AS n FROM (SELECT *, window_start AS began FROM TABLE(TUMBLE(TABLE bids, "
     "DESCRIPTOR(ts), INTERVAL '1' HOUR))) AS t WHERE window_start > '2026-03-01' "
@@ -379,39 +382,3 @@ def test_without_sqlglot_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     with pytest.raises(rh.ConfigurationError, match=r"SQL needs the package sqlglot"):
         rh.Environment().sql("SELECT 1")
-
-
-@pytest.mark.parametrize(
-    ("call", "window"),
-    [
-        ("window(ts, '1 minute')", "TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MINUTE)"),
-        (
-            "window(ts, '10 minutes', '5 minutes')",
-            "HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES, INTERVAL '10' MINUTES)",
-        ),
-        (
-            "session_window(ts, '5 minutes')",
-            "SESSION(TABLE bids, DESCRIPTOR(ts), INTERVAL '5' MINUTES)",
-        ),
-        (
-            "TUMBLE(ts, INTERVAL '1' MINUTE)",
-            "TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MINUTE)",
-        ),
-        (
-            "HOP(ts, INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
-            "HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '5' MINUTE)",
-        ),
-    ],
-)
-@pytest.mark.parametrize("keys", ["", "bidder, "])
-def test_a_window_in_group_by_suggests_one_in_from(keys: str, call: str, window: str) -> None:
-    """The suggested SQL runs."""
-    hint = refused(f"SELECT COUNT(*) AS n FROM bids GROUP BY {keys}{call}").hint or ""
-    assert f"FROM TABLE({window}) GROUP BY window_start, window_end" in hint
-    env = rh.Environment()
-    registered(env)
-    written = hint.partition(": ")[2]
-    if keys:  # The keys of sessions are in FROM, too.
-        written = written.replace("SESSION(TABLE bids", "SESSION(TABLE bids PARTITION BY bidder")
-        written += ", bidder"
-    env.sql(f"SELECT {keys}COUNT(*) AS n {written}")

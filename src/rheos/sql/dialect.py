@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, NoReturn
 
 from sqlglot import exp
@@ -99,13 +100,20 @@ class _Parser(StatementParser):
             return exp.Kwarg(this=name, expression=self._parse_window_argument())
         if not self._match(TokenType.TABLE):
             return self._parse_disjunction()
-        table = self._parse_table_parts()
+        table: exp.Expr | None
+        if self._match(TokenType.L_PAREN, advance=False):
+            table = self._parse_wrapped(self._parse_query_argument)
+        else:
+            table = self._parse_table_parts()
         if not self._match(TokenType.PARTITION_BY):
             return table
         keys = [self._parse_column()]
         while self._next.text.upper() != "DESCRIPTOR" and self._match(TokenType.COMMA):
             keys.append(self._parse_column())
         return exp.PartitionedByProperty(this=table, expressions=keys)
+
+    def _parse_query_argument(self) -> exp.Expr:
+        return exp.Subquery(this=self._parse_select())
 
     def _parse_command(self) -> NoReturn:
         self._parse_as_command(self._prev)
@@ -159,6 +167,9 @@ def parse(sql: SqlText) -> list[exp.Expr]:
     try:
         tokens = _DIALECT.tokenize(sql.text)
         _check_open(sql, tokens)
+        for token, following in pairwise(tokens):
+            if token.token_type == TokenType.WINDOW and following.token_type == TokenType.L_PAREN:
+                token.token_type = TokenType.VAR  # Spark's function, not the clause.
         read = _DIALECT.parser(error_level=ErrorLevel.IMMEDIATE).parse(tokens, sql.text)
     except _UnreadableError as error:
         raise unreadable(sql, str(error), error.span) from None

@@ -29,8 +29,8 @@ class Windowed(PlanNode):
     time: str
     """Event-time column."""
     window: Window
-    keys: tuple[str, ...]
-    """Partition keys of sessions."""
+    keys: tuple[str, ...] | None
+    """Partition keys of sessions; None: those of GROUP BY."""
     columns: Columns
     """Columns of the input, followed by those of the window."""
     changes: None = None
@@ -41,7 +41,7 @@ class Windowed(PlanNode):
         return f"windows {self.window!r} by {self.time}"
 
     def looked_at(self, needed: Names) -> list[Names]:
-        return [needed.union(self.keys, (self.time,))]
+        return [needed.union(self.keys or (), (self.time,))]
 
     def origins(self) -> Origins:
         of = self.input.origins()

@@ -12,14 +12,14 @@ from rheos.core import aggregates as agg
 from rheos.core.aggregates import Agg
 from rheos.core.graph.changelog import OP, Changes
 from rheos.core.graph.types import from_polars
-from rheos.core.graph.windows import Session, Tumbling, Window
+from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.table import SIGNED, can_be_kept
 from rheos.core.state.key_groups import is_key_type
 from rheos.sql import types
 from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouped_plans import Aggregate, Distinct
+from rheos.sql.grouped_plans import Aggregate, Distinct, Windowed
 from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, projected, retracting
 from rheos.sql.scope import Named, NameScope, SqlRelation
@@ -280,13 +280,13 @@ def _window(
     sql, plan = work.sql, work.relation.plan
     if not in_window:
         return None, plan, keys
-    if len(in_window) < 2:
+    call = windowed_below(plan)
+    if len(in_window) < 2 and not _decides_window(next(iter(in_window)), call, plan):
         raise sql.error(
             "a window must be grouped by both its start and its end",
             next(iter(in_window.values())),
             "write GROUP BY window_start, window_end",
         )
-    call = windowed_below(plan)
     if call is None:
         # Rows of windows that are over: those of one window have its last time.
         for role, key in in_window.items():
@@ -300,7 +300,7 @@ def _window(
             next(iter(in_window.values())),
             "use HAVING, or a query around this one",
         )
-    if isinstance(call.window, Session) and {*call.keys} != {*keys}:
+    if isinstance(call.window, Session) and call.keys is not None and {*call.keys} != {*keys}:
         raise sql.error(
             f"the sessions are partitioned by {', '.join(call.keys) or 'no key'}, but GROUP BY "
             f"has {', '.join(keys) or 'no key'}",
@@ -308,6 +308,14 @@ def _window(
             "write SESSION(TABLE bids PARTITION BY ..., ...) with the keys of GROUP BY",
         )
     return call.window, source, keys
+
+
+def _decides_window(bound: ColumnRole, call: Windowed | None, plan: PlanNode) -> bool:
+    """Return whether one bound decides which window of its key a row is in."""
+    if call is not None and isinstance(call.window, Tumbling | Sliding | Session):
+        return True
+    # Rows of windows that are over: those of one end come together.
+    return bound is ColumnRole.WINDOW_END
 
 
 def _aggregate(

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.core.connectors.lookup import Lookup
+from rheos.core.graph.windows import Window
 from rheos.core.protocol.elements import HIDDEN_PREFIX
 from rheos.sql import types
 from rheos.sql.call_places import named_by_text, user_calls, with_calls, with_calls_of_groups
@@ -18,6 +19,7 @@ from rheos.sql.catalog import Catalog
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
+from rheos.sql.group_windows import OF_GROUP, GroupWindow, group_window
 from rheos.sql.grouped_plans import Windowed
 from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import few_parts, parts_of
@@ -40,7 +42,7 @@ from rheos.sql.plan import (
 )
 from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars
-from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText
@@ -118,6 +120,7 @@ class Planner:
                 *("where", "group", "having", "windows", "distinct"),
             ),
         )
+        window = group_window(self.sql, node)
         where = node.args.get("where")
         conditions = [] if where is None else few_parts(where.this)
         conditions, members = _apart(conditions)
@@ -138,6 +141,8 @@ class Planner:
         relation = self._where(relation, comparing)
         relation, _ = with_scalars(self, relation, node.expressions)
         relation, _ = with_calls(self.sql, relation, _parts_of_groups(node))
+        if window is not None:
+            relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
         sight: NameScope | Grouped = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
@@ -362,31 +367,49 @@ class Planner:
 
     def _windowed(self, call: WindowCall) -> PlanNode:
         """Return the rows of a table with their windows."""
-        relation = self._named_table(call.table)
+        relation = self._table(call.table)
+        scope = NameScope(self.sql, relation.tables)
+        keys = tuple(scope.column(key).expr.meta.output_name() for key in call.keys)
+        return self._with_window(relation, call.time, call.window, keys, call.table)
+
+    def _in_group_window(self, relation: SqlRelation, of: GroupWindow) -> SqlRelation:
+        """Return the rows with the bounds of a window of GROUP BY."""
+        plan = self._with_window(relation, of.time, of.window, None, of.node)
+        named = tuple(Named(column.name, column) for column in WINDOW_COLUMNS)
+        bounds = TableInSight(OF_GROUP, named, hidden=True)
+        return SqlRelation(plan, (*relation.tables, bounds))
+
+    def _with_window(
+        self,
+        relation: SqlRelation,
+        column: exp.Column,
+        window: Window,
+        keys: tuple[str, ...] | None,
+        at: exp.Expr,
+    ) -> PlanNode:
+        """Return the rows with their windows by a column of time."""
         plan, scope = relation.plan, NameScope(self.sql, relation.tables)
-        time = scope.named(call.time)
+        time = scope.named(column)
         if plan.changes is not None:
             raise self.sql.error(
                 "windows need append-only rows, but these are updated",
-                call.table,
+                at,
                 "apply the window before the aggregation",
             )
-        window = call.window
         if time is not None and time.column.role == ColumnRole.PROCESSING_TIME:
             window = by_the_clock(window)
         elif time is None or time.column.role != ColumnRole.EVENT_TIME:
             known = [each.name for each in plan.columns if each.role == ColumnRole.EVENT_TIME]
             raise self.sql.error(
-                f"{call.time.name!r} is not the event time of {call.table.name}",
-                call.time,
+                f"{column.name!r} is not the event time of {at.name or 'the rows'}",
+                column,
                 f"the event time is {known[0]}"
                 if known
                 else "set watermark= on its source: env.from_source(source, watermark="
                 'rh.Watermark.bounded_out_of_orderness("5s", on="ts"))',
             )
-        keys = tuple(scope.column(key).expr.meta.output_name() for key in call.keys)
-        for column in WINDOW_COLUMNS:
-            self._check_name(column.name, list(plan.columns), call.table)
+        for each in WINDOW_COLUMNS:
+            self._check_name(each.name, list(plan.columns), at)
         columns = (*plan.columns, *WINDOW_COLUMNS)
         return Windowed(plan, time.column.name, window, keys, columns)
 

@@ -13,13 +13,6 @@ from rheos.sql.text import Span, SqlText
 WINDOWS = ("TUMBLE", "HOP", "CUMULATE", "SESSION")
 """Functions that return a table with windows."""
 
-_GROUPED_WINDOW = re.compile(
-    r"""\b(window|session_window|(?:tumble|hop|session)(?:_start|_end)?)\s*
-    (?:\(\s*([\w.`]+)\s*((?:,[^()]*)*)\))?""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""Call of a window in GROUP BY, as in Spark and in older Flink: function, column, lengths."""
-
 READ_AS = "the SQL dialect is Spark's"
 NOTHING_BEHIND_COMMA = "expected an item after this comma"
 NO_COLUMNS = "SELECT has no columns"
@@ -40,36 +33,6 @@ _CLAUSES = ("SELECT", "FROM", "WHERE", "GROUP", "HAVING", "JOIN", "UNION", "VALU
 _BEGINS = ("SELECT", "INSERT", "CREATE", "EXPLAIN", "DESCRIBE", "WITH")
 
 
-def window_of_from(text: str, call: str) -> str | None:
-    """Return the window in FROM that means the same as a call in GROUP BY, or None for other calls.
-
-    Args:
-        text: The statement.
-        call: The call, or only its name.
-    """
-    found = _GROUPED_WINDOW.match(call)
-    if found is None:
-        return None
-    time = found[2] or "at"
-    lengths = [_interval(each) for each in (found[3] or "").split(",") if each.strip()]
-    name = found[1].upper().partition("_")[0]
-    if name == "WINDOW":
-        name, lengths = ("HOP", lengths[1::-1]) if len(lengths) > 1 else ("TUMBLE", lengths)
-    table = re.search(r"\bFROM\s+([\w.`]+)", text, re.IGNORECASE)
-    parts = [f"TABLE {table[1] if table else 't'}", f"DESCRIPTOR({time})"]
-    lengths = lengths or ["INTERVAL '1' MINUTE"]
-    return (
-        f"write the window in FROM: FROM TABLE({name}({', '.join([*parts, *lengths])})) "
-        "GROUP BY window_start, window_end"
-    )
-
-
-def _interval(length: str) -> str:
-    """Return a length such as `'1 minute'` as an interval."""
-    spark = re.fullmatch(r"\s*'\s*(\d+)\s+(\w+)\s*'\s*", length)
-    return f"INTERVAL '{spark[1]}' {spark[2].upper()}" if spark else length.strip()
-
-
 def unfinished(sql: SqlText) -> ProgramError | None:
     """Return the error for a string, name or comment that does not end."""
     found = _BEGIN.search(_bare(sql.text))
@@ -86,10 +49,6 @@ def unfinished(sql: SqlText) -> ProgramError | None:
 def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
     """Return the error for the place that the parser could not read."""
     bare, word = _bare(sql.text), sql.text[span.start : span.stop]
-    grouped = re.search(r"\bGROUP\s+BY\s+(window)\s*\(", bare, re.IGNORECASE)
-    if grouped is not None:  # The parser takes WINDOW for the clause of that name.
-        hint = window_of_from(sql.text, sql.text[grouped.start(1) :])
-        return sql.error("GROUP BY cannot call window()", Span(*grouped.span(1)), hint)
     if message == NOTHING_BEHIND_COMMA:
         return sql.error(message, span, "remove the comma, or add the next item")
     if message == NO_COLUMNS:

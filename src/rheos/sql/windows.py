@@ -56,7 +56,7 @@ _LENGTHS = {
 class WindowCall:
     """A call of a window function, as it is written."""
 
-    table: exp.Table
+    table: exp.Table | exp.Subquery
     time: exp.Column
     window: Window
     keys: tuple[exp.Column, ...]
@@ -76,21 +76,21 @@ def window_call(sql: SqlText, node: exp.Expr) -> WindowCall | None:
         if name != "SESSION":
             raise sql.error("PARTITION BY can only be used with SESSION", node, "group by the keys")
         table, keys = table.this, tuple(table.expressions)
-    if not isinstance(table, exp.Table):
+    if not isinstance(table, exp.Table | exp.Subquery):
         raise sql.error(f"{name} takes a table", table, example)
     time = given["TIMECOL"]
     named = isinstance(time, exp.Anonymous) and time.name.upper() == "DESCRIPTOR"
     if not named or len(time.expressions) != 1 or not isinstance(time.expressions[0], exp.Column):
         raise sql.error(f"{name} takes the column of event time", time, example)
     lengths = {
-        argument: _length(sql, value, positive=argument != "OFFSET")
+        argument: length_of(sql, value, positive=argument != "OFFSET")
         for argument, value in given.items()
         if argument not in ("DATA", "TIMECOL", "ZONE")
     }
     zone = given.get("ZONE")
     if zone is not None and not (isinstance(zone, exp.Literal) and zone.is_string):
         raise sql.error("ZONE must be the name of a time zone", zone, "write ZONE => 'Europe/Berlin'")
-    window = _window(name, lengths, None if zone is None else zone.name)
+    window = window_of(name, lengths, None if zone is None else zone.name)
     try:
         window.check()
     except ProgramError as error:
@@ -128,7 +128,8 @@ def _given(
     return given
 
 
-def _length(sql: SqlText, node: exp.Expr, *, positive: bool) -> Duration:
+def length_of(sql: SqlText, node: exp.Expr, *, positive: bool = True) -> Duration:
+    """Return the length of an interval. Raise ProgramError."""
     if not isinstance(node, exp.Interval):
         raise sql.error("the length of a window must be an interval", node, "write INTERVAL '1' HOUR")
     length = interval_of(sql, node)
@@ -137,7 +138,8 @@ def _length(sql: SqlText, node: exp.Expr, *, positive: bool) -> Duration:
     return f"{length}mo" if isinstance(length, int) else length
 
 
-def _window(name: str, lengths: Mapping[str, Duration], zone: str | None) -> Window:
+def window_of(name: str, lengths: Mapping[str, Duration], zone: str | None) -> Window:
+    """Return the windows of a function, given its lengths by the names of its arguments."""
     offset = lengths.get("OFFSET", timedelta(0))
     match name:
         case "TUMBLE":

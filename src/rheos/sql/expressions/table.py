@@ -11,7 +11,6 @@ from sqlglot import exp
 
 from rheos.core.errors import SchemaError
 from rheos.sql import types
-from rheos.sql.syntax_errors import window_of_from
 from rheos.sql.text import SqlText, kind
 
 
@@ -73,8 +72,6 @@ class Compiler:
         return handler(self, node)
 
     def unknown_function(self, node: exp.Anonymous) -> SchemaError:
-        if hint := window_of_from(self.sql.text, node.sql("spark")):
-            return self.sql.wrong_type(f"unknown function {node.name!r}", node, hint)
         listed = "the functions are those of docs/sql-reference.md"
         return self.sql.unknown("function", node.name, node, function_names(), listed, names_them=False)
 
