@@ -34,7 +34,7 @@ WALL_TIME = {
     "core/operators/event_time.py": "event time by processing time",
     "core/operators/ingestion_time.py": "ingestion time, which never goes back",
     "core/operators/source.py": "event time by processing time",
-    "core/operators/window/triggered/operator.py": "processing time, by which windows are assigned",
+    "core/operators/window/triggers/operator.py": "processing time, by which windows are assigned",
     "runtimes/batch/lazy_dataframes.py": "the first attempt's number",
     "runtimes/batch/runtime.py": "the first attempt's number, and a time for display",
     "ops/savepoints/writing.py": "the time of a savepoint, for display",

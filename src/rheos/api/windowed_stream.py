@@ -41,7 +41,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.late_rows import LATE
 from rheos.core.operators.map import MapSpec
 from rheos.core.operators.window.spec import WindowSpec
-from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
 from rheos.core.protocol.durations import Duration
 from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, located

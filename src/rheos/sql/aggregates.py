@@ -32,7 +32,7 @@ def _same(result: pl.Expr) -> pl.Expr:
 
 
 @dataclass(frozen=True)
-class Aggregated:
+class AggregateCall:
     """Computation of one call of an aggregate."""
 
     argument: Typed | None
@@ -46,7 +46,7 @@ class Aggregated:
     """Function that computes the result from the list of values."""
 
 
-Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], Aggregated]
+Maker: TypeAlias = Callable[[Compiler, exp.Expr, Typed], AggregateCall]
 
 _MAKERS: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
 """By node: the arguments that it supports in addition to the first, and the function that makes the
@@ -64,7 +64,7 @@ def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[M
     return register
 
 
-def aggregated(compiler: Compiler, node: exp.Expr) -> Aggregated:
+def aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     """Compile a call of an aggregate. Raises ProgramError, SchemaError."""
     call, condition = node, None
     if isinstance(node, exp.Filter):
@@ -101,7 +101,7 @@ _OF_DISTINCT: dict[Callable[[str], Agg | pl.Expr], Callable[[str], Agg | pl.Expr
 }
 
 
-def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | None) -> Aggregated:
+def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | None) -> AggregateCall:
     """Return a user's aggregate: all values are collected, several arguments of a row as a struct."""
     of = node.function
     given = of.arguments(compiler, node)
@@ -115,10 +115,10 @@ def _of_user(compiler: Compiler, node: UserAggregateCall, condition: pl.Expr | N
         fields = {name: value.type for name, value in named.items()}
         expr = pl.when(pl.all_horizontal(there)).then(both) if there else both
         value = Typed(expr, pl.Struct(fields), node)
-    return Aggregated(_where(value, condition), agg.collect, pl.List(value.type), fold=of)
+    return AggregateCall(_where(value, condition), agg.collect, pl.List(value.type), fold=of)
 
 
-def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) -> Aggregated:
+def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) -> AggregateCall:
     if len(node.expressions) != 1:
         raise compiler.sql.error(
             f"{kind(node)} takes 1 argument, but has {len(node.expressions)}", node, "name one column"
@@ -129,7 +129,7 @@ def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) 
         result = node.agg(name).result_type(from_polars(pl.Schema({name: value.type})))
     except SchemaError as error:
         raise compiler.sql.wrong_type(error.what, node, error.hint or CAST) from None
-    return Aggregated(_where(value, condition), node.agg, types.of_arrow(result))
+    return AggregateCall(_where(value, condition), node.agg, types.of_arrow(result))
 
 
 def _may_be_null(of: UserFunction, name: str) -> bool:
@@ -142,7 +142,7 @@ def _where(value: Typed, condition: pl.Expr | None) -> Typed:
     return Typed(pl.when(condition).then(value.expr), value.type, value.node)
 
 
-def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Aggregated:
+def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> AggregateCall:
     compiler.sql.only(node, ("this", "big_int"))
     of = node.this
     if isinstance(of, exp.Distinct):
@@ -153,21 +153,21 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
                 "combine them: COUNT(DISTINCT CONCAT(a, ' ', b))",
             )
         value = _where(compiler.compile(of.expressions[0]), condition)
-        return Aggregated(value, agg.count_distinct, types.BIGINT)
+        return AggregateCall(value, agg.count_distinct, types.BIGINT)
     if isinstance(of, exp.Star | exp.Literal):
         if condition is None:
-            return Aggregated(None, lambda column: agg.count(), types.BIGINT)
+            return AggregateCall(None, lambda column: agg.count(), types.BIGINT)
         one = Typed(pl.when(condition).then(pl.lit(True)), types.BOOLEAN, node)
-        return Aggregated(one, agg.count, types.BIGINT)
-    return Aggregated(_where(compiler.compile(of), condition), agg.count, types.BIGINT)
+        return AggregateCall(one, agg.count, types.BIGINT)
+    return AggregateCall(_where(compiler.compile(of), condition), agg.count, types.BIGINT)
 
 
 @_aggregate(exp.CountIf)
-def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+def _count_if(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
     if value.type != types.BOOLEAN:
         raise compiler.wrong_type("COUNT_IF takes a condition", value, "compare it", at=node)
     holds = Typed(pl.when(value.expr).then(pl.lit(True)), types.BOOLEAN, node)
-    return Aggregated(holds, agg.count, types.BIGINT)
+    return AggregateCall(holds, agg.count, types.BIGINT)
 
 
 def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
@@ -178,12 +178,12 @@ def _number(compiler: Compiler, node: exp.Expr, value: Typed) -> Typed:
 
 
 @_aggregate(exp.Sum)
-def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+def _sum(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
     value = _number(compiler, node, value)
     of = value.type
     if isinstance(of, pl.Decimal):
-        return Aggregated(value, agg.sum, types.of_arrow(sum_type(_arrow(of))))
-    return Aggregated(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
+        return AggregateCall(value, agg.sum, types.of_arrow(sum_type(_arrow(of))))
+    return AggregateCall(value, agg.sum, types.DOUBLE if types.is_floating(of) else types.BIGINT)
 
 
 def _arrow(kind: pl.Decimal) -> pa.DataType:
@@ -191,22 +191,22 @@ def _arrow(kind: pl.Decimal) -> pa.DataType:
 
 
 @_aggregate(exp.Avg)
-def _avg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+def _avg(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
     value = _number(compiler, node, value)
     of = value.type
     if isinstance(of, pl.Decimal):
-        return Aggregated(value, agg.mean, types.of_arrow(mean_type(_arrow(of))))
-    return Aggregated(value, agg.mean, types.DOUBLE)
+        return AggregateCall(value, agg.mean, types.of_arrow(mean_type(_arrow(of))))
+    return AggregateCall(value, agg.mean, types.DOUBLE)
 
 
 def _real(make: Callable[[str], Agg | pl.Expr]) -> Maker:
     """Return the maker of an aggregate over numbers whose result is a DOUBLE."""
 
-    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
         value = _number(compiler, node, value)
         if types.is_decimal(value.type):
             value = compiler.cast(value, types.DOUBLE)
-        return Aggregated(value, make, types.DOUBLE)
+        return AggregateCall(value, make, types.DOUBLE)
 
     return maker
 
@@ -220,7 +220,7 @@ _aggregate(exp.VariancePop)(_real(lambda column: agg.variance(column, ddof=0)))
 def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
     """Return the maker of an aggregate whose result is one of the values."""
 
-    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
         if isinstance(value.type, pl.List | pl.Struct):
             raise compiler.wrong_type(
                 f"{kind(node)} cannot take nested values", value, "select a field or element of it"
@@ -229,7 +229,7 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
             raise compiler.sql.wrong_type(
                 f"{kind(node)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
             )
-        return Aggregated(value, make, value.type)
+        return AggregateCall(value, make, value.type)
 
     return maker
 
@@ -241,11 +241,11 @@ _aggregate(exp.Last)(_of_its_type(agg.last))
 
 
 def _of_conditions(make: Callable[[str], Agg]) -> Maker:
-    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+    def maker(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
         if value.type != types.BOOLEAN:
             raise compiler.wrong_type(f"{kind(node)} takes conditions", value, "compare it")
         number = Typed(value.expr.cast(pl.Int8()), pl.Int8(), value.node)
-        return Aggregated(number, make, types.BOOLEAN, lambda found: found == 1)
+        return AggregateCall(number, make, types.BOOLEAN, lambda found: found == 1)
 
     return maker
 
@@ -255,22 +255,22 @@ _aggregate(exp.LogicalAnd)(_of_conditions(agg.min))
 
 
 @_aggregate(exp.ApproxDistinct)
-def _approx_distinct(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
-    return Aggregated(value, agg.approx_count_distinct, types.BIGINT)
+def _approx_distinct(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
+    return AggregateCall(value, agg.approx_count_distinct, types.BIGINT)
 
 
 @_aggregate(exp.ArrayAgg, knows=("nulls_excluded",))
-def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
-    return Aggregated(value, agg.collect, pl.List(value.type))
+def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
+    return AggregateCall(value, agg.collect, pl.List(value.type))
 
 
 @_aggregate(exp.Quantile, knows=("quantile",))
-def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> Aggregated:
+def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
     share = compiler.compile(node.args["quantile"]).constant
     if share is None or not 0 <= float(share) <= 1:
         raise compiler.sql.error("PERCENTILE takes a constant from 0 to 1", node, "write 0.95")
     value = compiler.cast(_number(compiler, node, value), types.DOUBLE)
-    return Aggregated(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
+    return AggregateCall(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from rheos.sql.calls import with_call
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.functions import FunctionKind, UserCall
-from rheos.sql.grouping import Grouped, calls_in, spelled
+from rheos.sql.grouping import GroupedColumns, calls_in, spelled
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
 from rheos.sql.text import SqlText
 
@@ -87,7 +87,9 @@ def _computed(sql: SqlText, relation: SqlRelation, call: UserCall) -> tuple[SqlR
     return relation, column
 
 
-def with_calls_of_groups(sql: SqlText, sight: Grouped, nodes: Iterable[exp.Expr]) -> Grouped:
+def with_calls_of_groups(
+    sql: SqlText, sight: GroupedColumns, nodes: Iterable[exp.Expr]
+) -> GroupedColumns:
     """Return the groups with a column for each call on their values."""
     for node in nodes:
         for call in user_calls(node):

@@ -10,7 +10,7 @@ import pyarrow as pa
 from rheos.core.operators.call import CallForm, CallSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Typed
-from rheos.sql.functions import Folded, UserFunction
+from rheos.sql.functions import FoldFunction, UserFunction
 from rheos.sql.plan import CallPlan, PlanNode, SqlColumn, with_keys
 
 
@@ -27,7 +27,7 @@ def with_call(
 def folded(plan: PlanNode, of: UserFunction, values: str, text: str) -> tuple[PlanNode, SqlColumn]:
     """Return groups with the results of an aggregate over the lists of their values."""
     assert of.gives is not None
-    fold = Folded(of.fn, of.record)
+    fold = FoldFunction(of.fn, of.record)
     return _called(plan, f"{text} of all", fold, (values,), CallForm.VALUES, (values,), of.gives)
 
 

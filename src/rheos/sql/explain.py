@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
-from rheos.sql.columns_needed import read_of_tables
+from rheos.sql.needed_columns import read_of_tables
 from rheos.sql.plan import PlanNode, Scan
 
 

@@ -325,7 +325,7 @@ def _hashable(annotation: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Folded:
+class FoldFunction:
     """An aggregate as a function of all values, in order."""
 
     function: AggregateFunction[Any]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Windowed(PlanNode):
+class WindowedRows(PlanNode):
     """Rows with their windows: the result of TUMBLE and similar functions."""
 
     input: PlanNode
@@ -109,7 +109,7 @@ class Distinct(PlanNode):
 
 
 @dataclass(frozen=True, eq=False)
-class Ranked(PlanNode):
+class RankedRows(PlanNode):
     """Rows with their numbers by key, in the order of a column. It is never computed: a filter turns it
     into `TopN`.
     """
@@ -170,7 +170,7 @@ class TopN(PlanNode):
         return lowering.first(self)
 
 
-def _origins_with_rank(plan: Ranked | TopN) -> Origins:
+def _origins_with_rank(plan: RankedRows | TopN) -> Origins:
     of = plan.input.origins()
     ranked = {**of, plan.rank: origins_of(of, [*plan.keys, plan.by])}
     return {each.name: ranked.get(each.name, NO_ORIGIN) for each in plan.columns}

@@ -16,7 +16,7 @@ from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.table import SIGNED, can_be_kept
 from rheos.core.state.key_groups import is_key_type
 from rheos.sql import types
-from rheos.sql.aggregates import Aggregated, aggregated, is_aggregate
+from rheos.sql.aggregates import AggregateCall, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import Aggregate, Distinct, Windowed
@@ -59,7 +59,7 @@ def calls_in(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 @dataclass(frozen=True)
-class Grouped:
+class GroupedColumns:
     """Columns of SELECT after GROUP BY."""
 
     sql: SqlText
@@ -136,7 +136,7 @@ class _Grouping:
         return name
 
 
-def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
+def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedColumns:
     """Return the plan of the groups, and the names that SELECT and HAVING can use. Raise
     ProgramError.
     """
@@ -179,7 +179,7 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> Grouped:
         found[text] = value
     if window is not None:
         _see_window(scope, found, names, plan)
-    return Grouped(sql, scope, behind, found, names)
+    return GroupedColumns(sql, scope, behind, found, names)
 
 
 def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
@@ -319,7 +319,7 @@ def _decides_window(bound: ColumnRole, call: Windowed | None, plan: PlanNode) ->
 
 
 def _aggregate(
-    work: _Grouping, text: str, call: exp.Expr, each: Aggregated
+    work: _Grouping, text: str, call: exp.Expr, each: AggregateCall
 ) -> tuple[str, Agg | pl.Expr]:
     """Return the aggregate of a column that is computed before the grouping. Its name is that of the
     call.

@@ -23,7 +23,7 @@ from rheos.core.operators.changelog.top_n import RANK
 from rheos.core.operators.map_batches import MapBatchesSpec
 from rheos.core.operators.over.changelog_over import OverSpec
 from rheos.core.operators.over.event_time_over import EventTimeOver, label
-from rheos.sql.grouped_plans import Aggregate, Distinct, MatchPlan, OverPlan, TopN, Windowed
+from rheos.sql.grouped_plans import Aggregate, Distinct, MatchPlan, OverPlan, TopN, WindowedRows
 from rheos.sql.join_streams import joined
 from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
@@ -105,7 +105,7 @@ class Lowering:
         made = stream.transformation.then(plan.spec, name, schema)
         return DataStream.at(made.with_changes(plan.changes))
 
-    def windowed(self, plan: Windowed) -> DataStream:
+    def windowed(self, plan: WindowedRows) -> DataStream:
         """Return a row for each window of a row. It is not used if the rows are grouped by the
         windows.
         """

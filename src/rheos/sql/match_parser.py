@@ -38,7 +38,7 @@ class RowVariable(exp.Expression):
     arg_types = {"this": True}
 
 
-class RowRepeated(exp.Expression):
+class RepeatedRowPart(exp.Expression):
     """A repeated part: bounds as whole numbers, with `most` None for no upper bound."""
 
     arg_types = {"this": True, "least": True, "most": False, "reluctant": False}
@@ -50,7 +50,7 @@ class RowAlternatives(exp.Expression):
     arg_types = {"expressions": True}
 
 
-class RowExcluded(exp.Expression):
+class ExcludedRowPart(exp.Expression):
     """{- A -}: what ALL ROWS PER MATCH leaves out."""
 
     arg_types = {"this": True}
@@ -68,7 +68,7 @@ class AllRowsPerMatch(exp.Expression):
     arg_types = {"unmatched": True}
 
 
-class RowsSeen(exp.Expression):
+class SeenRows(exp.Expression):
     """FINAL and RUNNING before a call: whether all rows of the match count, or those up to the row that
     is shown."""
 
@@ -156,7 +156,7 @@ class MatchParser(SparkParser):
             ):
                 self._advance()
                 word = self._prev
-                made = RowsSeen(this=super()._parse_unary(), final=word.text.upper() == "FINAL")
+                made = SeenRows(this=super()._parse_unary(), final=word.text.upper() == "FINAL")
                 return made.update_positions(word)
         found: exp.Expr | None = super()._parse_unary()
         return found
@@ -215,7 +215,7 @@ class MatchParser(SparkParser):
         if self._match(TokenType.L_BRACE):
             if not self._match(TokenType.DASH):
                 self.raise_error("Expecting {-")
-            excluded = RowExcluded(this=self._parse_row_pattern())
+            excluded = ExcludedRowPart(this=self._parse_row_pattern())
             if not self._match(TokenType.DASH) or not self._match(TokenType.R_BRACE):
                 self.raise_error("Expecting -}")
             return excluded
@@ -236,7 +236,7 @@ class MatchParser(SparkParser):
 
     def _parse_row_repeated(self, part: exp.Expr) -> exp.Expr:
         if self._match(TokenType.DQMARK):
-            return RowRepeated(this=part, least=0, most=1, reluctant=True)
+            return RepeatedRowPart(this=part, least=0, most=1, reluctant=True)
         times = _UNBOUNDED.get(self._curr.text)
         if times is not None:
             self._advance()
@@ -245,7 +245,7 @@ class MatchParser(SparkParser):
         else:
             return part
         reluctant = self._match(TokenType.PLACEHOLDER)
-        return RowRepeated(this=part, least=times[0], most=times[1], reluctant=bool(reluctant))
+        return RepeatedRowPart(this=part, least=times[0], most=times[1], reluctant=bool(reluctant))
 
     def _parse_row_times(self) -> tuple[int, int | None]:
         """Parse {n}, {n,}, {n,m} and {,m}, after the opening brace."""

@@ -20,7 +20,7 @@ from rheos.sql.grouped_plans import MatchPlan
 from rheos.sql.join_conditions import parts_of
 from rheos.sql.match_parser import MatchRecognize
 from rheos.sql.plan import ColumnRole, Explode, PlanNode, SqlColumn, filtered, projected
-from rheos.sql.row_navigation import LooksBack, MatchedRowsShown, RowColumns, RowNavigation
+from rheos.sql.row_navigation import BackwardCondition, MeasureInputs, RowColumns, RowNavigation
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope, SqlRelation
 from rheos.sql.text import SqlText
@@ -76,7 +76,7 @@ class _Matching:
             previous=tuple(self.previous),
         )
         of_match = pl.col(ROWS)
-        shown = MatchedRowsShown(
+        shown = MeasureInputs(
             of_match,
             of_match if rows is None else of_match.list.head(pl.col(_PLACE)),
             pl.col(CERTAIN_MS),
@@ -192,7 +192,7 @@ class _Matching:
         own = {column.name: column.type for column in self.computed.columns}
         read = {**own, **rows.kinds}
         columns = {name: read[name] for name in dict.fromkeys(condition.meta.root_names())}
-        call = LooksBack(part.sql(dialect="spark"), condition, columns, rows.reads)
+        call = BackwardCondition(part.sql(dialect="spark"), condition, columns, rows.reads)
         site = self.sql.site_of(part) or call_site()
         return Condition((), (Function(call, None, True, site),))
 

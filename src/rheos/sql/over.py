@@ -15,7 +15,7 @@ from rheos.core.operators.over.event_time_over import OverColumns, OverFunction
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.core.operators.over.positions import FramePosition
 from rheos.sql import types
-from rheos.sql.aggregates import Aggregated, aggregated
+from rheos.sql.aggregates import AggregateCall, aggregated
 from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import OverPlan
@@ -222,7 +222,7 @@ class _OverCall:
     argument: Typed
     position: FramePosition | None
     """`None`: an aggregate."""
-    aggregate: Aggregated
+    aggregate: AggregateCall
 
     @property
     def is_rank(self) -> bool:
@@ -272,17 +272,17 @@ def _call(sql: SqlText, compiler: Compiler, call: exp.Window, window: exp.Expr) 
 
 def _function(
     sql: SqlText, compiler: Compiler, call: exp.Window
-) -> tuple[FramePosition | None, Aggregated]:
+) -> tuple[FramePosition | None, AggregateCall]:
     of = call.this
     position = _POSITIONS.get(type(of))
     if position is not None and position.is_rank:
         sql.only(of, ())
-        return position, Aggregated(None, agg.first, types.BIGINT)
+        return position, AggregateCall(None, agg.first, types.BIGINT)
     if position is not None:
         has_offset = position in (FramePosition.BEFORE, FramePosition.AFTER)
         sql.only(of, ("this", "offset") if has_offset else ("this",))
         value = compiler.compile(of.this)
-        return position, Aggregated(value, agg.first, value.type)
+        return position, AggregateCall(value, agg.first, value.type)
     made = aggregated(compiler, of)
     reads = made.of("column")
     if not isinstance(reads, agg.Agg) or not reads.can_frame() or made.fold is not None:

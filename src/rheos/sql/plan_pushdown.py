@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rheos.sql.columns_needed import narrowed
-from rheos.sql.filters_down import filters_down
+from rheos.sql.filter_pushdown import filters_down
+from rheos.sql.needed_columns import narrowed
 from rheos.sql.plan import PlanNode
 
 

@@ -20,8 +20,8 @@ from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
 from rheos.sql.group_windows import OF_GROUP, GroupWindow, group_window
-from rheos.sql.grouped_plans import Windowed
-from rheos.sql.grouping import Grouped, distinct, grouped, is_grouped
+from rheos.sql.grouped_plans import WindowedRows
+from rheos.sql.grouping import GroupedColumns, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import few_parts, parts_of
 from rheos.sql.joins import is_cross, joining
 from rheos.sql.laterals import lateral, lateral_join
@@ -144,7 +144,7 @@ class Planner:
         if window is not None:
             relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
-        sight: NameScope | Grouped = scope
+        sight: NameScope | GroupedColumns = scope
         compiler, plan = Compiler(self.sql, scope), relation.plan
         if is_grouped(node):
             sight = grouped(self.sql, node, relation)
@@ -201,7 +201,7 @@ class Planner:
         return SqlRelation(plan, tables)
 
     def _projected(
-        self, node: exp.Select, plan: PlanNode, sight: NameScope | Grouped, compiler: Compiler
+        self, node: exp.Select, plan: PlanNode, sight: NameScope | GroupedColumns, compiler: Compiler
     ) -> PlanNode:
         """Return the columns of SELECT."""
         exprs: list[pl.Expr] = []
@@ -220,7 +220,7 @@ class Planner:
         return projected(plan, tuple(exprs), tuple(columns))
 
     def _items(
-        self, item: exp.Expr, scope: NameScope | Grouped, compiler: Compiler
+        self, item: exp.Expr, scope: NameScope | GroupedColumns, compiler: Compiler
     ) -> list[tuple[str, Typed, ColumnRole]]:
         star = item.this if isinstance(item, exp.Column) else item
         if isinstance(star, exp.Star):
@@ -411,7 +411,7 @@ class Planner:
         for each in WINDOW_COLUMNS:
             self._check_name(each.name, list(plan.columns), at)
         columns = (*plan.columns, *WINDOW_COLUMNS)
-        return Windowed(plan, time.column.name, window, keys, columns)
+        return WindowedRows(plan, time.column.name, window, keys, columns)
 
     def _aliased(self, plan: PlanNode, node: exp.Expr, name: str | None = None) -> SqlRelation:
         alias = node.args.get("alias")

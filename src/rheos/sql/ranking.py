@@ -15,7 +15,7 @@ from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouped_plans import OverPlan, Ranked, TopN
+from rheos.sql.grouped_plans import OverPlan, RankedRows, TopN
 from rheos.sql.grouping import AT_ITS_END
 from rheos.sql.plan import (
     CallPlan,
@@ -85,7 +85,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
     of = _plain(first.value, plan)
     by_time = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME
     given = (*(each for each in plan.columns), rank)
-    plan = Ranked(
+    plan = RankedRows(
         input=input,
         keys=tuple(keys),
         by=_BY,
@@ -252,7 +252,7 @@ def rank_of(plan: PlanNode) -> str | None:
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
-    if not isinstance(below, Ranked):
+    if not isinstance(below, RankedRows):
         return None
     return next((each.name for each in plan.columns if each.role == ColumnRole.RANK), None)
 
@@ -303,14 +303,14 @@ def numbered(plan: PlanNode) -> PlanNode:
     below = plan
     while isinstance(below, Filter | Project | CallPlan):
         below = below.input
-    if not isinstance(below, Ranked) or not below.oldest:
+    if not isinstance(below, RankedRows) or not below.oldest:
         return plan
     return _with_ranked(plan, _counted)
 
 
-def _with_ranked(plan: PlanNode, made: Callable[[Ranked], PlanNode]) -> PlanNode:
+def _with_ranked(plan: PlanNode, made: Callable[[RankedRows], PlanNode]) -> PlanNode:
     match plan:
-        case Ranked():
+        case RankedRows():
             return made(plan)
         case Filter() | Project() | CallPlan():
             inner = _with_ranked(plan.input, made)
@@ -321,7 +321,7 @@ def _with_ranked(plan: PlanNode, made: Callable[[Ranked], PlanNode]) -> PlanNode
     raise AssertionError("row numbers are those of ROW_NUMBER, possibly after filters and projections")
 
 
-def _counted(plan: Ranked) -> PlanNode:
+def _counted(plan: RankedRows) -> PlanNode:
     """Return the plan that computes row numbers as running counts."""
     over = OverColumns(plan.by, (plan.by,), (Count(plan.by),), (plan.rank,))
     columns = tuple(_bounded(column) for column in plan.columns)
@@ -330,7 +330,7 @@ def _counted(plan: Ranked) -> PlanNode:
     return projected(made, tuple(pl.col(column.name) for column in columns), columns)
 
 
-def _top_n(plan: Ranked, n: int) -> PlanNode:
+def _top_n(plan: RankedRows, n: int) -> PlanNode:
     newest = plan.newest and n == 1 and plan.window is None and plan.input.changes is None
     changes = plan.changes
     if changes is not None and n == 1:
@@ -363,7 +363,7 @@ def check_result(sql: SqlText, plan: PlanNode) -> None:
                 "it can only be used in windows; leave it out of the result of the query",
             )
     for each in _all(plan):
-        if isinstance(each, Ranked):
+        if isinstance(each, RankedRows):
             raise sql.error("each new row would change the numbers of all rows", each.at, _EXAMPLE)
 
 

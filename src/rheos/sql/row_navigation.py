@@ -28,7 +28,7 @@ from rheos.sql import types
 from rheos.sql.aggregates import aggregated, is_aggregate
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.list_aggregates import over_list
-from rheos.sql.match_parser import RowsSeen
+from rheos.sql.match_parser import SeenRows
 from rheos.sql.plan import SqlColumn
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope
@@ -71,7 +71,7 @@ class RowsRead:
         return rows[self.place][self.column] if there else None
 
 
-class LooksBack:
+class BackwardCondition:
     """A condition over a row, and those that the match has taken before."""
 
     def __init__(
@@ -124,7 +124,7 @@ class RowColumns:
 
 
 @dataclass(frozen=True)
-class MatchedRowsShown:
+class MeasureInputs:
     """Inputs of MEASURES."""
 
     final: pl.Expr
@@ -149,7 +149,7 @@ class RowNavigation:
     """Event-time column of the rows."""
     own: str | None = None
     """Variable that is defined; None in MEASURES."""
-    shown: MatchedRowsShown | None = None
+    shown: MeasureInputs | None = None
     """Rows that MEASURES reads; None in DEFINE."""
     final: bool = False
     """Whether the expression is within FINAL, in MEASURES."""
@@ -167,7 +167,7 @@ class RowNavigation:
 
     def _instead(self, node: exp.Expr) -> Typed | None:
         name = node.name.casefold() if isinstance(node, exp.Anonymous) else ""
-        if isinstance(node, RowsSeen):
+        if isinstance(node, SeenRows):
             return self._seen(node)
         if isinstance(node, exp.First | exp.Last):
             self.sql.only(node, ("this",))
@@ -176,7 +176,7 @@ class RowNavigation:
             return self._called(node, name)
         return self._aggregate(node) if is_aggregate(node) else None
 
-    def _seen(self, node: RowsSeen) -> Typed:
+    def _seen(self, node: SeenRows) -> Typed:
         """Compile an expression within FINAL or RUNNING."""
         call, word = node.this, "FINAL" if node.args["final"] else "RUNNING"
         over_rows = is_aggregate(call) or isinstance(call, exp.First | exp.Last)

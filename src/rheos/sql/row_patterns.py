@@ -18,9 +18,9 @@ from rheos.core.graph.patterns import (
     Quantifier,
 )
 from rheos.sql.match_parser import (
+    ExcludedRowPart,
+    RepeatedRowPart,
     RowAlternatives,
-    RowExcluded,
-    RowRepeated,
     RowSequence,
     RowSubset,
     RowVariable,
@@ -58,12 +58,12 @@ class RowPattern:
                 # Each place has the spelling of the first.
                 name = names.setdefault(each.this.name.casefold(), each.this.name)
                 each.this.set("this", name)
-            if isinstance(each, RowRepeated) and each.args.get("most") == 0:
+            if isinstance(each, RepeatedRowPart) and each.args.get("most") == 0:
                 raise sql.error(
                     "a part that occurs at most 0 times has no effect", each, "leave it out"
                 )
             if (
-                isinstance(each, RowRepeated)
+                isinstance(each, RepeatedRowPart)
                 and (each.args.get("most") or each.args["least"]) < (each.args["least"])
             ):
                 raise sql.error("the maximum is less than the minimum", each, "write {2,3}")
@@ -117,7 +117,7 @@ class RowPattern:
     def endless(self, conditions: Mapping[str, Condition]) -> RowVariable | None:
         """Return a variable that would match all remaining rows: greedy, without an upper limit and
         without a condition; None if the pattern has none."""
-        for each in self.node.find_all(RowRepeated):
+        for each in self.node.find_all(RepeatedRowPart):
             if each.args.get("most") is None and not each.args["reluctant"]:
                 found = _takes_all(each, conditions)
                 if found is not None:
@@ -126,7 +126,7 @@ class RowPattern:
 
     def excludes(self) -> bool:
         """Return whether the pattern has excluded rows."""
-        return self.node.find(RowExcluded) is not None
+        return self.node.find(ExcludedRowPart) is not None
 
     def parts(self, conditions: Mapping[str, Condition], site: Site) -> tuple[Part, ...]:
         """Return the parts of the pattern to match."""
@@ -143,7 +143,7 @@ def _part(
     shown: bool,
 ) -> Part:
     match node:
-        case RowRepeated():
+        case RepeatedRowPart():
             least = node.args["least"]
             return _part(
                 node.this,
@@ -161,7 +161,7 @@ def _part(
         case RowVariable():
             name = node.this.name
             return PatternStep(name, site, Contiguity.NEXT, conditions[name], quantifier, shown)
-        case RowExcluded():
+        case ExcludedRowPart():
             return _part(node.this, conditions, site, quantifier, False)
         case _:
             kind = Choice if isinstance(node, RowAlternatives) else Group
@@ -176,7 +176,7 @@ def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariab
     match node:
         case RowVariable():
             return None if conditions[node.this.name] else node
-        case RowRepeated() | RowExcluded():
+        case RepeatedRowPart() | ExcludedRowPart():
             return _takes_all(node.this, conditions)
     found = [_takes_all(each, conditions) for each in node.expressions]
     if isinstance(node, RowSequence) and not all(found):
@@ -187,9 +187,9 @@ def _takes_all(node: exp.Expr, conditions: Mapping[str, Condition]) -> RowVariab
 def _least(node: exp.Expr) -> int:
     """Return the minimum number of rows that a node matches."""
     match node:
-        case RowRepeated():
+        case RepeatedRowPart():
             return int(node.args["least"]) * _least(node.this)
-        case RowExcluded():
+        case ExcludedRowPart():
             return _least(node.this)
         case RowAlternatives():
             return min(map(_least, node.expressions))
@@ -202,7 +202,7 @@ def _begins(node: exp.Expr) -> Iterator[RowVariable]:
     match node:
         case RowVariable():
             yield node
-        case RowRepeated() | RowExcluded():
+        case RepeatedRowPart() | ExcludedRowPart():
             yield from _begins(node.this)
         case RowAlternatives():
             for each in node.expressions:
@@ -221,7 +221,7 @@ def _before(node: exp.Expr, variable: str) -> int | None:
     match node:
         case RowVariable():
             return 0 if node.this.name == variable else None
-        case RowRepeated() | RowExcluded():
+        case RepeatedRowPart() | ExcludedRowPart():
             return _before(node.this, variable)
         case RowAlternatives():
             of_each = (_before(each, variable) for each in node.expressions)

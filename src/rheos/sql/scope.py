@@ -9,7 +9,7 @@ import polars as pl
 from sqlglot import exp
 
 from rheos.core.errors import ProgramError
-from rheos.sql.expressions.nested import field
+from rheos.sql.expressions.nested_values import field
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn
 from rheos.sql.text import SqlText

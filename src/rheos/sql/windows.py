@@ -18,7 +18,7 @@ from rheos.core.operators.window.kinds import windows_of
 from rheos.core.protocol.durations import Duration
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.sql.expressions.literals import interval_of
-from rheos.sql.grouped_plans import Windowed
+from rheos.sql.grouped_plans import WindowedRows
 from rheos.sql.plan import CallPlan, ColumnRole, Columns, Explode, Filter, PlanNode, Project, SqlColumn
 from rheos.sql.text import SqlText
 
@@ -162,11 +162,11 @@ def last_time(end: pl.Expr) -> pl.Expr:
     return end - pl.duration(milliseconds=1)
 
 
-def windowed_below(plan: PlanNode) -> Windowed | None:
+def windowed_below(plan: PlanNode) -> WindowedRows | None:
     """Return the window function below projections and filters of its rows."""
     while isinstance(plan, Filter | Project | CallPlan | Explode):
         plan = plan.input
-    return plan if isinstance(plan, Windowed) else None
+    return plan if isinstance(plan, WindowedRows) else None
 
 
 def settled(plan: PlanNode) -> Columns:
@@ -184,7 +184,7 @@ def settled(plan: PlanNode) -> Columns:
 def without_windows(plan: PlanNode) -> PlanNode | None:
     """Return the rows once each, without window columns; None if an expression reads these."""
     match plan:
-        case Windowed():
+        case WindowedRows():
             return plan.input
         case Filter():
             inner = without_windows(plan.input)

@@ -21,7 +21,7 @@ from benchmarks.nexmark.market import market
 from benchmarks.nexmark.queries import QUERIES
 from benchmarks.paper.page import rewrite
 from benchmarks.paper.sampling import Sampler
-from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
 
 EVENTS, PER_SECOND = 4_000, 50
 CHECKED = [name for name, query in QUERIES.items() if query.sql is not None]

@@ -39,7 +39,7 @@ from rheos.core.checkpoint.log_entries import (
     LogEntry,
     Origin,
 )
-from rheos.core.checkpoint.placement import Placement, ReportShortage, StartNow, WaitForSlots
+from rheos.core.checkpoint.placement import Placement, ReportShortage, StartDecision, WaitForSlots
 from rheos.core.checkpoint.savepoint import Restore, Savepoint
 from rheos.core.errors import CheckpointError, FencedError, RheosError, TransportError
 from rheos.core.protocol.control import Totals, TriggerCheckpoint
@@ -342,7 +342,7 @@ class TestFit:
 
 class TestPlacement:
     def test_all_requested_slots_are_used(self) -> None:
-        assert Placement(4, None, 1000).choose(9, 0) == StartNow(4)
+        assert Placement(4, None, 1000).choose(9, 0) == StartDecision(4)
 
     def test_missing_slots_are_waited_for_before_fewer_are_used(self) -> None:
         placement = Placement(4, 2, 1000)
@@ -355,19 +355,19 @@ class TestPlacement:
         late = placement.choose(3, 800)
         assert isinstance(late, WaitForSlots)
         assert late.until_ms == 1100
-        assert placement.choose(3, 1100) == StartNow(3)
+        assert placement.choose(3, 1100) == StartDecision(3)
 
     def test_slots_that_return_in_time_are_used(self) -> None:
         placement = Placement(4, 2, 1000)
         assert isinstance(placement.choose(3, 0), WaitForSlots)
-        assert placement.choose(4, 999) == StartNow(4)
+        assert placement.choose(4, 999) == StartDecision(4)
         assert isinstance(placement.choose(3, 5000), WaitForSlots), "the next shortage has its own time"
 
     def test_fewer_slots_than_the_minimum_are_refused(self) -> None:
         placement = Placement(4, 2, 1000)
         placement.lost(0)
         assert isinstance(placement.choose(1, 1000), ReportShortage)
-        assert placement.choose(2, 1001) == StartNow(2)
+        assert placement.choose(2, 1001) == StartDecision(2)
 
     def test_without_a_minimum_all_slots_are_waited_for(self) -> None:
         placement = Placement(4, None, 1000)
@@ -380,7 +380,7 @@ class TestPlacement:
     def test_no_slot_is_never_enough(self) -> None:
         placement = Placement(4, 0, 0)
         assert isinstance(placement.choose(0, 0), ReportShortage)
-        assert placement.choose(1, 0) == StartNow(1)
+        assert placement.choose(1, 0) == StartDecision(1)
 
 
 class TestSlots:

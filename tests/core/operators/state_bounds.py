@@ -47,7 +47,7 @@ from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import SourceSpec
 from rheos.core.operators.union import UnionSpec
 from rheos.core.operators.window.spec import WindowSpec
-from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
 from rheos.core.operators.window.two_phases import MergedWindowSpec, WindowCombineSpec
 from rheos.core.state.key_limit import KeyContents
 

@@ -46,7 +46,7 @@ def kinds_of(cls: type[Any]) -> Iterator[type[Any]]:
 
 NO_EXAMPLE = {
     "rheos.core.operators.unkeyed_function",  # What it shares with others; forms have examples.
-    "rheos.core.operators.window.triggered.operator",  # Its spec has one.
+    "rheos.core.operators.window.triggers.operator",  # Its spec has one.
 }
 OPERATORS = sorted(
     {
@@ -61,7 +61,7 @@ KINDS = [
     "rheos.core.operators.window.sessions",
     "rheos.core.operators.window.calendar",
     "rheos.core.operators.window.cumulating",
-    "rheos.core.operators.window.triggered.spec",
+    "rheos.core.operators.window.triggers.spec",
     "rheos.core.operators.batch_core",
     "rheos.core.operators.call",
     "rheos.core.operators.explode",

@@ -36,7 +36,7 @@ from rheos.core.checkpoint.log_entries import (
     JobFinished,
 )
 from rheos.core.checkpoint.log_writer import LogWriter
-from rheos.core.checkpoint.next_attempt import Done, FirstRead, NextAttempt, Ready
+from rheos.core.checkpoint.next_attempt import FirstRead, NextAttempt, NoStep, Ready
 from rheos.core.checkpoint.placement import ReportShortage, WaitForSlots
 from rheos.core.checkpoint.restart import Failures
 from rheos.core.checkpoint.savepoint_requests import Stage
@@ -145,7 +145,7 @@ class JobLifecycle:
         match next:
             case FirstRead(directory, thorough):
                 return [ReadSavepoint(directory, thorough)]
-            case Done(totals):
+            case NoStep(totals):
                 return self._end(Outcome.FINISHED, finished_before=totals)
             case WaitForSlots(until_ms, shortage):
                 self.shortage = shortage

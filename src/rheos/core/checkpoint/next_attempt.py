@@ -13,7 +13,7 @@ from rheos.core.checkpoint.continuation import Continuation, decide, needed_save
 from rheos.core.checkpoint.events import JobShape, LogRead, SavepointRead
 from rheos.core.checkpoint.log import LogView
 from rheos.core.checkpoint.log_entries import JobCounts, JobFinished, Rescaled
-from rheos.core.checkpoint.placement import Placement, ReportShortage, StartNow, WaitForSlots
+from rheos.core.checkpoint.placement import Placement, ReportShortage, StartDecision, WaitForSlots
 from rheos.core.checkpoint.rescaling import wanted_parallelism
 from rheos.core.checkpoint.upgrade import Upgrade
 from rheos.core.errors import CheckpointError, FencedError
@@ -31,7 +31,7 @@ class FirstRead:
 
 
 @dataclass(frozen=True, slots=True)
-class Done:
+class NoStep:
     """A step: do nothing, as the job has finished according to the log."""
 
     totals: Totals | None
@@ -50,7 +50,7 @@ class Ready:
     """Parallelism that a command gave the job, if it still applies."""
 
 
-Step: TypeAlias = FirstRead | Done | Ready | WaitForSlots | ReportShortage
+Step: TypeAlias = FirstRead | NoStep | Ready | WaitForSlots | ReportShortage
 
 
 class NextAttempt:
@@ -113,7 +113,7 @@ class NextAttempt:
             if view.newest.owner != self._owner:
                 raise self.fenced()
         if known is not None and isinstance(view.newest, JobFinished):
-            return Done(None)
+            return NoStep(None)
         needed = needed_savepoint(event.view, self._from_savepoint)
         if needed is not None and (self._savepoint is None or self._savepoint.directory != needed):
             return FirstRead(needed, thorough=bool(event.view.completed))
@@ -136,13 +136,13 @@ class NextAttempt:
             upgrade=self._upgrade,
         )
         if continuation is None:
-            return Done(view.completed[-1].entry.totals if view.completed else Totals())
+            return NoStep(view.completed[-1].entry.totals if view.completed else Totals())
         rescaled = self._rescaled(continuation)
         wanted = wanted_parallelism(self._shape, rescaled)
         self._placement.want(wanted)
         slots = wanted if self._read.slots is None else self._read.slots
         choice = self._placement.choose(slots, now_ms)
-        if not isinstance(choice, StartNow):
+        if not isinstance(choice, StartDecision):
             return choice
         counting = {kept.number for kept in continuation.completed}
         outlived = tuple(kept.number for kept in view.completed if kept.number not in counting)

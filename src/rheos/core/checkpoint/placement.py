@@ -14,7 +14,7 @@ ASK_AGAIN_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class StartNow:
+class StartDecision:
     parallelism: int
 
 
@@ -33,7 +33,7 @@ class ReportShortage:
     shortage: RheosError
 
 
-Choice: TypeAlias = StartNow | WaitForSlots | ReportShortage
+Choice: TypeAlias = StartDecision | WaitForSlots | ReportShortage
 
 
 class Placement:
@@ -60,7 +60,7 @@ class Placement:
     def choose(self, free: int, now_ms: int) -> Choice:
         if free >= self._wanted:
             self._since_ms = None
-            return StartNow(self._wanted)
+            return StartDecision(self._wanted)
         self.lost(now_ms)
         assert self._since_ms is not None
         shortage = self._shortage(free)
@@ -68,7 +68,7 @@ class Placement:
             return WaitForSlots(min(now_ms + ASK_AGAIN_MS, self._since_ms + self._within_ms), shortage)
         if free >= self._least:
             self._since_ms = None
-            return StartNow(free)
+            return StartDecision(free)
         return ReportShortage(shortage)
 
     def _shortage(self, free: int) -> RheosError:

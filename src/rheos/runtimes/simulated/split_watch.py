@@ -52,7 +52,7 @@ class SplitWatch:
         head = chain.operators[0]
         if head.id not in self._splits or not isinstance(head.spec, SourceSpec):
             return chain
-        spec = replace(head.spec, source=_Watched(head.spec.source, head.id, self))
+        spec = replace(head.spec, source=_WatchedSource(head.spec.source, head.id, self))
         return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
 
     def opened(self, operator: OperatorId, split: Split) -> None:
@@ -96,7 +96,7 @@ def cut_through_a_phase(rows: Sequence[Mapping[str, Any]]) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Watched(WrappedSource):
+class _WatchedSource(WrappedSource):
     operator: OperatorId
     watch: SplitWatch
 

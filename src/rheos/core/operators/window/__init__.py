@@ -27,12 +27,12 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 | aggregates over a whole stream, in two phases; the rows in between | `two_phases`, `partials` |
 | state as arrays of numbers; merging by small integer keys | `arrays`; `address_merging` |
 | windows with a function | `process` |
-| windows with another trigger than the watermark, row by row | `triggered` |
+| windows with another trigger than the watermark, row by row | `triggers` |
 
 To add more:
 
 - **A kind of window with other bounds** (shifts), or with another way of merging: add a file with its
   `contract.FixedWindows` or `contract.MergingWindows`, its descriptor in `graph.windows`, and a line in
-  `kinds`. Triggers and evictors then work at once, because `triggered` uses the same arithmetic.
-- **Triggers, evictors, assigners, counts, processing time**: `triggered`, row by row.
+  `kinds`. Triggers and evictors then work at once, because `triggers` uses the same arithmetic.
+- **Triggers, evictors, assigners, counts, processing time**: `triggers`, row by row.
 """

@@ -56,13 +56,13 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.contract import Operator, OperatorContext, OperatorSpec, PortType, RowOrder
 from rheos.core.operators.keyed_state import by_window, declared_shape, keyed_shape
 from rheos.core.operators.origins import ALL_OF_WINDOW, Origin, RowsOfKey, RowsOfWindow
-from rheos.core.operators.window.triggered.contents import ROWS, CombinedValue, Records
-from rheos.core.operators.window.triggered.merging_set import MergingSet
-from rheos.core.operators.window.triggered.operator import (
+from rheos.core.operators.window.triggers.contents import ROWS, CombinedValue, Records
+from rheos.core.operators.window.triggers.merging_set import MergingSet
+from rheos.core.operators.window.triggers.operator import (
     BatchTriggeredWindowOperator,
     TriggeredWindowOperator,
 )
-from rheos.core.operators.window.triggered.trigger_state import declared_by
+from rheos.core.operators.window.triggers.trigger_state import declared_by
 from rheos.core.protocol.elements import SWM, TS, WM, visible
 from rheos.core.protocol.shapes import FieldShape, StatePurpose, StateShape, TypeShape
 from rheos.core.state.kinds import stored_types

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rheos.core.graph.state import StateDeclaration, ValueState
-from rheos.core.operators.window.triggered.assigning import Bounds
+from rheos.core.operators.window.triggers.assigning import Bounds
 from rheos.core.state.backend import KeyedStateBackend
 from rheos.core.state.kinds import handle_of
 

@@ -21,18 +21,18 @@ from rheos.core.operators.late_rows import LATE, count_late, emit_late
 from rheos.core.operators.records import UserRaised, hidden_column
 from rheos.core.operators.rows_by_time import RowsByTime
 from rheos.core.operators.window.contract import Ints
-from rheos.core.operators.window.triggered.assigning import BatchRows, UserAssignment, assigning_of
-from rheos.core.operators.window.triggered.contents import CombinedValue, Contents, Records
-from rheos.core.operators.window.triggered.context import WindowScope
-from rheos.core.operators.window.triggered.logic import Parts, WindowLogic
-from rheos.core.operators.window.triggered.merging_set import MergingSet
-from rheos.core.operators.window.triggered.results import (
+from rheos.core.operators.window.triggers.assigning import BatchRows, UserAssignment, assigning_of
+from rheos.core.operators.window.triggers.contents import CombinedValue, Contents, Records
+from rheos.core.operators.window.triggers.context import WindowScope
+from rheos.core.operators.window.triggers.logic import Parts, WindowLogic
+from rheos.core.operators.window.triggers.merging_set import MergingSet
+from rheos.core.operators.window.triggers.results import (
     AggregateResults,
     FunctionResults,
     WindowResults,
     located,
 )
-from rheos.core.operators.window.triggered.trigger_state import bound
+from rheos.core.operators.window.triggers.trigger_state import bound
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM, Batch
 from rheos.core.protocol.types import rows_of
 from rheos.core.safe_strings import shown
@@ -41,7 +41,7 @@ from rheos.core.state.scope import KeyScope
 from rheos.core.state.timers import TimerQueue, timers_for
 
 if TYPE_CHECKING:
-    from rheos.core.operators.window.triggered.spec import TriggeredWindowSpec
+    from rheos.core.operators.window.triggers.spec import TriggeredWindowSpec
 
 
 class TriggeredWindowOperator(KeyedStateOperator):

@@ -10,11 +10,11 @@ from rheos.core.errors import UserFunctionError
 from rheos.core.graph.state import Time
 from rheos.core.graph.window_functions import GLOBAL, Element, Evictor, Trigger, TriggerResult
 from rheos.core.operators.contract import Out
-from rheos.core.operators.window.triggered.assigning import Bounds
-from rheos.core.operators.window.triggered.contents import Contents
-from rheos.core.operators.window.triggered.context import NO_WINDOW, WindowScope
-from rheos.core.operators.window.triggered.merging_set import MergingSet
-from rheos.core.operators.window.triggered.results import FiredWindow, WindowResults
+from rheos.core.operators.window.triggers.assigning import Bounds
+from rheos.core.operators.window.triggers.contents import Contents
+from rheos.core.operators.window.triggers.context import NO_WINDOW, WindowScope
+from rheos.core.operators.window.triggers.merging_set import MergingSet
+from rheos.core.operators.window.triggers.results import FiredWindow, WindowResults
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.safe_strings import shown
 from rheos.core.state.timers import TimerService

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from rheos.core.graph.functions import TimeWindow
-from rheos.core.operators.window.triggered.assigning import Bounds
+from rheos.core.operators.window.triggers.assigning import Bounds
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.state.scope import NO_KEY, KeyScope
 
