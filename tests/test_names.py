@@ -15,184 +15,31 @@ import pytest
 
 SOURCE = Path(__file__).parents[1] / "src" / "rheos"
 
-PREPOSITIONS = frozenset(
-    [
-        "about",
-        "above",
-        "across",
-        "after",
-        "against",
-        "ahead",
-        "along",
-        "among",
-        "around",
-        "at",
-        "before",
-        "behind",
-        "below",
-        "beneath",
-        "beside",
-        "between",
-        "beyond",
-        "by",
-        "down",
-        "for",
-        "from",
-        "in",
-        "into",
-        "of",
-        "off",
-        "on",
-        "onto",
-        "out",
-        "outside",
-        "over",
-        "past",
-        "per",
-        "since",
-        "through",
-        "till",
-        "to",
-        "toward",
-        "under",
-        "until",
-        "up",
-        "upon",
-        "via",
-        "with",
-        "within",
-        "without",
-        "and",
-        "or",
-        "but",
-        "if",
-        "as",
-        "than",
-    ]
-)
-ADVERBS = frozenset(
-    [
-        "again",
-        "already",
-        "also",
-        "alone",
-        "aside",
-        "away",
-        "back",
-        "else",
-        "elsewhere",
-        "ever",
-        "far",
-        "here",
-        "later",
-        "less",
-        "more",
-        "most",
-        "never",
-        "not",
-        "now",
-        "often",
-        "once",
-        "only",
-        "soon",
-        "still",
-        "then",
-        "there",
-        "today",
-        "too",
-        "twice",
-        "very",
-        "yet",
-        "apart",
-        "alike",
-    ]
-)
-PRONOUNS = frozenset(
-    [
-        "a",
-        "an",
-        "the",
-        "this",
-        "that",
-        "these",
-        "those",
-        "it",
-        "its",
-        "they",
-        "them",
-        "their",
-        "all",
-        "any",
-        "both",
-        "each",
-        "either",
-        "many",
-        "most",
-        "much",
-        "neither",
-        "none",
-        "nothing",
-        "one",
-        "other",
-        "others",
-        "some",
-        "such",
-        "what",
-        "which",
-        "who",
-        "whose",
-        "whom",
-        "why",
-        "when",
-        "where",
-        "how",
-        "own",
-    ]
-)
-PARTICIPLES = frozenset(
-    [
-        "begun",
-        "bought",
-        "built",
-        "come",
-        "done",
-        "drawn",
-        "driven",
-        "fallen",
-        "felt",
-        "found",
-        "given",
-        "gone",
-        "grown",
-        "heard",
-        "held",
-        "hidden",
-        "kept",
-        "known",
-        "laid",
-        "left",
-        "lost",
-        "made",
-        "met",
-        "paid",
-        "risen",
-        "said",
-        "seen",
-        "sent",
-        "shown",
-        "spelt",
-        "spent",
-        "stood",
-        "taken",
-        "thought",
-        "told",
-        "torn",
-        "used",
-        "written",
-        "wound",
-    ]
-)
-NOUNS = frozenset(["feed", "seed", "need", "speed", "bed"])
+
+def words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+PREPOSITIONS = words("""
+    about above across after against ahead along among around at before behind below beneath
+    beside between beyond by down for from in into of off on onto out outside over past per since
+    through till to toward under until up upon via with within without and or but if as than
+""")
+ADVERBS = words("""
+    again already also alone aside away back else elsewhere ever far here later less more most
+    never not now often once only soon still then there today too twice very yet apart alike
+""")
+PRONOUNS = words("""
+    a an the this that these those it its they them their all any both each either many most much
+    neither none nothing one other others some such what which who whose whom why when where how
+    own
+""")
+PARTICIPLES = words("""
+    begun bought built come done drawn driven fallen felt found given gone grown heard held hidden
+    kept known laid left lost made met paid risen said seen sent shown spelt spent stood taken
+    thought told torn used written wound
+""")
+NOUNS = {"feed", "seed", "need", "speed", "bed"}
 """Nouns that end like a participle."""
 NO_NOUNS = PREPOSITIONS | ADVERBS | PRONOUNS | PARTICIPLES
 

@@ -178,7 +178,7 @@ class Environment(HintedBase):
             outputs = {MAIN: StreamType(source.schema, watermark is not None, record, on)}
             rejected = capabilities.rejected_schema_of(source)
             if watermark is not None and watermark.max_ahead is not None:
-                if isinstance(source, DataFrameSource):
+                if capabilities.dataframe_of(source) is not None:
                     raise ProgramError(
                         "max_ahead is not available for a DataFrame, whose rows have no order",
                         hint="drop such rows before, with df.filter(...)",

@@ -58,6 +58,7 @@ from rheos.core.connectors.capabilities import (
     Discovers,
     FixesEventTime,
     ForgetsSplits,
+    HasDataFrame,
     HasEndlessSplits,
     HasSession,
     IsPaced,
@@ -75,6 +76,8 @@ from rheos.core.connectors.capabilities import (
     SelectsSplits,
     SharesClient,
     StagesRows,
+    StoresParquet,
+    UnfitForSpark,
 )
 from rheos.core.connectors.contract import (
     Committer,
@@ -137,6 +140,7 @@ __all__ = [
     "ForgetsSplits",
     "Found",
     "HasCommitter",
+    "HasDataFrame",
     "HasEndlessSplits",
     "HasRoom",
     "HasSession",
@@ -177,10 +181,12 @@ __all__ = [
     "StagesOutput",
     "StagesRows",
     "StaysInProcess",
+    "StoresParquet",
     "TakesChanges",
     "TimeColumn",
     "TimeReached",
     "TypeShape",
+    "UnfitForSpark",
     "WritesChanges",
 ]
 

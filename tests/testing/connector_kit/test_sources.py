@@ -391,6 +391,11 @@ class Able(Counting):
         return 0
 
 
+class LacksFiles(Counting):
+    def parquet_files(self, splits: Sequence[Split]) -> Sequence[str]:
+        return []
+
+
 class Endless(Able):
     def endless(self, split: Split) -> bool:
         return True
@@ -483,7 +488,8 @@ class AtTimes(Numbers):
 def test_a_source_with_every_capability_keeps_the_rules() -> None:
     able = Able()
     lacking = {each for each in capabilities.SOURCE_CAPABILITIES if not isinstance(able, each)}
-    of_spark = {capabilities.RunsQueries, capabilities.HasSession}
+    of_spark = {capabilities.RunsQueries, capabilities.HasSession, capabilities.HasDataFrame}
+    of_spark.add(capabilities.StoresParquet)
     assert lacking == {capabilities.Discovers} | of_spark
     assert check_source(able) == ROWS
     assert check_source(Growing(ReadsToItsEnd), endless_rows=20) == ROWS
@@ -493,6 +499,7 @@ def test_a_source_with_every_capability_keeps_the_rules() -> None:
     ("source", "rule"),
     [
         (Endless(), capability_rules.ENDS),
+        (LacksFiles(), capability_rules.PARQUET),
         (ReadsOthers(), capability_rules.SELECTS),
         (DiscoversBounded(), capability_rules.DISCOVERS),
         (ForgetsInDisorder(), capability_rules.FORGETS),
@@ -575,5 +582,5 @@ def test_a_wrapper_has_the_capabilities_of_its_source() -> None:
     assert members >= {"discovery_ms", "client", "reading"}
     # Columns are pruned, and queries of Spark staged, before a source is wrapped.
     lacking = {name for name in members if not hasattr(WrappedSource(Able()), name)}
-    assert lacking == {"reading", "queries", "session"}
+    assert lacking == {"reading", "queries", "session", "dataframe", "parquet_files"}
     assert check_source(WrappedSource(Able())) == ROWS

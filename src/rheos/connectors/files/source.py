@@ -23,6 +23,7 @@ from rheos.connectors.files.partition_reading import (
     without_columns,
 )
 from rheos.connectors.replay import Replay
+from rheos.core.connectors.capabilities import UnfitForSpark
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
@@ -67,6 +68,18 @@ class FileSource(Source):
             first = self._in_files().names[0]
             kept = [field for field in self.schema if field in kept or field.name == first]
         return None if len(kept) == len(self.schema) else replace(self, schema=pa.schema(kept))
+
+    def parquet_files(self, splits: Sequence[Split]) -> Sequence[str]:
+        files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
+        if any(file.format != "parquet" for file in files):
+            raise UnfitForSpark("files of lines have their own reader")
+        if self.partition_by:
+            raise UnfitForSpark("the names of folders have values of the rows")
+        if self.on_error != "fail":
+            raise UnfitForSpark('on_error="skip" needs the reader that finds bad rows')
+        if self.replay is not None and self.replay.ratio != "max":
+            raise UnfitForSpark("it is replayed at a pace")
+        return [file.path for file in files]
 
     def splits(self) -> Sequence[Split]:
         return self._splits_of(list_files(self.paths, self._word, self.compression))

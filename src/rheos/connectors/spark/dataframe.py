@@ -63,6 +63,9 @@ class DataFrameSource(Source):
     """Column by which the staged rows are sorted."""
     bounded: bool = field(default=True, init=False)
 
+    def dataframe(self) -> Any:
+        return self.frame
+
     def session(self) -> Any:
         return self.frame.sparkSession
 

@@ -247,6 +247,56 @@ def session_of(source: Source) -> Any | None:
     return source.session() if isinstance(source, HasSession) else None
 
 
+# --- rows that Spark reads in a batch job ---------------------------------------------------------
+
+
+@runtime_checkable
+class HasDataFrame(Protocol):
+    """A source of the rows of a Spark DataFrame, which is a part of the plan of a batch job.
+
+    The batch runtime calls none of `splits`, `open` and `staged`. A DataFrame has no order, so none of
+    its rows is late.
+    """
+
+    def dataframe(self) -> Any | None:
+        """Return the `pyspark.sql.DataFrame`, with the columns of `schema` in their order; None if this
+        source does not read one, though its class may."""
+
+
+def dataframe_of(source: Source) -> Any | None:
+    """Return the DataFrame that a source reads; None for other sources."""
+    return source.dataframe() if isinstance(source, HasDataFrame) else None
+
+
+class UnfitForSpark(Exception):  # noqa: N818 - the answer, not a failure
+    """The reason why Spark may not read a source's files itself."""
+
+
+@runtime_checkable
+class StoresParquet(Protocol):
+    """A source whose splits are Parquet files, which Spark may read instead in a batch job."""
+
+    def parquet_files(self, splits: Sequence[Split]) -> Sequence[str]:
+        """Return the file of each split. It has the columns of `schema`, and exactly the split's rows.
+
+        Args:
+            splits: result of the source's `splits`.
+
+        Returns:
+            Absolute paths or URLs.
+
+        Raises:
+            Unfit: The source's own reader must read them. The message is the reason, for `explain`.
+        """
+
+
+def parquet_files(source: Source, splits: Sequence[Split]) -> Sequence[str]:
+    """Return the Parquet file of each split. Raise Unfit if Spark may not read them."""
+    if isinstance(source, StoresParquet):
+        return source.parquet_files(splits)
+    raise UnfitForSpark("Spark reads only files and DataFrames")
+
+
 @runtime_checkable
 class ReadsUntilNow(Protocol):
     """A source that can be limited to the rows that exist now, for a run that a later run continues."""
@@ -469,6 +519,8 @@ SOURCE_CAPABILITIES: Final = (
     ReleasesStaging,
     RunsQueries,
     HasSession,
+    HasDataFrame,
+    StoresParquet,
     ReadsUntilNow,
     IsPaced,
     ReadsAlone,

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.parquet import check_schema, has_old_times, open_parquet
+from rheos.core.connectors.capabilities import UnfitForSpark
 from rheos.runtimes.batch.pushdown_constants import INTEGER_NAMES
 
 _READ_AT_ONCE = 16
@@ -40,10 +41,6 @@ class ColumnInFiles:
     """Type as which Spark reads it, from all files."""
     as_declared: bool
     """Whether it has the declared type in all files, so that the reader may apply a filter to it."""
-
-
-class Unfit(Exception):  # noqa: N818 - the answer, not a failure
-    """The reason why Spark may not read the files."""
 
 
 def columns_in_files(
@@ -73,8 +70,8 @@ def _of_file(path: str, schema: pa.Schema, wanted: Sequence[str]) -> dict[str, p
         check_schema(path, found, schema)
         try:
             return _Footer(file).columns(schema, wanted)
-        except Unfit as reason:
-            raise Unfit(f"{path}: {reason}") from None
+        except UnfitForSpark as reason:
+            raise UnfitForSpark(f"{path}: {reason}") from None
     finally:
         file.close(force=True)
 
@@ -91,7 +88,7 @@ class _Footer:
         found: dict[str, pa.DataType] = {}
         for field in schema:
             if self._arrow.names.count(field.name) != 1:
-                raise Unfit(f"has several columns {field.name!r}")
+                raise UnfitForSpark(f"has several columns {field.name!r}")
             places = [i for i, leaf in enumerate(self._leaves) if _top(leaf.path, field.name)]
             if not field.nullable:
                 self._check_nulls(field.name, places)
@@ -110,22 +107,22 @@ class _Footer:
             for i in places:
                 statistics = group.column(i).statistics
                 if statistics is None or not statistics.has_null_count:
-                    raise Unfit(f"has no null count for column {name!r}")
+                    raise UnfitForSpark(f"has no null count for column {name!r}")
                 if statistics.null_count:
-                    raise Unfit(f"has nulls in column {name!r}, which is not nullable")
+                    raise UnfitForSpark(f"has nulls in column {name!r}, which is not nullable")
 
     def _check_case(self, name: str) -> None:
         """Raise Unfit if other columns differ only by case. Spark ignores case by default."""
         alike = [other for other in self._arrow.names if other.lower() == name.lower()]
         if len(alike) > 1:
-            raise Unfit(f"columns {' and '.join(map(repr, alike))} differ only by case")
+            raise UnfitForSpark(f"columns {' and '.join(map(repr, alike))} differ only by case")
 
     def _readable(self, field: pa.Field, places: Sequence[int]) -> pa.DataType:
         kind = self._flat(field.name, places)
         self._check_cast(field, kind, places)
         for chunk in (group.column(places[0]) for group in self._groups):
             if chunk.compression not in _CODECS or not _ENCODINGS.issuperset(chunk.encodings):
-                raise Unfit(
+                raise UnfitForSpark(
                     f"column {field.name!r} is stored as {chunk.compression}, "
                     f"{chunk.encodings[-1]}, which not every version of Spark can read"
                 )
@@ -135,24 +132,26 @@ class _Footer:
 
     def _check_cast(self, field: pa.Field, kind: pa.DataType, places: Sequence[int]) -> None:
         if not _widens(kind, _plain(field.type)):
-            raise Unfit(f"column {field.name!r} is {kind}, but the schema declares {field.type}")
+            raise UnfitForSpark(
+                f"column {field.name!r} is {kind}, but the schema declares {field.type}"
+            )
         if pa.types.is_timestamp(kind) and kind.unit == "ms":
             _check_ms(field.name, [group.column(places[0]) for group in self._groups])
 
     def _flat(self, name: str, places: Sequence[int]) -> pa.DataType:
         leaf = self._leaves[places[0]] if len(places) == 1 else None
         if leaf is None or leaf.path != name or leaf.max_repetition_level:
-            raise Unfit(f"column {name!r} is {self._arrow.field(name).type}")
+            raise UnfitForSpark(f"column {name!r} is {self._arrow.field(name).type}")
         kind = _stored_type(leaf.physical_type, json.loads(leaf.logical_type.to_json()))
         if kind is None:
-            raise Unfit(f"column {name!r} is {self._arrow.field(name).type}")
+            raise UnfitForSpark(f"column {name!r} is {self._arrow.field(name).type}")
         return kind
 
     def _check_calendar(self, name: str) -> None:
         """Raise Unfit if times are in the calendar of old Spark versions, whose days before 1582
         differ."""
         if has_old_times(self._metadata.metadata):
-            raise Unfit(f"has times in Spark's old calendar in column {name!r}")
+            raise UnfitForSpark(f"has times in Spark's old calendar in column {name!r}")
 
 
 def _top(path: str, name: str) -> bool:
@@ -167,7 +166,7 @@ def _check_ms(name: str, chunks: Sequence[Any]) -> None:
             continue
         known = statistics is not None and statistics.has_min_max
         if not known or statistics.min_raw < -_MAX_MS or statistics.max_raw > _MAX_MS:
-            raise Unfit(f"column {name!r} is in ms, and its times may exceed the range of us")
+            raise UnfitForSpark(f"column {name!r} is in ms, and its times may exceed the range of us")
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -249,7 +248,7 @@ def _common(field: pa.Field, kinds: Sequence[pa.DataType], widened: bool) -> Col
     names = {_spark_type(kind) for kind in distinct}
     if len(names) > 1:
         shown = " and ".join(sorted(map(str, distinct)))
-        raise Unfit(f"column {field.name!r} is {shown} in different files")
+        raise UnfitForSpark(f"column {field.name!r} is {shown} in different files")
     return ColumnInFiles(names.pop(), all(_same(kind, field.type) for kind in kinds))
 
 

@@ -10,8 +10,6 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from rheos.connectors.files.source import FileSource
-from rheos.connectors.source_wrapper import WrappedReader
 from rheos.connectors.spark.casts import cast_array
 from rheos.core.connectors.contract import EndOfSplit, Polled, ReaderContext, Source, Split, SplitReader
 from rheos.core.errors import InputError
@@ -26,8 +24,6 @@ class SplitInput:
     """Input that the source's own reader reads. The partition's one row is the number of its split."""
 
     splits: tuple[Split, ...]
-    columns: tuple[str, ...] | None = None
-    """Columns of files that are read, as nothing needs the others. None reads all columns."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +45,6 @@ def source_operator(
     """Return the partition's operator, not open yet. `inbox` is the task's input from Spark."""
     if isinstance(feed, SplitInput):
         numbers = [number for rows in inbox for number in rows.column(0).to_pylist()]
-        if feed.columns is not None:
-            assert isinstance(spec.source, FileSource)
-            spec = dataclasses.replace(spec, source=_PrunedSource(spec.source, feed.columns))
         return SourceOperator(ctx, spec, [feed.splits[number] for number in numbers])
     rows = _Inbox(spec.source.schema, feed.columns, inbox)
     operator = SourceOperator if feed.ordered else _UnorderedSource
@@ -83,36 +76,6 @@ class _UnorderedSource(SourceOperator):
                 for name, column in zip(self._schema.names, columns, strict=True)
             ]
         return super()._out(columns)
-
-
-class _PrunedSource(Source):
-    """A source of some columns of files, by their own reader."""
-
-    bounded = True
-
-    def __init__(self, files: FileSource, columns: tuple[str, ...]) -> None:
-        self.schema = files.schema
-        self._columns = columns
-        read = pa.schema([files.schema.field(name) for name in columns])
-        self._files = dataclasses.replace(files, schema=read)
-
-    def splits(self) -> Sequence[Split]:
-        return self._files.splits()
-
-    def open(self, split: Split, position: bytes | None, ctx: ReaderContext) -> SplitReader:
-        return _PrunedReader(
-            self._files.open(split, position, ctx), _Widening(self.schema, self._columns)
-        )
-
-
-class _PrunedReader(WrappedReader):
-    def __init__(self, reader: SplitReader, widening: _Widening) -> None:
-        super().__init__(reader)
-        self._widening = widening
-
-    def poll(self, max_rows: int) -> Polled:
-        polled = self._reader.poll(max_rows)
-        return self._widening.of(polled) if isinstance(polled, pa.RecordBatch) else polled
 
 
 class _Inbox(Source):

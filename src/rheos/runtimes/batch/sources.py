@@ -1,8 +1,8 @@
 """The sources of a batch job as DataFrames.
 
-    a DataFrame      itself, as a part of the job's plan; it has no order, so no row of it is late
-    Parquet files    Spark's reader, if it reads the same as our own (`parquet_footers.py`), and either
-                     a filter keeps rows from Python or there are too few files for all slots
+    a DataFrame      itself, as a part of the job's plan (`HasDataFrame`)
+    Parquet files    Spark's reader (`StoresParquet`), if it reads the same as the source's own reader
+                     (`parquet_footers.py`), and either a filter keeps rows from Python or there are too few files for all slots
     other splits     a Spark partition for each, read by the source's own reader
 
 No reader reads columns that nothing needs (`core/plan/pruning.py`). Spark's readers also skip rows that
@@ -20,18 +20,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
-from rheos.connectors.files.listing import FileToRead
-from rheos.connectors.files.source import FileSource
 from rheos.connectors.spark import versions
-from rheos.connectors.spark.dataframe import DataFrameSource
 from rheos.core.connectors import capabilities
-from rheos.core.connectors.contract import Split
+from rheos.core.connectors.capabilities import UnfitForSpark
+from rheos.core.connectors.contract import Source, Split
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import RowOrder
@@ -39,7 +36,7 @@ from rheos.core.operators.source import SourceSpec
 from rheos.core.plan.physical import Chain, PhysicalPlan
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, SPLIT, WM
 from rheos.core.protocol.ids import ChainId
-from rheos.runtimes.batch.parquet_footers import Unfit, columns_in_files
+from rheos.runtimes.batch.parquet_footers import columns_in_files
 from rheos.runtimes.batch.pushdown import PushColumn, superset_filter
 from rheos.runtimes.batch.source_input import ReadBySpark, SourceInput, SparkRows, SplitInput
 
@@ -88,7 +85,7 @@ def source_frame(session: SparkSession, plan: PhysicalPlan, chain: Chain) -> Sou
 def shippable(chain: Chain) -> Chain:
     """Return the chain as workers receive it, without what only the driver can hold."""
     head = chain.operators[0]
-    if not isinstance(head.spec, SourceSpec) or not isinstance(head.spec.source, DataFrameSource):
+    if not isinstance(head.spec, SourceSpec) or capabilities.dataframe_of(head.spec.source) is None:
         return chain
     spec = replace(head.spec, source=ReadBySpark(head.spec.source.schema))
     return replace(chain, operators=(replace(head, spec=spec), *chain.operators[1:]))
@@ -98,8 +95,9 @@ def _source_frame(
     session: SparkSession, plan: PhysicalPlan, chain: Chain, spec: SourceSpec
 ) -> SourceFrame:
     source = spec.source
-    if isinstance(source, DataFrameSource):
-        return _of_dataframe(session, plan, chain, source)
+    dataframe = capabilities.dataframe_of(source)
+    if dataframe is not None:
+        return _of_dataframe(session, chain, dataframe, source.schema)
     if capabilities.session_of(source) is not None:
         raise ConfigurationError(
             "a DataFrame within a hybrid source, or a Spark stream, must be staged first, "
@@ -109,10 +107,9 @@ def _source_frame(
         )
     splits = tuple(source.splits())
     try:
-        if not isinstance(source, FileSource):
-            raise Unfit("Spark reads only files and DataFrames")
-        return _of_files(session, plan, chain, source, splits)
-    except Unfit as reason:
+        paths = capabilities.parquet_files(source, splits)
+        return _of_files(session, plan, chain, source, splits, paths)
+    except UnfitForSpark as reason:
         return _split_by_split(session, SplitInput(splits), f"read split by split: {reason}")
 
 
@@ -125,10 +122,10 @@ def _split_by_split(session: SparkSession, feed: SplitInput, how: str) -> Source
 
 
 def _of_dataframe(
-    session: SparkSession, plan: PhysicalPlan, chain: Chain, source: DataFrameSource
+    session: SparkSession, chain: Chain, frame: DataFrame, schema: pa.Schema
 ) -> SourceFrame:
-    fields = dict(zip(source.schema.names, source.frame.schema.fields, strict=True))
-    shape = _Shape(source.frame, source.schema, _needed(chain))
+    fields = dict(zip(schema.names, frame.schema.fields, strict=True))
+    shape = _Shape(frame, schema, _needed(chain))
     pushable = [name for name, field in fields.items() if not _padded(field)]
     filtered = shape.filtered(chain, pushable)
     return shape.source_frame(session, ordered=False, how=f"a DataFrame{filtered}")
@@ -154,19 +151,10 @@ def _of_files(
     session: SparkSession,
     plan: PhysicalPlan,
     chain: Chain,
-    source: FileSource,
+    source: Source,
     splits: tuple[Split, ...],
+    paths: Sequence[str],
 ) -> SourceFrame:
-    files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
-    if any(file.format != "parquet" for file in files):
-        raise Unfit("files of lines have their own reader")
-    if source.partition_by:
-        raise Unfit("the names of folders have values of the rows")
-    if source.on_error != "fail":
-        raise Unfit('on_error="skip" needs the reader that finds bad rows')
-    if source.replay is not None and source.replay.ratio != "max":
-        raise Unfit("it is replayed at a pace")
-    paths = [file.path for file in files]
     urls = _spark_urls(session, paths)
     widened = versions.reads_parquet_as_wider(session)
     found = columns_in_files(paths, source.schema, _needed(chain), widened=widened)
@@ -186,22 +174,21 @@ def _of_files(
         # All rows decide which of them are late, so the reader must not skip any.
         as_declared = [name for name, column in found.items() if column.as_declared]
         filtered = shape.filtered(chain, as_declared)
-    if found and not filtered and (whole or len(files) >= session.sparkContext.defaultParallelism):
+    if found and not filtered and (whole or len(paths) >= session.sparkContext.defaultParallelism):
         # If all rows went to Python, Spark would first convert them to its own rows, which takes three
         # times as long as reading them in Python.
-        read_there = tuple(found)
-        how = f"Parquet, read directly by the tasks: columns {', '.join(read_there)}"
-        return _split_by_split(session, SplitInput(splits, read_there), how)
+        how = f"Parquet, read directly by the tasks: columns {', '.join(found)}"
+        return _split_by_split(session, SplitInput(splits), how)
     how = f"Parquet, read by Spark {'in whole files' if whole else 'in parts of files'}{filtered}"
     return shape.source_frame(session, ordered=whole, how=how)
 
 
-def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
+def _spark_urls(session: SparkSession, paths: Sequence[str]) -> list[str]:
     """Return the paths as Spark's file systems accept them. Raise Unfit if they do not."""
     for path in paths:
         name = path.rsplit("/", 1)[-1]
         if _GLOB.intersection(path) or name[:1] in ("_", ".") or "::" in path:
-            raise Unfit(f"Spark interprets the name {path} as other files")
+            raise UnfitForSpark(f"Spark interprets the name {path} as other files")
     urls = [path if "://" in path else f"file://{path}" for path in paths]
     hadoop: Any = session._jsc.hadoopConfiguration()
     first = {urlsplit(url)[:2]: url for url in reversed(urls)}
@@ -211,7 +198,7 @@ def _spark_urls(session: SparkSession, paths: list[str]) -> list[str]:
                 place = session._jvm.org.apache.hadoop.fs.Path(url)
                 place.getFileSystem(hadoop).getFileStatus(place)
             except Exception:
-                raise Unfit(f"Spark has no access to {scheme}://") from None
+                raise UnfitForSpark(f"Spark has no access to {scheme}://") from None
     return urls
 
 

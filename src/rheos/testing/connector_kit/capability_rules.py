@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+from pyarrow import parquet
 
 from rheos.core.connectors import capabilities
 from rheos.core.connectors.contract import Source
@@ -28,6 +29,7 @@ PRUNES = "a source with fewer columns has the same splits, rows and order of col
 RECORDS = "record_class returns a class or None, and rejected_schema a schema or None"
 EARLIEST = "no row of a split is before earliest_ms"
 TIME_COLUMN = "event_time_behind is true or false"
+PARQUET = "parquet_files returns for each split a file with exactly its rows"
 RELEASES = "released can be called again"
 LAG = "lag_rows is a number of at least 0, or None"
 
@@ -161,6 +163,21 @@ def _reports_lag(trial: Trial) -> None:
                 reading.reader.poll(1)
 
 
+def _stores_parquet(trial: Trial) -> None:
+    names, splits = trial.source.schema.names, trial.splits()
+    try:
+        files = capabilities.parquet_files(trial.source, splits)
+    except capabilities.UnfitForSpark:
+        return
+    if len(files) != len(splits):
+        broken(PARQUET, f"it has returned {len(files)} files for {len(splits)} splits")
+    for split, file in zip(splits, files, strict=True):
+        found = parquet.read_table(file, columns=names).cast(trial.source.schema).to_pylist()
+        rows = [{name: row[name] for name in names} for row in trial.readings[split.id].rows]
+        if found != rows:
+            broken(PARQUET, f"{file} has other rows than split {split.id!r}")
+
+
 def _releases(trial: Trial) -> None:
     for _ in range(2):
         try:
@@ -194,6 +211,8 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.ReleasesStaging: (RELEASES, _releases),
     capabilities.RunsQueries: ("queries", _read_with_others),
     capabilities.HasSession: ("session", _read_with_others),
+    capabilities.HasDataFrame: ("dataframe", _read_with_others),
+    capabilities.StoresParquet: (PARQUET, _stores_parquet),
     capabilities.StagesRows: ("staged", _read_with_others),  # The kit is passed what is staged.
 }
 """The rule of each capability. They run after the basic rules, whose readings they compare with."""
