@@ -2,7 +2,8 @@
 
     a DataFrame      itself, as a part of the job's plan (`HasDataFrame`)
     Parquet files    Spark's reader (`StoresParquet`), if it reads the same as the source's own reader
-                     (`parquet_footers.py`), and either a filter keeps rows from Python or there are too few files for all slots
+                     (`parquet_footers.py`), and either a filter keeps rows from Python or there are too
+                     few files for all slots
     other splits     a Spark partition for each, read by the source's own reader
 
 No reader reads columns that nothing needs (`core/plan/pruning.py`). Spark's readers also skip rows that

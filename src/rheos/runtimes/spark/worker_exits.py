@@ -20,7 +20,7 @@ _LINE = re.compile(r"rheos: worker process (\d+) was killed by signal (\d+)")
 _MOST = 1000
 _LOOK_EVERY_S = 0.02
 _OWN_GROUP = 0
-"""Process id that stands for all processes of the caller's group."""
+"""Process id that means all processes of the caller's group."""
 
 
 def signal_text(number: int) -> str:
