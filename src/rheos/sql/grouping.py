@@ -19,7 +19,7 @@ from rheos.sql import types
 from rheos.sql.aggregates import AggregateCall, aggregated, is_aggregate
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
-from rheos.sql.grouped_plans import Aggregate, Distinct, Windowed
+from rheos.sql.grouped_plans import Aggregate, Distinct, WindowedRows
 from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, projected, retracting
 from rheos.sql.scope import Named, NameScope, SqlRelation
@@ -310,7 +310,7 @@ def _window(
     return call.window, source, keys
 
 
-def _decides_window(bound: ColumnRole, call: Windowed | None, plan: PlanNode) -> bool:
+def _decides_window(bound: ColumnRole, call: WindowedRows | None, plan: PlanNode) -> bool:
     """Return whether one bound decides which window of its key a row is in."""
     if call is not None and isinstance(call.window, Tumbling | Sliding | Session):
         return True
