@@ -6,6 +6,7 @@ Needs a Chromium of the system, `pip install playwright`, and what scripts/docs 
 from __future__ import annotations
 
 import functools
+import re
 import shutil
 import subprocess
 import threading
@@ -199,3 +200,14 @@ def test_the_first_page_shows_how_to_install_and_a_program_with_its_output(
     assert shown.index("pip install") < shown.index("rheos init") < shown.index("import rheos as rh")
     assert page.locator("article pre").count() >= 3
     page.close()
+
+
+def test_settings_that_pages_name_link_to_their_entries(address: str) -> None:
+    entries = {*re.findall(r'id="([\w.]+)"', (SITE / "settings.html").read_text())}
+    links = {
+        name
+        for page in pages()
+        for name in re.findall(r'href="[./]*settings\.html#([\w.]+)"', (SITE / page).read_text())
+    }
+    assert {"checkpoint_dir", "buffer_timeout"} <= links
+    assert links <= entries

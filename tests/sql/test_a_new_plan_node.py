@@ -93,7 +93,7 @@ def test_a_new_node_is_explained_and_has_lineage(root: PlanNode) -> None:
 
 def test_filters_and_projections_are_pushed_below_a_new_node(root: PlanNode) -> None:
     [made] = pushed([root])
-    steps = [line.strip() for line in explained(made).splitlines() if " gives " not in line]
+    steps = [line.strip() for line in explained(made).splitlines() if " emits " not in line]
     kinds = [step.split()[0] for step in steps]
     assert kinds.index("double") < kinds.index("filter")
     node = made

@@ -14,20 +14,20 @@ def test_each_step_shows_its_columns_and_changes() -> None:
         "GROUP BY auction) AS t GROUP BY n"
     )
     logical, _, physical = text.partition("\n\n")
-    steps = [line.split()[0] for line in logical.splitlines() if " gives " not in line]
+    steps = [line.split()[0] for line in logical.splitlines() if " emits " not in line]
     modes = [
-        line.split(" gives ")[1].split(":")[0] for line in logical.splitlines() if " gives " in line
+        line.split(" emits ")[1].split(":")[0] for line in logical.splitlines() if " emits " in line
     ]
     assert list(zip(steps, modes, strict=True)) == [
-        ("project", "upsert by n"),
-        ("aggregate", "upsert by n"),
-        ("project", "retract"),
-        ("keep", "retract by auction"),
-        ("project", "upsert by auction"),
-        ("aggregate", "upsert by auction"),
-        ("project", "append"),
-        ("filter", "append"),
-        ("table", "append"),
+        ("project", "upserts by n"),
+        ("aggregate", "upserts by n"),
+        ("project", "retractions"),
+        ("add", "retractions by auction"),
+        ("project", "upserts by auction"),
+        ("aggregate", "upserts by auction"),
+        ("project", "append-only"),
+        ("filter", "append-only"),
+        ("table", "append-only"),
     ]
     assert "sql table" in physical
 
@@ -58,4 +58,28 @@ def test_the_time_range_of_a_join_has_its_sign() -> None:
         "SELECT b.price FROM bids b JOIN bids c ON b.auction = c.auction "
         "AND b.ts BETWEEN c.ts AND c.ts + INTERVAL '1' MINUTE"
     )
-    assert "in time (-0:01:00.001000 to 0:00:00.001000)" in text
+    assert "within -0:01:00.001000 to 0:00:00.001000 of event time" in text
+
+
+def test_words_of_sql_and_not_of_python() -> None:
+    env = rh.Environment()
+    registered(env)
+    for window, words in {
+        "TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '90' SECOND)": "tumbling windows (size 1m30s)",
+        "HOP(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MINUTE, INTERVAL '1' HOUR, "
+        "INTERVAL '-5' SECOND)": "sliding windows (size 1h, every 1m, offset -5s)",
+        "SESSION(TABLE bids PARTITION BY auction, DESCRIPTOR(ts), INTERVAL '1' DAY)": (
+            "session windows (gap 1d)"
+        ),
+        "TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' MONTH, ZONE => 'Europe/Berlin')": (
+            "tumbling windows (size 1mo, zone Europe/Berlin)"
+        ),
+    }.items():
+        text = env.explain_sql(
+            f"SELECT auction, COUNT(*) AS n FROM TABLE({window}) WHERE price > 3 "
+            "GROUP BY auction, window_start, window_end"
+        )
+        logical = text.partition("\n\n")[0]
+        assert f"aggregate by auction in {words}: " in logical
+        assert "timedelta" not in logical
+        assert "col(" not in logical

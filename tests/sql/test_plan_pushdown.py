@@ -37,7 +37,7 @@ def steps(*queries: str) -> list[str]:
         plans.append(of.planned(sql, parse(sql)[0], "forever"))
     lines = "".join(explained(plan) for plan in pushed(plans)).splitlines()
     return [
-        re.sub(r"\.cast\(Int64\)|[\[\]()\"]|col", "", each) for each in lines if " gives " not in each
+        re.sub(r"\.cast\(Int64\)|[\[\]()\"]|col", "", each) for each in lines if " emits " not in each
     ]
 
 
@@ -76,7 +76,7 @@ def test_a_filter_is_not_pushed_into_the_versioned_side() -> None:
     )
     assert [step.strip() for step in found[1:3]] == [
         "filter rate > 3",
-        "inner join as of the time on auction = auction of r",
+        "inner join on auction = auction of r with the version as of its event time",
     ]
     assert any(step.endswith("filter price > 9") for step in found[3:])
 
@@ -148,10 +148,10 @@ def plan_of(query: str) -> str:
 
 def test_a_join_has_only_the_columns_that_are_read() -> None:
     text = plan_of(JOIN.format("", "b.channel = 'web'"))
-    [join] = re.findall(r"inner join.*\n +gives append: (.*)", text)
+    [join] = re.findall(r"inner join.*\n +emits append-only: (.*)", text)
     assert join == "auction BIGINT, price BIGINT, auction of s BIGINT, amount BIGINT"
-    assert "table bids, of which are read auction, price, channel\n" in text
-    assert "table sales, of which are read auction, amount\n" in text
+    assert "table bids, reads columns auction, price, channel\n" in text
+    assert "table sales, reads columns auction, amount\n" in text
 
 
 def test_state_of_groups_does_not_depend_on_readers() -> None:
@@ -159,7 +159,7 @@ def test_state_of_groups_does_not_depend_on_readers() -> None:
         "SELECT auction, bidder, COUNT(*) AS n, MAX(price) AS m FROM bids GROUP BY auction, bidder"
     )
     [groups] = re.findall(
-        r"aggregate by.*\n +gives upsert by auction, bidder: (.*)",
+        r"aggregate by.*\n +emits upserts by auction, bidder: (.*)",
         plan_of(f"SELECT auction FROM ({counted})"),
     )
     assert groups == "auction BIGINT, bidder BIGINT, COUNT(*) BIGINT, MAX(`price`) BIGINT"

@@ -210,7 +210,9 @@ def test_a_script_shows_plans_and_tables(capsys: pytest.CaptureFixture[str]) -> 
         "CREATE VIEW one AS SELECT 1 AS a; SHOW TABLES; DESCRIBE one; EXPLAIN SELECT a FROM one"
     )
     said = capsys.readouterr().out
-    assert said.startswith("one  view, append\na  INT\nproject a = 1\n  gives append: a INT\n")
+    assert said.startswith(
+        "one  view, append-only\na  INT\nproject a = 1\n  emits append-only: a INT\n"
+    )
     assert "Plan of 'explain'" in said
 
 
@@ -229,7 +231,7 @@ def test_a_file_with_only_explain_runs_nothing(
     file = tmp_path / "ask.sql"
     file.write_text("EXPLAIN SELECT 1 AS a;")
     run_file(file, ())
-    assert "gives append: a INT" in capsys.readouterr().out
+    assert "emits append-only: a INT" in capsys.readouterr().out
 
 
 def test_updating_rows_for_an_append_only_sink_are_refused() -> None:

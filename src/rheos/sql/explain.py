@@ -21,9 +21,9 @@ def _lines(plan: PlanNode, depth: int, read: Mapping[str, Sequence[str]]) -> Ite
     columns = ", ".join(f"{column.name} {types.name(column.type)}" for column in plan.columns)
     of_it = ""
     if isinstance(plan, Scan) and len(read[plan.name]) < len(plan.columns):
-        of_it = f", of which are read {', '.join(read[plan.name])}"
+        of_it = f", reads columns {', '.join(read[plan.name])}"
     yield f"{'  ' * depth}{plan.summary()}{of_it}"
-    yield f"{'  ' * depth}  gives {row_mode(plan.changes)}: {columns}"
+    yield f"{'  ' * depth}  emits {row_mode(plan.changes)}: {columns}"
     for each in plan.upstream():
         yield from _lines(each, depth + 1, read)
 
@@ -31,6 +31,6 @@ def _lines(plan: PlanNode, depth: int, read: Mapping[str, Sequence[str]]) -> Ite
 def row_mode(changes: Changes | None) -> str:
     """Return the changelog mode of rows."""
     if changes is None:
-        return "append"
-    kind = "retract" if changes.retracts else "upsert"
+        return "append-only"
+    kind = "retractions" if changes.retracts else "upserts"
     return f"{kind} by {', '.join(changes.key)}" if changes.key else kind

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import TYPE_CHECKING, ClassVar
 
 import polars as pl
@@ -14,11 +16,27 @@ from rheos.core.graph.patterns import PatternTree
 from rheos.core.graph.windows import Window
 from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
+from rheos.core.protocol.durations import duration_ms, written_duration
 from rheos.sql.plan import NO_ORIGIN, Columns, Names, Origins, PlanNode, origins_of, origins_of_time
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
     from rheos.sql.lowering import Lowering
+
+
+def window_text(window: Window) -> str:
+    """Return a window for `explain`, such as "tumbling windows (size 10m)"."""
+    parts = []
+    for each in fields(window):  # type: ignore[arg-type]
+        value = getattr(window, each.name)
+        if value and value != each.default:
+            length = isinstance(value, timedelta)
+            parts.append(f"{each.name} {written_duration(duration_ms(value)) if length else value}")
+    return f"{type(window).__name__.lower()} windows ({', '.join(parts)})"
+
+
+def _by(keys: Sequence[str]) -> str:
+    return f"by {', '.join(keys)}" if keys else "of all rows"
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +56,7 @@ class WindowedRows(PlanNode):
     filters_pass: ClassVar[bool] = True
 
     def summary(self) -> str:
-        return f"windows {self.window!r} by {self.time}"
+        return f"assign {window_text(self.window)} by {self.time}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.keys or (), (self.time,))]
@@ -68,8 +86,8 @@ class Aggregate(PlanNode):
 
     def summary(self) -> str:
         of = ", ".join(f"{name} = {agg}" for name, agg in self.aggregates)
-        window = "" if self.window is None else f" in {self.window!r}"
-        return f"aggregate by {', '.join(self.keys) or 'nothing'}{window}: {of}"
+        window = "" if self.window is None else f" in {window_text(self.window)}"
+        return f"aggregate {_by(self.keys)}{window}: {of}"
 
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         return self.with_filtered_input(0, condition) if read and read <= {*self.keys} else None
@@ -131,7 +149,7 @@ class RankedRows(PlanNode):
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"first by {', '.join(self.keys) or 'nothing'}"
+        return f"number rows {_by(self.keys)}"
 
     def origins(self) -> Origins:
         return _origins_with_rank(self)
@@ -156,7 +174,7 @@ class TopN(PlanNode):
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"first {self.n} by {', '.join(self.keys) or 'nothing'}"
+        return f"first {self.n} {_by(self.keys)}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         if self.newest or self.window is not None:
@@ -188,7 +206,7 @@ class OverPlan(PlanNode):
     changes: Changes | None
 
     def summary(self) -> str:
-        return f"over {self.frame} by {', '.join(self.keys)}: {self.over}"
+        return f"over {self.frame} {_by(self.keys)}: {self.over}"
 
     def origins(self) -> Origins:
         of = dict(self.input.origins())
@@ -215,7 +233,7 @@ class MatchPlan(PlanNode):
     changes: None = None
 
     def summary(self) -> str:
-        return f"match by {', '.join(self.keys)}: {self.pattern}"
+        return f"match {_by(self.keys)}: {self.pattern}"
 
     def origins(self) -> Origins:
         # The rows of a variable are not distinguished.

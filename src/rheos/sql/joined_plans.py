@@ -27,7 +27,7 @@ class CloseInTime:
     upper: timedelta
 
     def __str__(self) -> str:
-        return f"in time ({_distance(self.lower)} to {_distance(self.upper)})"
+        return f"within {_distance(self.lower)} to {_distance(self.upper)} of event time"
 
 
 def _distance(distance: timedelta) -> str:
@@ -43,7 +43,7 @@ class InOneWindow:
     """Window; None if the windows have ended, and their bounds are among the keys."""
 
     def __str__(self) -> str:
-        return "in one window"
+        return "in the same window"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class AsOfTime:
     """A join of each row with the version that was valid at its time."""
 
     def __str__(self) -> str:
-        return "as of the time"
+        return "with the version as of its event time"
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class AllRows:
     ttl: TimeToLive
 
     def __str__(self) -> str:
-        return f"of all rows (kept {self.ttl})"
+        return f"(rows kept for {self.ttl})"
 
 
 Meeting: TypeAlias = CloseInTime | InOneWindow | AsOfTime | AllRows
@@ -93,7 +93,7 @@ class JoinPlan(PlanNode):
     def summary(self) -> str:
         pairs = zip(self.keys.left, self.keys.right, strict=True)
         on = ", ".join(f"{one} = {other}" for one, other in pairs)
-        return f"{self.how} join {self.meeting} on {on or 'nothing'}"
+        return f"{self.how} join {f'on {on}' if on else 'of every pair'} {self.meeting}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.keys.left), needed.union(self.keys.right)]

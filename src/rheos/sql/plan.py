@@ -7,6 +7,7 @@ are compared by identity; `sharing` finds equivalent ones.
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
@@ -204,6 +205,11 @@ class ValueRows(PlanNode):
         return lowering.values(self)
 
 
+def _spelled(expr: pl.Expr) -> str:
+    """Return an expression for `explain`, with plain names of columns."""
+    return re.sub(r'col\("([^"]*)"\)', r"\1", spell_expression(expr))
+
+
 @dataclass(frozen=True, eq=False)
 class Filter(PlanNode):
     """The rows that fulfil a condition."""
@@ -216,7 +222,7 @@ class Filter(PlanNode):
     """Whether it calls a user's function, so that it may not be moved to other rows."""
 
     def summary(self) -> str:
-        return f"filter {spell_expression(self.condition)}"
+        return f"filter {_spelled(self.condition)}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.condition.meta.root_names())]
@@ -240,7 +246,7 @@ class Project(PlanNode):
 
     def summary(self) -> str:
         computed = [
-            f"{column.name} = {spell_expression(expr)}"
+            f"{column.name} = {_spelled(expr)}"
             for expr, column in zip(self.exprs, self.columns, strict=True)
             if not expr.meta.is_column() or expr.meta.output_name() != column.name
         ]
@@ -329,7 +335,7 @@ class Retract(PlanNode):
     changes: Changes
 
     def summary(self) -> str:
-        return "keep the previous versions of rows"
+        return "add the retracted version of each changed row"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.changes.key)]
@@ -364,7 +370,7 @@ class EventTimePlan(PlanNode):
         return EventTimePlan(plan, watermark, columns, plan.changes)
 
     def summary(self) -> str:
-        return f"event time is {self.watermark.on}"
+        return f"event time from {self.watermark.on}"
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed | {str(self.watermark.on)}]

@@ -57,7 +57,7 @@ def test_tables_and_columns_are_shown(tmp_path: Path) -> None:
     )
     assert shell.said("SHOW TABLES") == [
         "hits   table, connector 'files'",
-        "pages  view, upsert by item",
+        "pages  view, upserts by item",
     ]
     assert shell.said("DESCRIBE hits") == ["page  STRING, NOT NULL", "at    TIMESTAMP, event time"]
     assert shell.said("DESC TABLE pages") == ["item  STRING, key", "n     BIGINT"]
@@ -66,7 +66,7 @@ def test_tables_and_columns_are_shown(tmp_path: Path) -> None:
 
 def test_explain_shows_the_plans_and_runs_nothing() -> None:
     text = "\n".join(Shell().said(f"EXPLAIN SELECT item, COUNT(*) AS n FROM {VALUES} GROUP BY item;"))
-    assert "gives upsert by item: item STRING, n BIGINT" in text
+    assert "emits upserts by item: item STRING, n BIGINT" in text
     assert "Plan of 'explain'" in text
 
 

@@ -72,7 +72,7 @@ def test_multi_line_statements_errors_and_history_work(terminal: Terminal, tmp_p
     terminal.shows("SELECT nope")
     terminal.types("\x15CREATE VIEW pages AS SELECT 7 AS visits;\r")
     terminal.types("SHOW TABLES;\r")
-    terminal.shows("pages  view, append")
+    terminal.shows("pages  view, append-only")
     terminal.shows("sql>")
     terminal.types("SELECT pages.v\t")
     terminal.shows("isits")

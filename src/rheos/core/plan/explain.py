@@ -90,7 +90,7 @@ def _spell_route(route: Route, chain: Chain, plan: PhysicalPlan, edges: dict[int
         edge = edges[route.edge]
         head = plan.chains[edge.target].operators[0].name
         how = f"by hash of {', '.join(edge.keys)}" if edge.keys else edge.exchange.value
-        how += ", again" if edge.feedback else ""
+        how += ", feedback" if edge.feedback else ""
         return f"chain {edge.target}: {head} ({how})"
     return chain.operators[route.index].name
 
