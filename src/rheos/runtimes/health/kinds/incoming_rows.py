@@ -27,7 +27,7 @@ LONGER = 3
 @health_check(
     FindingKind.NO_INPUT,
     means="a source that has received rows in this attempt has received none for 60 s, and for three "
-    "times its longest pause so far, although its splits are open and it is not backpressured",
+    "times its longest pause so far. Its splits are open, and it is not backpressured",
     cause="the producer of the input has stopped, or the source's server is unavailable",
     remedy="start the producer, or the server",
 )
@@ -64,7 +64,7 @@ ADVANCES_MS = 5_000
 @health_check(
     FindingKind.WATERMARK,
     means="the event time of a split has not advanced for 10 s and is older than that of other "
-    "splits of its source, which do advance; the split is not idle",
+    "splits of its source. Those do advance, and the split is not idle",
     cause="a partition receives no rows, or a producer writes old times into it",
     remedy="repair the producer of the split, or set `idle_after` on the watermark",
 )

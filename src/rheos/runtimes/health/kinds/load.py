@@ -87,7 +87,7 @@ def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
 @health_check(
     FindingKind.BACKPRESSURE,
     means="a chain is busy more than 80 % of the time without being backpressured itself, and the "
-    "upstream chains are backpressured more than 20 % of the time, or its source has a lag; "
+    "upstream chains are backpressured more than 20 % of the time. Or its source has a lag. "
     "for 3 s",
     cause="a function, a state access or a server of the chain is slow, or the parallelism is too low",
     remedy="profile the named subtask; make that function faster, or rescale the job",

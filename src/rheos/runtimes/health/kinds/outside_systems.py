@@ -55,8 +55,8 @@ WAITS_FOR_REQUEST_MS = 30_000
 
 @health_check(
     FindingKind.WAITING,
-    means="the recovery of the job, or a sink whose output the driver publishes, has waited for 5 s; "
-    "or a savepoint, a stop or a rescale has waited for 30 s",
+    means="the recovery of the job, or a sink whose output the driver publishes, has waited for 5 s. "
+    "Or a savepoint, a stop or a rescale has waited for 30 s",
     cause="the target of a sink does not respond, or a subtask has not acknowledged the checkpoint",
     remedy="start the server that it waits for; check the named subtask",
 )
