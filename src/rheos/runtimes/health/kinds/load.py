@@ -88,7 +88,7 @@ def _lag_rows(seen: JobMoment, chain: OutlinedChain) -> float:
     FindingKind.BACKPRESSURE,
     means="a chain is busy more than 80 % of the time without being backpressured itself, and the "
     "upstream chains are backpressured more than 20 % of the time. Or its source has a lag. "
-    "for 3 s",
+    "Either lasts for 3 s",
     cause="a function, a state access or a server of the chain is slow, or the parallelism is too low",
     remedy="profile the named subtask; make that function faster, or rescale the job",
     shown_after_ms=3_000,
