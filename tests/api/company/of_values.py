@@ -64,7 +64,9 @@ _NUMBERS: list[tuple[Expr, object]] = [
         (F, INF),
     ),
 ]
-both("add sub mul truediv floordiv mod truncdiv", *_NUMBERS)
+both("add sub mul truediv floordiv mod", *_NUMBERS)
+if hasattr(Expr, "truncdiv"):  # Since Polars 2.1.
+    both("truncdiv", *_NUMBERS)
 both(
     "__add__ __sub__ __mul__ __truediv__ __floordiv__ __mod__ __pow__ pow",
     *_NUMBERS[:3],

@@ -94,9 +94,10 @@ TREES: dict[str, tuple[pl.Expr, Any]] = {
     "times": (X * 1, binary("Multiply")),
     "divide": (X / 1, binary("TrueDivide")),
     "floordiv": (X // 1, binary("FloorDivide")),
-    "truncdiv": (X.truncdiv(1), binary("TruncDivide")),
     "mod": (X % 1, binary("Modulus")),
 }
+if hasattr(pl.Expr, "truncdiv"):  # Since Polars 2.1.
+    TREES["truncdiv"] = (X.truncdiv(1), binary("TruncDivide"))
 
 
 @pytest.mark.parametrize("name", TREES)

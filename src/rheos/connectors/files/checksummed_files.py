@@ -58,13 +58,13 @@ class CheckedFile(io.RawIOBase):
     """Reads a file whose size and checksums are known. Raises OSError if they do not match."""
 
     def __init__(self, file: Any, size_bytes: int, checksums: bytes) -> None:
+        self._file = file  # Also if it is refused: then the collector closes it.
         blocks = -(-size_bytes // BLOCK_BYTES)
         if size_bytes < 0 or len(checksums) != 4 * blocks:
             raise OSError(f"there are {len(checksums)} bytes of checksums for {size_bytes} bytes")
         found = file.seek(0, io.SEEK_END)
         if found != size_bytes:
             raise OSError(f"it has {found} bytes, and {size_bytes} were written")
-        self._file = file
         self._size_bytes = size_bytes
         self._crcs = struct.unpack(f"<{blocks}I", checksums)
         self._at = 0

@@ -27,11 +27,18 @@ def polars_frame(batch: Batch) -> pl.DataFrame:
         batch = _in_milliseconds(batch)
     if batch.num_rows < _MANY_ROWS or pa.string() not in kinds:
         return pl.DataFrame(batch)
-    columns = [
-        column.cast(pa.string_view()) if column.type == pa.string() else column
-        for column in batch.columns
-    ]
+    columns = [_views(column) if column.type == pa.string() else column for column in batch.columns]
     return pl.DataFrame(pa.RecordBatch.from_arrays(columns, names=batch.schema.names))
+
+
+def _views(column: pa.Array) -> pa.Array:
+    """Return a column of strings as views. If all strings are short, views have no buffer of data."""
+    views = column.cast(pa.string_view())
+    buffers = views.buffers()
+    if all(buffer is not None for buffer in buffers[2:]):
+        return views
+    # Before version 25, Arrow lists a buffer that does not exist, and its export to Polars crashes.
+    return pa.Array.from_buffers(views.type, len(views), buffers[:2], offset=views.offset)
 
 
 def _in_milliseconds(batch: Batch) -> Batch:
