@@ -5,9 +5,9 @@ The steps, in order; the first that fails ends the run with its output:
 1. All files that name the version agree, and the changelog and the golden snapshots have it.
 2. `uv build` makes the sdist, and the wheel from the sdist. The metadata must be complete, and the
    description must render.
-3. Each of the two is installed with the extra `all`, once with the lowest and once with the newest
-   versions of its dependencies. There the quickstart runs without access to the sources: a new project,
-   its tests, and its job in simulation and, from the wheel, on Spark.
+3. Each of the two is installed with the lowest and with the newest versions of its dependencies.
+   There the quickstart runs without access to the sources: a new project, its tests, and its job in
+   simulation and, from the wheel, on Spark.
 4. The section of the changelog becomes the release notes, `out/release/NOTES.md`.
 """
 
@@ -30,7 +30,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "release"
 UV = ROOT / ".venv" / "bin" / "uv"
-RESOLUTIONS = ("lowest-direct", "highest")
+ENVIRONMENTS = (("sql", "lowest-direct"), ("all", "lowest-direct"), ("all", "highest"))
+"""Extras and resolutions. With `sql` alone, no other library raises the lower bounds of Rheos."""
 URLS = {"Homepage", "Documentation", "Repository", "Changelog"}
 MAX_NOTES_WORDS = 1500
 """Words of release notes that a person reads in about five minutes."""
@@ -62,9 +63,9 @@ def main() -> None:
     run(UV, "tool", "run", "--quiet", "twine", "check", "--strict", wheel, sdist)
     print(f"built    {wheel.name} ({wheel.stat().st_size / 1e6:.2f} MB), {sdist.name}")
     for archive in (wheel, sdist):
-        for resolution in RESOLUTIONS:
-            prove(archive, resolution, version, spark=archive is wheel)
-            print(f"works    {archive.name} with {resolution} dependencies")
+        for extra, resolution in ENVIRONMENTS:
+            prove(archive, extra, resolution, version, spark=archive is wheel)
+            print(f"works    {archive.name}[{extra}] with {resolution} dependencies")
     (OUT / "NOTES.md").write_text(notes)
     print(f"notes    {OUT / 'NOTES.md'} ({len(notes.split())} words)")
     if any(".example" in url for url in metadata_of(wheel).get_all("Project-URL", [])):
@@ -132,7 +133,7 @@ def content_problems(wheel: Path) -> list[str]:
     return problems
 
 
-def prove(archive: Path, resolution: str, version: str, *, spark: bool) -> None:
+def prove(archive: Path, extra: str, resolution: str, version: str, *, spark: bool) -> None:
     """Install the archive in a clean environment, and run the quickstart there."""
     with tempfile.TemporaryDirectory(prefix="rheos-release-") as folder:
         room = Path(folder)
@@ -148,9 +149,9 @@ def prove(archive: Path, resolution: str, version: str, *, spark: bool) -> None:
         }
         run(UV, "venv", "--quiet", "--python", sys.executable, room / "venv")
         pins = room / "pins.txt"
-        compiled = (UV, "pip", "compile", "--quiet", "--extra", "all", "--resolution", resolution)
+        compiled = (UV, "pip", "compile", "--quiet", "--extra", extra, "--resolution", resolution)
         run(*compiled, "--output-file", pins, ROOT / "pyproject.toml")
-        what = (f"rheos[all] @ {archive.as_uri()}", "pytest>=8", "--constraints", pins)
+        what = (f"rheos[{extra}] @ {archive.as_uri()}", "pytest>=8", "--constraints", pins)
         run(UV, "pip", "install", "--quiet", "--python", python, *what)
         if version not in (shown := run(rheos, "--version", env=environment)):
             sys.exit(f"release: rheos --version prints {shown.strip()!r}, not {version}")

@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 import pytest
 
+from tests import spark_results
+
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "tested-with.md"
 
@@ -185,6 +187,11 @@ Tests that run before a release have those under *slow variant*; \
 [the last table](#why-a-variant-is-slow) says why they are slow. \
 `scripts/test -m proves` runs all of them. A test whose server is not installed is skipped.
 """
+VERSIONS = """Tests that start Spark were also run on older versions, without the slow variants. \
+`scripts/test --spark 3.5` runs all of them and writes down the results; \
+with `--smallest` it runs the fewest that prove that jobs run. \
+A test is skipped if this version lacks the feature that it tests.
+"""
 
 
 def page(proofs: Iterable[Proof]) -> str:
@@ -195,6 +202,8 @@ def page(proofs: Iterable[Proof]) -> str:
         rows = [_row(name, proofs) for name, each in SERVERS.items() if each.area == area]
         head = ["server", "version", "faults, every run", "faults, slow variant", "tests"]
         parts.append(f"\n## {area}\n\n{_table(head, rows)}")
+        if area == SPARK:
+            parts.append(f"\n{VERSIONS}\n{_table(spark_results.HEAD, spark_results.rows())}")
     reasons = sorted({(f"`{each.file}`", each.slow_because) for each in proofs if each.slow_because})
     parts.append(f"\n## Why a variant is slow\n\n{_table(['test', 'reason'], reasons)}")
     return "".join(parts)
