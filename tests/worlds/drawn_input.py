@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.connectors.source_wrapper import WrappedReader
 from rheos.core.connectors.contract import Pending, Polled, ReaderContext, Source, Split, SplitReader
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from rheos.core.protocol.ports import Clock
 from tests.worlds.programs import Arrived

@@ -31,7 +31,7 @@ from rheos.core.graph.job_context import JobContext
 from rheos.core.graph.nodes import MAIN, Graph, Input, Node, StreamType
 from rheos.core.graph.parameters import Parameters
 from rheos.core.graph.validate import check_columns, check_graph, unbounded_sources
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.operators.source import REJECTED, SourceSpec
 from rheos.core.plan import explain

@@ -80,6 +80,7 @@ from rheos.core.graph.state import (
     TimeToLive,
     ValueState,
 )
+from rheos.core.graph.watermark import Watermark
 from rheos.core.graph.watermark_generators import WatermarkGenerator
 from rheos.core.graph.window_functions import (
     AssignerContext,
@@ -99,7 +100,6 @@ from rheos.core.graph.windows import (
     Session,
     Sliding,
     Tumbling,
-    Watermark,
 )
 from rheos.core.operators.runtime_context import RuntimeContext
 from rheos.core.protocol.accumulators import Accumulated

@@ -34,8 +34,9 @@ from rheos.core.graph.validate import (
     check_union,
     check_width,
 )
+from rheos.core.graph.watermark import Watermark
 from rheos.core.graph.window_functions import WindowAssigner
-from rheos.core.graph.windows import Watermark, Window
+from rheos.core.graph.windows import Window
 from rheos.core.known_names import names_hint
 from rheos.core.operators.event_time import EventTimeSpec
 from rheos.core.operators.expressions import ExpressionSpec

@@ -12,8 +12,8 @@ from rheos.api.function_typing import input_record
 from rheos.core.callables import check_methods
 from rheos.core.errors import ProgramError
 from rheos.core.graph.validate import check_watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.graph.watermark_generators import WatermarkGenerator
-from rheos.core.graph.windows import Watermark
 
 
 def checked_watermark(schema: pa.Schema, watermark: Any, example: str) -> Watermark:

@@ -13,7 +13,7 @@ from sqlglot import exp
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import OP
 from rheos.core.graph.types import empty_frame
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.sql.functions import UserCall
 from rheos.sql.plan import ColumnRole, PlanNode, Scan, SqlColumn
 from rheos.sql.text import SqlText

@@ -12,7 +12,7 @@ import pyarrow as pa
 from sqlglot import exp
 
 from rheos.core.graph.types import empty_frame, from_polars
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.sql import types
 from rheos.sql.catalog import DeclaredTable
 from rheos.sql.connectors import WithOptions, with_options

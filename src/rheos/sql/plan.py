@@ -21,7 +21,7 @@ from rheos.core.graph.changelog import Changes
 from rheos.core.graph.expression_trees import with_columns_named
 from rheos.core.graph.render import spell_expression
 from rheos.core.graph.types import columns_read
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.call import CallSpec
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from rheos.core.checkpoint.snapshot_writer import SnapshotWriter
 from rheos.core.errors import ProgramError
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.validate import check_graph
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import AsyncOperator, Operator, OperatorContext, Out
 from rheos.core.plan.physical import PhysicalPlan, PlannedOperator, ToOperator
 from rheos.core.plan.planner import make_plan

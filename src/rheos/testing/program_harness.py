@@ -32,7 +32,7 @@ from rheos.core.connectors.contract import Committer, Pending, Sink, SinkContext
 from rheos.core.connectors.schemas import resolve
 from rheos.core.errors import ProgramError
 from rheos.core.graph.nodes import MAIN
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.known_names import names_hint
 from rheos.core.operators.contract import Operator, OperatorContext, Out, OutputType, StartedWork
 from rheos.core.operators.source import EndOfInput, Read, SourceOperator, SourceSpec

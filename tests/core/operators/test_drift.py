@@ -21,7 +21,7 @@ from rheos.core.connectors.contract import (
     SplitReader,
 )
 from rheos.core.errors import ProgramError
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.source import MAX_OPEN_SPLITS, SourceOperator
 from rheos.core.operators.source_alignment import DRIFT_PAUSED_MS
 from rheos.core.protocol.control import Align, SourceWatermark

@@ -23,7 +23,7 @@ from rheos.core.connectors.contract import (
 )
 from rheos.core.errors import InputError, Site
 from rheos.core.graph.nodes import MAIN
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import OperatorContext, Out
 from rheos.core.operators.source import (
     MAX_OPEN_SPLITS,

@@ -14,7 +14,7 @@ from rheos.api.environment import Environment
 from rheos.api.streams import DataStream
 from rheos.connectors.generator import Block, GeneratorSource, generator
 from rheos.core import aggregates as agg
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS
 from tests.worlds import programs
 from tests.worlds.programs import Arrived, CheckedProgram, same

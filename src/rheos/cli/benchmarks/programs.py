@@ -27,7 +27,8 @@ from rheos.connectors.collection import collection
 from rheos.connectors.generator import GeneratorFunction, generator
 from rheos.core import aggregates as agg
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.windows import Session, Sliding, Tumbling, Watermark, Window
+from rheos.core.graph.watermark import Watermark
+from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 
 SINCE = "t"
 """Time from which latencies count: when the row was due, or generated if there is no rate."""

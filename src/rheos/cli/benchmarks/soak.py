@@ -33,7 +33,8 @@ from rheos.core import aggregates as agg
 from rheos.core.errors import JobFailedError
 from rheos.core.graph.functions import KeyedContext, KeyedProcessFunction
 from rheos.core.graph.state import ValueState
-from rheos.core.graph.windows import Tumbling, Watermark
+from rheos.core.graph.watermark import Watermark
+from rheos.core.graph.windows import Tumbling
 from rheos.core.protocol.state_config import StateConfig
 from rheos.runtimes.job import JobState
 from rheos.runtimes.job_handle import JobHandle

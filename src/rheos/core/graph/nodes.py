@@ -16,7 +16,7 @@ from rheos.core.connectors.contract import Sink, Source
 from rheos.core.errors import Site
 from rheos.core.graph.changelog import Changes
 from rheos.core.graph.row_distribution import AnyDistribution
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 
 Order: TypeAlias = Literal["arrival", "event_time"]
 """Order in which a keyed function is called for the rows of a key."""

@@ -12,7 +12,7 @@ from rheos.core.graph.nodes import MAIN, Graph, Input, Node
 from rheos.core.graph.row_distribution import spelled
 from rheos.core.graph.types import describe
 from rheos.core.graph.validate import live_nodes
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 
 
 def text(graph: Graph) -> str:

@@ -20,7 +20,7 @@ from rheos.core.graph.nodes import MAIN, Graph, Input, Node, Spec, StreamType
 from rheos.core.graph.reducing import reducing, with_exact_decimals
 from rheos.core.graph.row_distribution import RowDistribution
 from rheos.core.graph.types import canonical, describe, key_type
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.known_names import names_hint
 from rheos.core.protocol.durations import Duration, duration_ms
 from rheos.core.protocol.elements import HIDDEN_PREFIX

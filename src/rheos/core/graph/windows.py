@@ -1,4 +1,4 @@
-"""Descriptions of windows and watermarks in users' programs. Frozen; `operators` implements them."""
+"""Descriptions of windows in users' programs. Frozen; `operators` implements them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,14 @@ from datetime import timedelta
 from typing import Any, ClassVar
 
 import polars as pl
-import pyarrow as pa
 
 from rheos.core.errors import ProgramError
 from rheos.core.graph.calendars import CalendarCut, is_calendar
 from rheos.core.graph.state import Time
-from rheos.core.graph.watermark_generators import WatermarkGenerator
 from rheos.core.protocol.durations import Duration as Duration
+from rheos.core.protocol.durations import DurationMs
 from rheos.core.protocol.durations import duration_ms as duration_ms
-from rheos.core.times import TimeColumn, Unit
 from rheos.core.unknown_names import HintedBase
-
-
-class _DurationMs:
-    """A property that returns a duration of its object in ms."""
-
-    def __init__(self, field: str) -> None:
-        self._field = field
-
-    def __get__(self, of: Any, kind: type) -> int:
-        if of is None:
-            return self  # type: ignore[return-value]  # Python reads it of the class.
-        return duration_ms(getattr(of, self._field))
-
-
-class _OptionalDurationMs(_DurationMs):
-    """A property that returns a duration of its object in ms, or None."""
-
-    def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
-        return None if of and getattr(of, self._field) is None else super().__get__(of, kind)
 
 
 class Window(HintedBase):
@@ -186,13 +165,13 @@ class Tumbling(_GridWindow):
             return None
         return CalendarCut.written(self.size, self.size, False, self.zone, self.offset)
 
-    size_ms = _DurationMs("size")
+    size_ms = DurationMs("size")
 
     @property
     def slide_ms(self) -> int:
         return self.size_ms
 
-    offset_ms = _DurationMs("offset")
+    offset_ms = DurationMs("offset")
 
 
 @dataclass(frozen=True, repr=False)
@@ -230,9 +209,9 @@ class Sliding(_GridWindow):
             return None
         return CalendarCut.written(self.every, self.size, False, self.zone, self.offset)
 
-    size_ms = _DurationMs("size")
-    slide_ms = _DurationMs("every")
-    offset_ms = _DurationMs("offset")
+    size_ms = DurationMs("size")
+    slide_ms = DurationMs("every")
+    offset_ms = DurationMs("offset")
 
     def check(self) -> None:
         super().check()
@@ -285,9 +264,9 @@ class Cumulating(_CalendarWindow):
             return None
         return CalendarCut.written(self.step, self.max, True, self.zone, self.offset)
 
-    size_ms = _DurationMs("max")
-    step_ms = _DurationMs("step")
-    offset_ms = _DurationMs("offset")
+    size_ms = DurationMs("max")
+    step_ms = DurationMs("step")
+    offset_ms = DurationMs("offset")
 
     @property
     def cut(self) -> Mapping[str, int | str]:
@@ -447,242 +426,3 @@ class CountSliding(CountWindow):
     @property
     def every_rows(self) -> int:
         return self.every
-
-
-@dataclass(frozen=True)
-class Watermark(HintedBase):
-    """The event time of a source, and the bound on its disorder.
-
-    Created by `bounded_out_of_orderness`, `monotonic`, `punctuated`, `generator` or `ingestion_time`.
-    `on` names the event-time column: a timestamp (any unit; without zone it is read as UTC), a date, or
-    an int64 of ms since the epoch. Other numbers since the epoch, floats too, need their `unit` ("s",
-    "ms", "us", "ns"). Strings need their `format` ("%Y-%m-%d %H:%M:%S"; with "%z" if they contain a
-    zone, otherwise they are read as UTC).
-    """
-
-    _sections = ("watermark",)
-
-    on: str | None
-    """Name of the event-time column; None for ingestion time."""
-    bound: Duration = "0s"
-    idle_after: Duration | None = None
-    unit: Unit | None = None
-    format: str | None = None
-    max_drift: Duration | None = None
-    when: pl.Expr | None = field(default=None, compare=False)
-    """Condition of the rows that advance event time, if the watermark is punctuated."""
-    generated_by: WatermarkGenerator | None = field(default=None, compare=False)
-    period: Duration | None = None
-    record: type | None = None
-    """Class of the records that the generator receives; None: lightweight named rows."""
-    max_ahead: Duration | None = None
-    """Maximum time that a row may be ahead of its split; rows further ahead are rejected."""
-
-    @classmethod
-    def bounded_out_of_orderness(
-        cls,
-        bound: Duration,
-        *,
-        on: str,
-        idle_after: Duration | None = None,
-        unit: Unit | None = None,
-        format: str | None = None,
-        max_drift: Duration | None = None,
-        max_ahead: Duration | None = None,
-    ) -> Watermark:
-        """Return event time with bounded disorder: rows that are more than `bound` older than the
-        latest row of their split are late.
-
-        ```python
-        rh.Watermark.bounded_out_of_orderness("5s", on="at", idle_after="1m", max_ahead="1d")
-        ```
-
-        Args:
-            bound: Maximum disorder of the rows of a split, such as "5s".
-            on: The event-time column.
-            idle_after: Processing time after which a split without rows is ignored. By default event
-                time waits for it.
-            unit: Unit of the column if it is another number: "s", "ms", "us" or "ns".
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest one. A split that is
-                further ahead is not read until the slowest comes closer. So few rows wait for the
-                slowest split. It needs `idle_after`.
-            max_ahead: Maximum event time that a row may be ahead of the latest row of its split. Other
-                rows go to the side output "rejected" and are counted (`ahead`). So a single timestamp
-                far in the future does not make all later rows late. Choose it longer than a split may
-                pause: only a hundred such rows in succession advance the split.
-
-        Returns:
-            The watermark, for `watermark=` of a source.
-        """
-        return cls(on, bound, idle_after, unit, format, max_drift, max_ahead=max_ahead)
-
-    @classmethod
-    def monotonic(
-        cls,
-        *,
-        on: str,
-        idle_after: Duration | None = None,
-        unit: Unit | None = None,
-        format: str | None = None,
-        max_drift: Duration | None = None,
-        max_ahead: Duration | None = None,
-    ) -> Watermark:
-        """Return event time that never decreases within a split.
-
-        ```python
-        rh.Watermark.monotonic(on="at")
-        ```
-
-        Args:
-            on: The event-time column.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
-
-        Returns:
-            The watermark, for `watermark=` of a source.
-        """
-        return cls(on, "0s", idle_after, unit, format, max_drift, max_ahead=max_ahead)
-
-    @classmethod
-    def punctuated(
-        cls,
-        when: pl.Expr | str,
-        *,
-        on: str,
-        bound: Duration = "0s",
-        idle_after: Duration | None = None,
-        unit: Unit | None = None,
-        format: str | None = None,
-        max_drift: Duration | None = None,
-        max_ahead: Duration | None = None,
-    ) -> Watermark:
-        """Return event time that only certain rows advance, such as markers in the stream.
-
-        Event time is the time of the latest such row, less `bound`. Later rows of the split with
-        earlier times are late.
-
-        ```python
-        rh.Watermark.punctuated(col("kind") == "end of minute", on="at")
-        ```
-
-        Args:
-            when: The condition for the rows that advance event time.
-            on: The event-time column.
-            bound: Time by which event time stays before such a row.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
-
-        Returns:
-            The watermark, for `watermark=` of a source.
-        """
-        # A string is parsed once the columns are known.
-        condition: Any = when
-        return cls(on, bound, idle_after, unit, format, max_drift, when=condition, max_ahead=max_ahead)
-
-    @classmethod
-    def generator(
-        cls,
-        generator: WatermarkGenerator,
-        *,
-        on: str,
-        period: Duration | None = None,
-        idle_after: Duration | None = None,
-        unit: Unit | None = None,
-        format: str | None = None,
-        max_drift: Duration | None = None,
-        max_ahead: Duration | None = None,
-    ) -> Watermark:
-        """Return event time as your own class computes it.
-
-        ```python
-        class Trailing(rh.WatermarkGenerator):
-            def on_event(self, record: Event, timestamp: int) -> int:
-                return timestamp - 1_000
-
-        rh.Watermark.generator(Trailing(), on="at")
-        ```
-
-        Args:
-            generator: An instance; `on_event` returns the watermark after a row.
-            on: The event-time column.
-            period: Interval in processing time at which `on_periodic` is called; required if the class
-                defines it.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
-
-        Returns:
-            The watermark, for `watermark=` of a source.
-        """
-        return cls(
-            on,
-            "0s",
-            idle_after,
-            unit,
-            format,
-            max_drift,
-            generated_by=generator,
-            period=period,
-            max_ahead=max_ahead,
-        )
-
-    @classmethod
-    def ingestion_time(cls) -> Watermark:
-        """Return event time that is the processing time at which the source reads a row.
-
-        No row is late, and event time advances without rows. Rows that are read again after a failure
-        have new times.
-
-        ```python
-        env.from_source(source, watermark=rh.Watermark.ingestion_time())
-        ```
-        """
-        return cls(None)
-
-    period_ms = _OptionalDurationMs("period")
-
-    def columns_read(self, schema: pa.Schema) -> frozenset[str]:
-        """Return the columns that the watermark reads.
-
-        Args:
-            schema: The columns of the source.
-
-        Returns:
-            Their names.
-        """
-        if self.generated_by is not None:
-            return frozenset(schema.names)
-        condition = [] if self.when is None else self.when.meta.root_names()
-        on = [] if self.on is None else [self.on]
-        return frozenset(schema.names).intersection([*on, *condition])
-
-    @property
-    def column(self) -> TimeColumn:
-        """Return the column with the event time. Not called for ingestion time."""
-        assert self.on is not None
-        return TimeColumn(self.on, self.unit, self.format)
-
-    @property
-    def read_from(self) -> str:
-        """Return the origin of event time, in words."""
-        return "when a row is read" if self.on is None else self.on
-
-    bound_ms = _DurationMs("bound")
-    idle_after_ms = _OptionalDurationMs("idle_after")
-    max_ahead_ms = _OptionalDurationMs("max_ahead")
-    max_drift_ms = _OptionalDurationMs("max_drift")

@@ -43,7 +43,7 @@ import pyarrow as pa
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_watermark
 from rheos.core.graph.types import without
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import (
     Needed,
     Operator,

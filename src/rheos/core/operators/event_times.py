@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from rheos.core.errors import InputError
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.shown_rows import shown_record
 from rheos.core.times import TimeColumn, Times, epoch_ms

@@ -31,7 +31,7 @@ from collections.abc import Iterable
 import numpy as np
 import pyarrow as pa
 
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import Restored
 from rheos.core.operators.split_event_time import SplitEventTime
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch

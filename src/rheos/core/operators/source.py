@@ -64,7 +64,7 @@ from rheos.core.connectors.rejected_records import SKIPPED, BadRecord, rows_ahea
 from rheos.core.errors import RheosError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.render import spell_watermark
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.ahead_rows import AHEAD, AheadRows
 from rheos.core.operators.contract import Operator, OperatorContext, Out, PortType, Restored, RowSpec
 from rheos.core.operators.event_times import split_watermarks

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import Restored
 from rheos.core.operators.event_times import event_times
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch

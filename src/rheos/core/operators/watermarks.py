@@ -26,8 +26,8 @@ import pyarrow as pa
 from rheos.core.errors import ProgramError, UserFunctionError
 from rheos.core.graph.exact_decimals import ExactExpression
 from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.watermark import Watermark
 from rheos.core.graph.watermark_generators import WatermarkGenerator
-from rheos.core.graph.windows import Watermark
 from rheos.core.operators.ahead_rows import AHEAD
 from rheos.core.operators.contract import OperatorContext, Restored
 from rheos.core.operators.ingestion_time import INGESTED, IngestionTime

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from rheos.core.errors import ProgramError
 
@@ -157,3 +157,22 @@ def _months(value: Duration) -> int | None:
     if piece is None or piece[2].lower() not in _MONTHS:
         return None
     return int(piece[1]) * _MONTHS[piece[2].lower()]
+
+
+class DurationMs:
+    """A property that returns a duration of its object in ms."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, of: Any, kind: type) -> int:
+        if of is None:
+            return self  # type: ignore[return-value]  # Python reads it of the class.
+        return duration_ms(getattr(of, self._name))
+
+
+class OptionalDurationMs(DurationMs):
+    """A property that returns a duration of its object in ms, or None."""
+
+    def __get__(self, of: Any, kind: type) -> int | None:  # type: ignore[override]
+        return None if of and getattr(of, self._name) is None else super().__get__(of, kind)

@@ -26,7 +26,7 @@ from rheos.core.connectors.contract import (
     SplitReader,
     TimeReached,
 )
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.source import SourceSpec
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch

@@ -25,7 +25,7 @@ from rheos.core.connectors.contract import (
     TimeReached,
 )
 from rheos.core.errors import ConfigurationError
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import Restored
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.source_split import SPLITS

@@ -25,7 +25,7 @@ from rheos.core.connectors.contract import (
 )
 from rheos.core.connectors.rejected_records import places_of_rejected
 from rheos.core.graph.nodes import MAIN
-from rheos.core.graph.windows import Watermark
+from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.contract import Operator, Out, StartedWork
 from rheos.core.operators.event_times import event_times
 from rheos.core.operators.sink import SinkSpec
