@@ -32,9 +32,16 @@ class Watermark(HintedBase):
     """Name of the event-time column; None for ingestion time."""
     bound: Duration = "0s"
     idle_after: Duration | None = None
+    """Processing time after which a split without rows is ignored. By default event time waits for
+    it."""
     unit: Unit | None = None
+    """Unit of the column if it is a number, but no int64 of ms: "s", "ms", "us" or "ns"."""
     format: str | None = None
+    """Format of the column if it is a string."""
     max_drift: Duration | None = None
+    """Maximum event time that a split may be ahead of the slowest one. A split that is further ahead is
+    not read until the slowest comes closer. So few rows wait for the slowest split. It needs
+    `idle_after`."""
     when: pl.Expr | None = field(default=None, compare=False)
     """Condition of the rows that advance event time, if the watermark is punctuated."""
     generated_by: WatermarkGenerator | None = field(default=None, compare=False)
@@ -42,7 +49,10 @@ class Watermark(HintedBase):
     record: type | None = None
     """Class of the records that the generator receives; None: lightweight named rows."""
     max_ahead: Duration | None = None
-    """Maximum time that a row may be ahead of its split; rows further ahead are rejected."""
+    """Maximum event time that a row may be ahead of the latest row of its split. Other rows go to the
+    side output "rejected" and are counted (`ahead`). So a single timestamp far in the future does not
+    make all later rows late. Choose it longer than a split may pause: only a hundred such rows in
+    succession advance the split."""
 
     @classmethod
     def bounded_out_of_orderness(
@@ -66,17 +76,11 @@ class Watermark(HintedBase):
         Args:
             bound: Maximum disorder of the rows of a split, such as "5s".
             on: The event-time column.
-            idle_after: Processing time after which a split without rows is ignored. By default event
-                time waits for it.
-            unit: Unit of the column if it is another number: "s", "ms", "us" or "ns".
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest one. A split that is
-                further ahead is not read until the slowest comes closer. So few rows wait for the
-                slowest split. It needs `idle_after`.
-            max_ahead: Maximum event time that a row may be ahead of the latest row of its split. Other
-                rows go to the side output "rejected" and are counted (`ahead`). So a single timestamp
-                far in the future does not make all later rows late. Choose it longer than a split may
-                pause: only a hundred such rows in succession advance the split.
+            idle_after: See `Watermark.idle_after`.
+            unit: See `Watermark.unit`.
+            format: See `Watermark.format`.
+            max_drift: See `Watermark.max_drift`.
+            max_ahead: See `Watermark.max_ahead`.
 
         Returns:
             The watermark, for `watermark=` of a source.
@@ -102,13 +106,11 @@ class Watermark(HintedBase):
 
         Args:
             on: The event-time column.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
+            idle_after: See `Watermark.idle_after`.
+            unit: See `Watermark.unit`.
+            format: See `Watermark.format`.
+            max_drift: See `Watermark.max_drift`.
+            max_ahead: See `Watermark.max_ahead`.
 
         Returns:
             The watermark, for `watermark=` of a source.
@@ -141,13 +143,11 @@ class Watermark(HintedBase):
             when: The condition for the rows that advance event time.
             on: The event-time column.
             bound: Time by which event time stays before such a row.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
+            idle_after: See `Watermark.idle_after`.
+            unit: See `Watermark.unit`.
+            format: See `Watermark.format`.
+            max_drift: See `Watermark.max_drift`.
+            max_ahead: See `Watermark.max_ahead`.
 
         Returns:
             The watermark, for `watermark=` of a source.
@@ -184,13 +184,11 @@ class Watermark(HintedBase):
             on: The event-time column.
             period: Interval in processing time at which `on_periodic` is called; required if the class
                 defines it.
-            idle_after: Processing time after which a split without rows is ignored.
-            unit: Unit of the column if it is another number.
-            format: Format of the column if it is a string.
-            max_drift: Maximum event time that a split may be ahead of the slowest; see
-                `bounded_out_of_orderness`.
-            max_ahead: Maximum event time that a row may be ahead of its split; see
-                `bounded_out_of_orderness`.
+            idle_after: See `Watermark.idle_after`.
+            unit: See `Watermark.unit`.
+            format: See `Watermark.format`.
+            max_drift: See `Watermark.max_drift`.
+            max_ahead: See `Watermark.max_ahead`.
 
         Returns:
             The watermark, for `watermark=` of a source.
