@@ -108,3 +108,18 @@ def test_a_line_has_the_fields_of_the_protocol(capture: LogCapture) -> None:
     SHOP.warning("late")
     ((line,), _) = capture.take()
     assert line == LogLine(at_ms=line.at_ms, level=30, logger="shop.orders", message="late")
+
+
+@pytest.mark.parametrize("name", ["google", "s3fs"])
+def test_a_client_that_stops_propagating_later_is_captured_once(
+    capture: LogCapture, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    logger = logging.getLogger(name)
+    child = logger.getChild("auth")
+    child.warning("no token")
+    monkeypatch.setattr(logger, "propagate", False)
+    child.warning("no token at all")
+    child.debug("not of the level")
+    assert said(capture) == [(None, "no token"), (None, "no token at all")]
+    capture.close()
+    assert not [each for each in logger.handlers if type(each).__module__.startswith("rheos")]

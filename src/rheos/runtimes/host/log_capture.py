@@ -32,23 +32,24 @@ class LogCapture(logging.Handler):
         self._next_s = 0.0
         self._level_before = logging.WARNING
         self._once = RepeatedMessageFilter()
+        self._clients = [_ClientHandler(logging.getLogger(name), self) for name in CLIENT_LOGGERS]
 
     def open(self) -> None:
         root = logging.getLogger()
         self._level_before = root.level
         root.setLevel(min(self.level, root.level or self.level))
         root.addHandler(self)
-        for logger in map(logging.getLogger, CLIENT_LOGGERS):
-            if not logger.propagate:  # Google's logger does not, once its client is imported.
-                logger.addHandler(self)
+        for each in self._clients:
+            each.logger.addHandler(each)
 
     def close(self) -> None:
         root = logging.getLogger()
         if self in root.handlers:
             root.removeHandler(self)
             root.setLevel(self._level_before)
-        for logger in map(logging.getLogger, CLIENT_LOGGERS):
-            logger.removeHandler(self)
+        for each in self._clients:
+            each.logger.removeHandler(each)
+            each.close()
         super().close()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -78,6 +79,22 @@ class LogCapture(logging.Handler):
                 lines.append(self._lines.popleft())
         dropped, self._dropped = self._dropped, 0
         return lines, dropped
+
+
+class _ClientHandler(logging.Handler):
+    """Passes the records of a client's logger to the capture if they do not reach the root logger.
+
+    Google's client stops its logger from propagating when it is imported, which may be at any time.
+    """
+
+    def __init__(self, logger: logging.Logger, capture: LogCapture) -> None:
+        super().__init__(capture.level)
+        self.logger = logger
+        self._capture = capture
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not self.logger.propagate:
+            self._capture.handle(record)
 
 
 def as_before(record: logging.LogRecord, ours: logging.Handler) -> None:
