@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from rheos.ops.servers.hadoop import HadoopCluster
+from tests.deploy.twice import run_twice
 from tests.processes import Started
 from tests.waiting import wait_for
 
@@ -27,7 +26,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -73,19 +71,10 @@ print("all rows")
 def test_kills_of_the_name_node_a_worker_and_the_driver_lose_no_row(
     tmp_path: Path, started: Started, hdfs: HadoopCluster
 ) -> None:
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    environment = {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "PYSPARK_PYTHON": sys.executable,
-    }
-    command = [sys.executable, str(program), str(tmp_path), f"{hdfs.url}/job"]
-    first = started.command([*command, "dies"], **environment)
-    wait_for((tmp_path / "is-checkpointed").exists, 200)
-    hdfs.name_node.kill()
-    hdfs.name_node.start()
-    (tmp_path / "name-node-is-back").touch()
-    assert first.wait(400) == -9, started.output(first)
-    second = started.command([*command, "lives"], **environment)
-    assert second.wait(400) == 0, started.output(second)
-    assert "all rows" in started.output(second)
+    def kill_name_node() -> None:
+        wait_for((tmp_path / "is-checkpointed").exists, 200)
+        hdfs.name_node.kill()
+        hdfs.name_node.start()
+        (tmp_path / "name-node-is-back").touch()
+
+    run_twice(started, PROGRAM, tmp_path, f"{hdfs.url}/job", kill_name_node)

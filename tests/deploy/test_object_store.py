@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import sys
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from rheos.ops.servers.server import free_port
+from tests.deploy.twice import run_twice
 from tests.processes import Started
 from tests.waiting import wait_for
 
@@ -24,7 +24,6 @@ pytestmark = [
     ),
 ]
 
-ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import os, signal, sys
 from pathlib import Path
@@ -33,7 +32,7 @@ from pyspark.sql import SparkSession
 from tests.runtimes.continuous.test_recovery import expected, kill_one, submit
 from tests.waiting import wait_for
 
-pids, bucket, dies = Path(sys.argv[1]), sys.argv[2], sys.argv[3] == "dies"
+pids, bucket, dies = Path(sys.argv[1]) / "pids", sys.argv[2], sys.argv[3] == "dies"
 pids.mkdir(exist_ok=True)
 store, _ = fsspec.core.url_to_fs(bucket)
 store.makedirs(bucket, exist_ok=True)
@@ -64,19 +63,13 @@ def test_kills_of_a_worker_and_of_the_driver_lose_no_row(tmp_path: Path, started
             return probe.connect_ex(("127.0.0.1", port)) == 0
 
     wait_for(answers)
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    environment = {
-        "PYTHONPATH": os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")])),
-        "PYSPARK_PYTHON": sys.executable,
-        "AWS_ACCESS_KEY_ID": "access",
-        "AWS_SECRET_ACCESS_KEY": "secret",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
-    }
-    command = [sys.executable, str(program), str(tmp_path / "pids"), "s3://bucket"]
-    first = started.command([*command, "dies"], **environment)
-    assert first.wait(300) == -9, started.output(first)
-    second = started.command([*command, "lives"], **environment)
-    assert second.wait(400) == 0, started.output(second)
-    assert "all rows" in started.output(second)
+    run_twice(
+        started,
+        PROGRAM,
+        tmp_path,
+        "s3://bucket",
+        AWS_ACCESS_KEY_ID="access",
+        AWS_SECRET_ACCESS_KEY="secret",
+        AWS_DEFAULT_REGION="us-east-1",
+        AWS_ENDPOINT_URL=f"http://127.0.0.1:{port}",
+    )
