@@ -675,6 +675,39 @@ RANKS = [
 
 JOINS = [
     Query(
+        "SELECT * FROM (SELECT id, word FROM words) AS w, (SELECT auction AS a, bidder, price FROM "
+        "bids) AS b, (SELECT id AS sale, auction AS of_sale, amount FROM sales) AS s, (SELECT n, x "
+        "FROM numbers) AS n WHERE w.id = s.sale AND b.a = s.of_sale AND "
+        "n.n = b.bidder AND price > 600 AND s.amount <> b.price"
+    ),
+    Query(
+        "SELECT b.price, n.n FROM bids b LEFT JOIN numbers n ON n.n = s.id, sales s WHERE s.id = "
+        "b.auction AND price < 300",
+        "SELECT b.price, n.n FROM bids b JOIN sales s ON s.id = b.auction LEFT JOIN numbers n ON "
+        "n.n = s.id WHERE price < 300",
+        spark=False,
+    ),
+    Query(
+        "SELECT b.price, s.id FROM bids b JOIN sales s ON (b.auction = s.auction AND price < 300) OR "
+        "(b.auction = s.auction AND s.id > 30) OR (s.id < 3 AND s.auction = b.auction)"
+    ),
+    Query("SELECT n.n, s.id FROM numbers n JOIN sales s ON n.a > s.amount AND s.id < 20"),
+    Query(
+        "SELECT n.n, s.id FROM numbers n LEFT JOIN sales s ON n.n = s.auction AND s.amount > n.a "
+        "AND n.x > 0"
+    ),
+    Query("SELECT n.n, s.id FROM numbers n FULL JOIN sales s ON n.n = s.auction AND s.amount > n.a"),
+    Query("SELECT b.price, s.id FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold < b.ts"),
+    Query("SELECT auction, price, rate FROM bids RIGHT JOIN rates USING (auction) WHERE rate > 3"),
+    Query(
+        "SELECT auction, price, id FROM bids FULL JOIN sales USING (auction) WHERE bids.price IS NULL"
+    ),
+    Query(
+        "SELECT * FROM (SELECT n, a, b FROM numbers) AS one NATURAL JOIN (SELECT n, a, x FROM numbers) "
+        "AS other"
+    ),
+    Query("SELECT price - most AS d FROM bids CROSS JOIN (SELECT MAX(amount) AS most FROM sales) AS s"),
+    Query(
         "SELECT b.price, s.amount FROM bids b JOIN sales s ON b.auction = s.auction WHERE b.price > 700"
     ),
     Query("SELECT price, id FROM bids b, sales s WHERE b.auction = s.auction AND s.id < 5"),
@@ -892,6 +925,43 @@ _BY_BIDDER = "(SELECT bidder, COUNT(*) AS n FROM bids GROUP BY bidder) AS t"
 _DEAR = "(SELECT auction FROM sales WHERE amount > 90)"
 
 WITHIN = [
+    Query("SELECT price FROM bids b WHERE EXISTS (SELECT 1 FROM sales s WHERE s.amount > b.price)"),
+    Query(
+        "SELECT price FROM bids b WHERE NOT EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auction "
+        "AND s.amount * 10 <> b.price AND s.id < b.bidder)"
+    ),
+    Query("SELECT price FROM bids WHERE auction + 3 NOT IN (SELECT auction FROM sales WHERE id <> 9)"),
+    Query("SELECT n FROM numbers WHERE a NOT IN (SELECT auction FROM sales WHERE id > 50)"),
+    Query(
+        "SELECT n FROM numbers WHERE a NOT IN (SELECT bidder FROM bids WHERE bids.auction = n) "
+        "AND n < 6"
+    ),
+    Query(
+        "SELECT price FROM bids b WHERE NOT EXISTS (SELECT 1 FROM sales s WHERE s.auction = b.auction "
+        "AND id > 37) AND NOT EXISTS (SELECT 1 FROM rates r WHERE r.auction = b.bidder AND rate > 9)"
+    ),
+    Query(
+        "SELECT id, (SELECT COUNT(*) FROM bids b WHERE b.auction = s.auction AND price > 700) AS n, "
+        "(SELECT MAX(price) + 1 FROM bids b WHERE b.auction = s.auction) AS m FROM sales s"
+    ),
+    Query("SELECT id FROM sales WHERE amount > (SELECT COUNT(*) * 2 FROM bids WHERE price < 0) + 40"),
+    Query(
+        "SELECT auction, SUM(price) AS s FROM bids b GROUP BY auction HAVING SUM(price) > "
+        "(SELECT AVG(amount) FROM sales) * (SELECT 100 + COUNT(*) FROM sales s WHERE "
+        "s.auction = b.auction)"
+    ),
+    Query(
+        "SELECT n, (SELECT word FROM words WHERE words.id = numbers.n) AS word, (SELECT MAX(n) FROM "
+        "numbers) AS most FROM numbers"
+    ),
+    Query(
+        "SELECT id FROM sales s WHERE auction IN (SELECT auction FROM rates r WHERE rate > (SELECT "
+        "AVG(price) / 90 FROM bids b WHERE b.auction = r.auction))"
+    ),
+    Query(
+        "SELECT s.id, t.n FROM sales s JOIN (SELECT COUNT(*) AS n FROM (SELECT price FROM bids WHERE "
+        "price > (SELECT AVG(price) FROM bids)) AS u) AS t ON TRUE WHERE s.id < t.n"
+    ),
     Query(f"SELECT price FROM bids WHERE auction IN {_DEAR}"),
     Query(
         "SELECT price FROM bids WHERE EXISTS (SELECT 1 FROM sales WHERE sales.auction = bids.auction "

@@ -242,10 +242,10 @@ WRONG = {
     "GROUP BY window_start, window_end": ("'ts' is not the event time of later", "ts"),
     "SELECT NTILE(4) OVER (ORDER BY ts) AS s FROM bids": ("NTILE() is not computed", "NTILE(4)"),
     "SELECT SUM(price) OVER w AS s FROM bids WINDOW v AS (ORDER BY ts)": ("unknown window 'w'", "w"),
-    "SELECT n, SUM(n) OVER (ORDER BY n) AS s FROM (SELECT n FROM (SELECT auction, COUNT(*) AS n "
-    "FROM bids GROUP BY auction)) AS t": (
-        "the rows are updated, but have no key",
-        "SUM(n) OVER (ORDER BY n)",
+    "SELECT ns, COUNT(*) OVER (ORDER BY n) AS s FROM (SELECT n, SPLIT(CAST(n AS STRING), '') AS ns "
+    "FROM (SELECT auction, COUNT(*) AS n FROM bids GROUP BY auction)) AS t": (
+        "the rows are updated and have no key, and 'ns', which is ARRAY, cannot be compared",
+        "COUNT(*) OVER (ORDER BY n)",
     ),
     "SELECT PROCTIME() AS p FROM bids WHERE PROCTIME() > ts": (
         "unknown function 'PROCTIME'",
@@ -263,14 +263,27 @@ WRONG = {
         "sales s",
     ),
     "SELECT b.price FROM bids b JOIN sales s ON b.price > s.amount": (
-        "every row would be joined with every other: the join has no equality condition",
-        "b.price > s.amount",
+        "the join would keep the rows of both sides forever",
+        "sales s",
+    ),
+    "SELECT b.price FROM bids b JOIN sales s ON b.auction = r.auction JOIN rats r ON TRUE": (
+        "unknown table 'rats'",
+        "rats",
+    ),
+    "SELECT b.price FROM bids b, sales s WHERE b.auction = 1 AND s.auction = 1": (
+        "every row would be joined with every other: no condition compares the two sides",
+        "sales s",
+    ),
+    "SELECT 1 AS a FROM bids b JOIN sales s ON b.auction = s.auction AND s.nothing = 1": (
+        "unknown column 'nothing'",
+        "s.nothing",
     ),
     "SELECT b.price FROM bids b CROSS JOIN sales s": ("every row would be joined with", "sales s"),
     "SELECT auction FROM bids b JOIN sales s ON b.auction = s.auction AND s.sold BETWEEN b.ts AND "
     "b.ts + INTERVAL '1' HOUR": ("'auction' is ambiguous: it matches 2 columns", "auction"),
-    "SELECT b.price FROM bids b LEFT JOIN sales s ON b.auction = s.auction AND b.price > 3": (
-        "JOIN supports only equality conditions between the two sides",
+    "SELECT b.price FROM bids b LEFT JOIN sales s ON b.auction = s.auction AND b.price > 3 AND s.sold "
+    "BETWEEN b.ts AND b.ts + INTERVAL '1' HOUR": (
+        "JOIN by time supports only equality conditions between the two sides",
         "b.price > 3",
     ),
     "SELECT b.price FROM bids b LEFT SEMI JOIN sales s ON b.auction = s.auction": (

@@ -33,7 +33,7 @@ from rheos.sql.windows import (
     without_windows,
 )
 
-_ALL = "all rows"
+ALL_ROWS = "all rows"
 """Key of an aggregate without a key."""
 
 AT_ITS_END = Tumbling("1ms")
@@ -357,11 +357,11 @@ def _planned(
     if window is None:
         for (_, made), call in zip(aggregates, calls, strict=True):
             _check_unbounded(sql, made, call, changing=source.changes is not None)
-        keys = keys or [work.computed(_ALL, constant)]
+        keys = keys or [work.computed(ALL_ROWS, constant)]
     if not aggregates:
         aggregates = (("COUNT(*)", agg.count()),)
     if not work.columns:
-        work.computed(_ALL, constant)
+        work.computed(ALL_ROWS, constant)
     input = _before(source, tuple(work.exprs), tuple(work.columns))
     results = tuple(result_column(input, name, made) for name, made in aggregates)
     kinds = {column.name: column for column in input.columns}

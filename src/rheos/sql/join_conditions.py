@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+import polars as pl
 from sqlglot import exp
 
 from rheos.sql.chains import halved
@@ -51,14 +52,48 @@ def parts_of(condition: exp.Expr | None) -> Iterator[exp.Expr]:
                 yield part
 
 
+def factored(condition: exp.Expr) -> list[exp.Expr]:
+    """Return a disjunction as the conditions that all its branches share, and the rest: `(a AND b) OR
+    (a AND c)` is `a AND (b OR c)`. Other conditions are unchanged."""
+    branches = [[*parts_of(each)] for each in _branches(condition)]
+    texts = [{part.sql(dialect="spark") for part in branch} for branch in branches]
+    shared = set[str]() if len(branches) == 1 else set.intersection(*texts)
+    if not shared:
+        return [condition]
+    common = {part.sql(dialect="spark"): part for part in branches[0]}
+    rests = [
+        [part.copy() for part in branch if part.sql(dialect="spark") not in shared]
+        for branch in branches
+    ]
+    found = [part for text, part in common.items() if text in shared]
+    if not all(rests):
+        return found
+    ands = [halved(rest, lambda a, b: exp.And(this=a, expression=b)) for rest in rests]
+    return [*found, halved(ands, lambda a, b: exp.Or(this=a, expression=b))]
+
+
+def _branches(condition: exp.Expr) -> Iterator[exp.Expr]:
+    """Yield the branches of a disjunction."""
+    left = [condition]
+    while left:
+        match left.pop():
+            case exp.Paren() as bracket:
+                left.append(bracket.this)
+            case exp.Or() as either:
+                left += [either.expression, either.this]
+            case exp.Expr() as branch:
+                yield branch
+
+
 _MOST_PARTS = 64
 """Conditions that are looked at, and moved, one by one: each is a step of the plan."""
 
 
 def few_parts(condition: exp.Expr) -> list[exp.Expr]:
-    """Return the conditions joined by AND. If there are many, plain ones after the first few are
-    combined into one; those with queries or unknown functions stay separate."""
-    parts = [*parts_of(condition)]
+    """Return the conditions joined by AND, and those that all branches of an OR share. If there are
+    many, plain ones after the first few are combined into one; those with queries or unknown functions
+    stay separate."""
+    parts = [part for each in parts_of(condition) for part in factored(each)]
     if len(parts) <= _MOST_PARTS:
         return parts
     queries = [part for part in parts if part.find(exp.Query, exp.Anonymous) is not None]
@@ -110,6 +145,12 @@ class ColumnsOfSides:
         both, _ = compiler.common((one, other), "a comparison")
         found.equal.append((both[0], both[1]))
         return True
+
+    def compared(self, node: exp.Expr, left: SqlColumn, right: SqlColumn) -> tuple[Typed, Typed]:
+        """Return a column of each side as values of one type."""
+        pair = [Typed(pl.col(each.name), each.type, node) for each in (left, right)]
+        both, _ = Compiler(self.sql, self.scope).common(pair, "a comparison")
+        return both[0], both[1]
 
     def _role(self, value: Typed) -> ColumnRole:
         node = value.node

@@ -20,7 +20,14 @@ if TYPE_CHECKING:
     from rheos.api.keyed_stream import KeyedStream
     from rheos.api.streams import DataStream
 
-_HOWS = {"inner": (False, False), "left": (True, False), "right": (False, True), "full": (True, True)}
+_HOWS = {
+    "inner": (False, False),
+    "left": (True, False),
+    "right": (False, True),
+    "full": (True, True),
+    "semi": (False, False),
+    "anti": (True, False),
+}
 """Sides whose unmatched rows are kept."""
 
 
@@ -70,7 +77,7 @@ def _met(plan: JoinPlan, left: KeyedStream, right: KeyedStream) -> DataStream:
         case AsOfTime():
             return left.temporal_join(right, how)  # type: ignore[arg-type]
         case AllRows():
-            return left.join(right, how, ttl=meeting.ttl)  # type: ignore[arg-type]
+            return left.join(right, how, where=plan.where, ttl=meeting.ttl)  # type: ignore[arg-type]
         case _:
             assert_never(meeting)
 

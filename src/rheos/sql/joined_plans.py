@@ -10,6 +10,7 @@ import polars as pl
 
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import Changes
+from rheos.core.graph.render import spell_expression
 from rheos.core.graph.windows import Window
 from rheos.sql.plan import Columns, Names, Origins, PlanNode, names_of, origins_of_time
 
@@ -88,21 +89,26 @@ class JoinPlan(PlanNode):
     width: int
     """Number of columns from the left side."""
     changes: Changes | None
+    where: pl.Expr | None = None
+    """Further condition of partners."""
     input_names: ClassVar[tuple[str, ...]] = ("left", "right")
 
     def summary(self) -> str:
         pairs = zip(self.keys.left, self.keys.right, strict=True)
         on = ", ".join(f"{one} = {other}" for one, other in pairs)
-        return f"{self.how} join {f'on {on}' if on else 'of every pair'} {self.meeting}"
+        where = "" if self.where is None else f" where {spell_expression(self.where)}"
+        return f"{self.how} join {f'on {on}' if on else 'of every pair'} {self.meeting}{where}"
 
     def looked_at(self, needed: Names) -> list[Names]:
+        if self.where is not None:
+            needed = needed.union(self.where.meta.root_names())
         return [needed.union(self.keys.left), needed.union(self.keys.right)]
 
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         """Push a filter to the side that has all columns of the condition, unless the join adds nulls
         to that side.
         """
-        if read and read <= names_of(self.left) and self.how in ("inner", "left"):
+        if read and read <= names_of(self.left) and self.how in ("inner", "left", "semi", "anti"):
             return self.with_filtered_input(0, condition)
         # The version at a time is chosen from all rows.
         versions = isinstance(self.meeting, AsOfTime)

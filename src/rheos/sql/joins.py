@@ -9,10 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Literal
 
+import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.changelog import Changes
+from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouped_plans import Aggregate
+from rheos.sql.grouping import ALL_ROWS
 from rheos.sql.join_conditions import ColumnsOfSides, JoinCondition
 from rheos.sql.joined_plans import (
     AllRows,
@@ -23,8 +27,22 @@ from rheos.sql.joined_plans import (
     JoinPlan,
     Meeting,
 )
-from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn, filtered, renamed, retracting, with_keys
-from rheos.sql.scope import NameScope, SqlRelation, TableInSight, with_columns
+from rheos.sql.plan import (
+    CallPlan,
+    ColumnRole,
+    Filter,
+    PlanNode,
+    Project,
+    Retract,
+    SqlColumn,
+    ValueRows,
+    filtered,
+    projected,
+    rekeyed,
+    renamed,
+    with_keys,
+)
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
 from rheos.sql.windows import windowed_below, without_windows
 
@@ -60,46 +78,33 @@ class Joining:
         tables = (*left.tables, *right.tables)
         names = [frozenset(column.name for column in each.plan.columns) for each in (left, right)]
         sides = ColumnsOfSides(self.sql, NameScope(self.sql, tables), names[0], names[1])
-        found = sides.taken_apart([*conditions, *self._using(left, right)])
+        using = self._using(left, right)
+        found = sides.taken_apart(conditions)
+        for pair in using:
+            found.equal.append(sides.compared(self.node, *(each.column for each in pair)))
         plans = self._filtered(left.plan, right.plan, found, sides.scope)
         plan = self._met(plans[0], plans[1], found, sides.scope)
-        after = [*found.rest] if self.how == "inner" else []
-        if self.how == "inner" and isinstance(plan.meeting, CloseInTime):
-            # Event times are whole milliseconds, and columns may be finer.
-            after += found.in_time
+        # Event times are whole milliseconds, and columns may be finer.
+        after = [*found.rest, *found.in_time] if self.how == "inner" else []
         compiler = Compiler(self.sql, sides.scope)
         made: PlanNode = plan
         for each in after:
             made = filtered(made, compiler.condition(each, "ON").expr)
         given = {column.name: column for column in plan.columns}
-        seen = with_columns((*left.tables, *self._without_using(right)), given)
-        return SqlRelation(made, seen)
+        seen = with_columns(tables, given)
+        relation = SqlRelation(made, seen)
+        return _with_shared_columns(relation, using, self.how) if using else relation
 
-    def _without_using(self, right: SqlRelation) -> tuple[TableInSight, ...]:
-        """Return the right tables without the columns of USING, which both sides share."""
-        using = self.node.args.get("using") or []
-        if using and self.how in ("right", "full"):
-            raise self.sql.error(
-                f"USING needs an inner or a LEFT JOIN, but this is a {self.how.upper()} JOIN",
-                using[0],
-                "write ON a.id = b.id",
-            )
-        names = {each.name.casefold() for each in using}
-        return tuple(
-            replace(
-                table,
-                columns=tuple(each for each in table.columns if each.name.casefold() not in names),
-            )
-            for table in right.tables
-        )
-
-    def _using(self, left: SqlRelation, right: SqlRelation) -> list[exp.Expr]:
-        made: list[exp.Expr] = []
-        for each in self.node.args.get("using") or []:
-            of = [_table_of(self.sql, side, each) for side in (left, right)]
-            columns = [exp.column(each.copy(), table=alias) for alias in of]
-            made.append(exp.EQ(this=columns[0], expression=columns[1]))
-        return made
+    def _using(self, left: SqlRelation, right: SqlRelation) -> list[tuple[Named, Named]]:
+        """Return the columns that USING or NATURAL compares."""
+        named = [*(self.node.args.get("using") or [])]
+        if self.node.args.get("method") == "NATURAL":
+            theirs = {
+                each.name.casefold() for each in NameScope(self.sql, right.tables).star(self.node, None)
+            }
+            mine = NameScope(self.sql, left.tables).star(self.node, None)
+            named = [exp.to_identifier(each.name) for each in mine if each.name.casefold() in theirs]
+        return [(_column_of(self.sql, left, each), _column_of(self.sql, right, each)) for each in named]
 
     def _filtered(
         self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
@@ -107,15 +112,6 @@ class Joining:
         """Return both sides without rows that cannot have a partner and are not preserved."""
         compiler = Compiler(self.sql, scope)
         kept_left, kept_right = self.how in ("left", "full"), self.how in ("right", "full")
-        refused = [*found.rest] if self.how != "inner" else []
-        refused += found.of_left if kept_left else []
-        refused += found.of_right if kept_right else []
-        if refused:
-            raise self.sql.error(
-                f"a {self.how.upper()} JOIN supports only equality conditions between the two sides",
-                refused[0],
-                "move it to WHERE, or to a subquery for its side",
-            )
         for each in [] if kept_left else found.of_left:
             left = filtered(left, compiler.condition(each, "ON").expr)
         for each in [] if kept_right else found.of_right:
@@ -133,16 +129,38 @@ class Joining:
         elif found.lower is not None and found.upper is not None:
             meeting = self._in_time(left, right, found)
         else:
-            meeting = self._all_rows(found)
+            meeting = self._all_rows(left, right, found)
+        where = self._where(found, scope, meeting)
         left, right, keys = _keyed(left, right, found.equal)
-        left, right = self._known(left, keys.left), self._known(right, keys.right)
+        left, right = rekeyed(left, keys.left), rekeyed(right, keys.right)
         changes = None
         if isinstance(meeting, AllRows) and (self.how != "inner" or left.changes or right.changes):
             changes = Changes(_key_of_pairs(left, right, keys), retracts=True)
         time = ColumnRole.EVENT_TIME if isinstance(meeting, AsOfTime) else ColumnRole.PLAIN
         of_left = plain(left.columns, time)
         columns = (*of_left, *plain(right.columns))
-        return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes)
+        return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes, where)
+
+    def _where(self, found: JoinCondition, scope: NameScope, meeting: Meeting) -> pl.Expr | None:
+        """Return the condition of partners in an outer join: its result depends on which rows have
+        none."""
+        if self.how == "inner":
+            return None
+        parts = [*found.rest]
+        parts += found.of_left if self.how in ("left", "full") else []
+        parts += found.of_right if self.how in ("right", "full") else []
+        if isinstance(meeting, AllRows):
+            parts += found.in_time
+        elif parts:
+            raise self.sql.error(
+                f"a {self.how.upper()} JOIN by time supports only equality conditions between the two "
+                "sides",
+                parts[0],
+                "move it to WHERE, or to a subquery for its side",
+            )
+        compiler = Compiler(self.sql, scope)
+        made = [compiler.condition(part, "ON").expr for part in parts]
+        return pl.all_horizontal(made) if len(made) > 1 else next(iter(made), None)
 
     def _as_of(
         self, left: PlanNode, right: PlanNode, found: JoinCondition, scope: NameScope
@@ -186,10 +204,11 @@ class Joining:
             )
         return CloseInTime(lower, upper)
 
-    def _all_rows(self, found: JoinCondition) -> AllRows:
-        if not found.equal:
+    def _all_rows(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> AllRows:
+        compared = found.equal or found.rest or found.in_time
+        if not (compared or is_single_row(left) or is_single_row(right)):
             raise self.sql.error(
-                "every row would be joined with every other: the join has no equality condition",
+                "every row would be joined with every other: no condition compares the two sides",
                 self.node.args.get("on") or self.node.this,
                 "write ON a.id = b.id",
             )
@@ -206,19 +225,6 @@ class Joining:
                 self.node.this,
                 "join them before they are aggregated",
             )
-
-    def _known(self, side: PlanNode, keys: Sequence[str]) -> PlanNode:
-        """Return a changelog side, with the columns that identify its rows."""
-        changes = side.changes
-        if changes is None:
-            return side
-        if not changes.key:
-            raise self.sql.error(
-                "a side of the join is updated, but its rows have no key",
-                self.node.this,
-                "keep the columns of GROUP BY in the subquery",
-            )
-        return side if {*keys} <= {*changes.key} else retracting(side)
 
     def _in_window(self, left: PlanNode, right: PlanNode, found: JoinCondition) -> JoinPlan:
         if len(found.windows) < 2:
@@ -259,13 +265,60 @@ def _windows_of(side: PlanNode) -> dict[ColumnRole, str]:
     return {role: found[role] for role in wanted}
 
 
-def _table_of(sql: SqlText, side: SqlRelation, name: exp.Expr) -> str | None:
-    """Return the table of a side that has the column of USING."""
+def _column_of(sql: SqlText, side: SqlRelation, name: exp.Expr) -> Named:
+    """Return the column of a side that USING names."""
     for table in side.tables:
-        if any(each.name.casefold() == name.name.casefold() for each in table.columns):
-            return table.alias
+        for each in table.columns:
+            if each.name.casefold() == name.name.casefold() and not each.qualified:
+                return each
     known = [each.name for table in side.tables for each in table.columns]
     raise sql.unknown("column", name.name, name, known, "the columns of a side are")
+
+
+def _with_shared_columns(
+    relation: SqlRelation, pairs: Sequence[tuple[Named, Named]], how: How
+) -> SqlRelation:
+    """Return the rows with one column for each pair that USING compares. The columns of both sides
+    remain visible with their tables' names."""
+    plan, made = relation.plan, []
+    exprs, columns = [pl.col(each.name) for each in plan.columns], [*plan.columns]
+    kinds = {column.name: column for column in plan.columns}
+    for mine, theirs in pairs:
+        one, other = (kinds[each.column.name] for each in (mine, theirs))
+        shared = other if how == "right" else one
+        if how == "full":
+            kind = types.common(one.type, other.type)
+            assert kind is not None, "they are compared"
+            casts = [types.cast(pl.col(each.name), each.type, kind) for each in (one, other)]
+            shared = SqlColumn(f"{one.name} of both sides", kind)
+            exprs.append(pl.coalesce(casts).alias(shared.name))
+            columns.append(shared)
+        made.append(Named(mine.name, shared))
+    if len(columns) > len(plan.columns):
+        plan = projected(plan, tuple(exprs), tuple(columns))
+    hidden = {each.column.name for pair in pairs for each in pair}
+    tables = (
+        replace(
+            table,
+            columns=tuple(
+                replace(each, qualified=each.qualified or each.column.name in hidden)
+                for each in table.columns
+            ),
+        )
+        for table in relation.tables
+    )
+    return SqlRelation(plan, (TableInSight(None, tuple(made)), *tables))
+
+
+def is_single_row(plan: PlanNode) -> bool:
+    """Return whether a plan has at most one row: an aggregate of all rows, or a constant one."""
+    if isinstance(plan, ValueRows):
+        return bool(plan.table.num_rows <= 1)
+    if isinstance(plan, Aggregate):
+        return plan.window is None and {*plan.keys} <= {ALL_ROWS}
+    if isinstance(plan, Filter | Project | Retract | CallPlan):
+        return is_single_row(plan.input)
+    return isinstance(plan, JoinPlan) and all(map(is_single_row, plan.upstream()))
 
 
 def _apart(left: SqlRelation, right: SqlRelation, alias: str) -> SqlRelation:
@@ -297,7 +350,7 @@ def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str,
     """Return the columns that identify a pair: those of both rows and the join key, as in
     `api.joins`.
     """
-    if left.changes is None or right.changes is None:
+    if not (left.changes and left.changes.key and right.changes and right.changes.key):
         return ()
     known = {*left.changes.key, *keys.left, *right.changes.key, *keys.right}
     return tuple(each.name for each in (*left.columns, *right.columns) if each.name in known)
@@ -312,9 +365,10 @@ def plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> 
 
 def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
     """Analyse a JOIN. Raises ProgramError."""
-    sql.only(node, ("this", "on", "using", "side", "kind"))
+    sql.only(node, ("this", "on", "using", "side", "kind", "method"))
     kind, side = str(node.args.get("kind") or ""), str(node.args.get("side") or "")
-    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES:
+    natural = str(node.args.get("method") or "") in ("", "NATURAL")
+    if kind not in ("", "INNER", "OUTER", "CROSS") or side not in _SIDES or not natural:
         raise sql.error(
             f"{side} {kind} JOIN is not computed yet".strip(), node.this, "write it as a LEFT JOIN"
         )
@@ -327,8 +381,3 @@ def joining(sql: SqlText, node: exp.Join, ttl: TimeToLive | None) -> Joining:
             )
         as_of = version.expression
     return Joining(sql, node, _SIDES[side], ttl, as_of)
-
-
-def is_cross(node: exp.Join) -> bool:
-    """Return whether the join condition is in WHERE."""
-    return not node.args.get("on") and not node.args.get("using")

@@ -1,28 +1,34 @@
 """IN, EXISTS, NOT IN and NOT EXISTS with a query.
 
-They are joins with the distinct rows of the query: an inner join, or a left join that keeps rows
-without a partner. Columns that must equal columns of the outer query are part of the values.
+They are semi-joins and anti-joins with the distinct rows of the query. Columns that must equal columns
+of the outer query are part of the values. Other conditions on columns of both are conditions of the
+join.
+
+NOT IN is true for no row once the query returns a null, and never for a null, except if the query
+returns no row at all. If nulls are possible, a second anti-join removes these rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING, Literal
 
 import polars as pl
 from sqlglot import exp
 
 from rheos.core.graph.changelog import Changes
 from rheos.sql import types
+from rheos.sql.correlation import Correlation, correlation, with_group_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
-from rheos.sql.join_conditions import parts_of
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import Filter, PlanNode, SqlColumn, projected, with_keys
-from rheos.sql.ranking import known_by_key
-from rheos.sql.scope import NameScope, SqlRelation, with_columns
+from rheos.sql.plan import PlanNode, SqlColumn, projected, rekeyed, with_keys
+from rheos.sql.possible_nulls import may_be_null
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -61,181 +67,203 @@ def _bare(query: exp.Expr) -> exp.Expr:
     return query
 
 
+@dataclass(frozen=True)
+class _Sides:
+    """Values of the outer query, and the rows of the nested query in which they are looked up."""
+
+    outer: list[Typed]
+    inner: PlanNode
+    """Rows with a column for each of these values, then with those that `rest` reads."""
+    rest: pl.Expr | None
+    """Condition on a row and a row of `inner`."""
+
+
 def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> SqlRelation:
     """Return the rows that fulfil the condition. Raise ProgramError or SchemaError."""
-    sql = planner.sql
     if planner.ttl is None:
-        raise sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
-    scope = NameScope(sql, relation.tables)
-    outer, inner = _sides(planner, scope, of)
-    compiler = Compiler(sql, scope)
-    both = [
-        compiler.common((one, other), "IN")[0]
-        for one, other in zip(outer, _typed(inner, of), strict=True)
-    ]
-    names = _names(len(both), relation.plan)
-    columns = tuple(SqlColumn(name, there.type) for name, (_, there) in zip(names, both, strict=True))
-    there = tuple(there.expr.alias(name) for name, (_, there) in zip(names, both, strict=True))
-    right = distinct(projected(inner, there, columns))
-    left, keys = with_keys(relation.plan, [here for here, _ in both], f"of {names[0]}")
-    if left.changes is not None and not left.changes.key:
-        raise sql.error(
-            "the rows are updated and have no key: combined with append-only rows, only one NOT IN "
-            "or NOT EXISTS is supported",
-            of.node,
-            "combine both queries with UNION",
-        )
-    left = known_by_key(sql, of.node, left, [*keys])
+        raise planner.sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
+    found = correlation(planner, NameScope(planner.sql, relation.tables), of.query)
+    sides = _sides(planner, relation, of, found)
+    made = _joined(planner, relation, sides, "anti" if of.absent else "semi")
     if of.absent and of.values:
-        # For null, membership is unknown.
-        present = pl.all_horizontal([pl.col(key).is_not_null() for key in keys])
-        left = Filter(left, present, left.columns, left.changes)
+        made = _without_unknown(planner, made, of, found, sides)
+    return made
+
+
+def _joined(
+    planner: Planner, relation: SqlRelation, sides: _Sides, how: Literal["semi", "anti"]
+) -> SqlRelation:
+    """Return the rows with partners, or without them."""
+    assert planner.ttl is not None
+    names = tuple(column.name for column in sides.inner.columns[: len(sides.outer)])
+    right = distinct(sides.inner)
+    left, keys = with_keys(relation.plan, sides.outer, f"of {names[0]}")
+    left = rekeyed(left, keys)
     changes = None
-    if of.absent or left.changes is not None or right.changes is not None:
-        key = () if left.changes is None else tuple(dict.fromkeys((*left.changes.key, *keys)))
-        changes = Changes(key, retracts=True)
+    if how == "anti" or left.changes is not None or right.changes is not None:
+        known = () if left.changes is None else left.changes.key
+        changes = Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
     of_left = plain(left.columns)
-    made: PlanNode = JoinPlan(
+    made = JoinPlan(
         left,
         right,
         JoinKeys(keys, names),
-        "left" if of.absent else "inner",
+        how,
         AllRows(planner.ttl),
-        (*of_left, *columns),
+        of_left,
         len(of_left),
         changes,
+        sides.rest,
     )
-    if of.absent:
-        # A row that finds one is taken back, and is not given with it.
-        made = Filter(made, pl.col(names[0]).is_null(), made.columns, changes)
     given = {column.name: column for column in made.columns}
     return SqlRelation(made, with_columns(relation.tables, given))
+
+
+def _sides(planner: Planner, relation: SqlRelation, of: Membership, found: Correlation) -> _Sides:
+    sql, query = planner.sql, found.query
+    scope = NameScope(sql, relation.tables)
+    compiler = Compiler(sql, scope)
+    outer = [compiler.compile(value) for value in (*of.values, *(here for here, _ in found.pairs))]
+    _check_rest(planner, found)
+    if found.rest or not of.values or found.pairs:
+        keys = [there for _, there in found.pairs]
+        read = _read(planner, found, scope)
+        values = [each.unalias() for each in query.expressions] if of.values else []
+        query = _selecting(query, [*values, *keys, *read] or [exp.Literal.number(1)], keys)
+    else:
+        read = []
+    if not outer:
+        outer = [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
+        if read:
+            query = _selecting(found.query, [exp.Literal.number(1), *read], [])
+    inner = planner.query(query)
+    width = len(outer) + len(read)
+    if len(inner.columns) != width:
+        raise sql.error(
+            "IN needs a query with one column for each value, but this has "
+            f"{len(inner.columns) - width + len(of.values)}",
+            of.query,
+            "write WHERE x IN (SELECT y FROM ...)",
+        )
+    there = [Typed(pl.col(column.name), column.type, of.query) for column in inner.columns]
+    both = [compiler.common(pair, "IN")[0] for pair in zip(outer, there[: len(outer)], strict=True)]
+    casts = [*(other for _, other in both), *there[len(outer) :]]
+    names = _names(len(casts), relation.plan)
+    columns = tuple(SqlColumn(name, each.type) for name, each in zip(names, casts, strict=True))
+    exprs = tuple(each.expr.alias(name) for name, each in zip(names, casts, strict=True))
+    made = projected(inner, exprs, columns)
+    rest = _condition(
+        planner, relation, found, dict(zip(_texts(read), columns[len(outer) :], strict=True))
+    )
+    return _Sides([one for one, _ in both], made, rest)
+
+
+def _texts(columns: Sequence[exp.Expr]) -> list[str]:
+    return [each.sql(dialect="spark") for each in columns]
+
+
+def _check_rest(planner: Planner, found: Correlation) -> None:
+    for part in found.rest:
+        if part.find(exp.Query) is not None:
+            raise planner.sql.error(
+                "a condition on both queries cannot contain another query", part, "use a join"
+            )
+    if (found.pairs or found.rest) and isinstance(found.query, exp.Select):
+        wrong = [*found.rest, *(here for here, _ in found.pairs if not found.query.args.get("group"))]
+        if is_grouped(found.query) and wrong:
+            raise planner.sql.error(
+                "a correlated subquery with aggregates supports only equality conditions with the "
+                "outer query, and GROUP BY",
+                wrong[0].parent if isinstance(wrong[0].parent, exp.EQ) else wrong[0],
+                "write WHERE its column = an outer column; or use a join",
+            )
+
+
+def _read(planner: Planner, found: Correlation, around: NameScope) -> list[exp.Expr]:
+    """Return the columns of the nested query in its conditions on both queries."""
+    if not found.rest:
+        return []
+    assert isinstance(found.query, exp.Select)
+    within = NameScope(planner.sql, planner.tables_of(found.query))
+    columns = [each for part in found.rest for each in part.find_all(exp.Column)]
+    mine = {each.sql(dialect="spark"): each for each in columns if within.reads(each)}
+    return [*mine.values()]
+
+
+def _condition(
+    planner: Planner, relation: SqlRelation, found: Correlation, read: dict[str, SqlColumn]
+) -> pl.Expr | None:
+    """Return the conditions on both queries as one; None if the query has only equalities."""
+    if not found.rest:
+        return None
+
+    def renamed(node: exp.Expr) -> exp.Expr:
+        column = read.get(node.sql(dialect="spark")) if isinstance(node, exp.Column) else None
+        if column is None:
+            return node
+        made = exp.column(exp.to_identifier(column.name, quoted=True))
+        made.this.meta.update(node.this.meta)
+        return made
+
+    named = tuple(Named(column.name, column) for column in read.values())
+    tables = (*relation.tables, TableInSight(None, named, hidden=True))
+    compiler = Compiler(planner.sql, NameScope(planner.sql, tables))
+    parts = [compiler.condition(part.transform(renamed), "WHERE").expr for part in found.rest]
+    return pl.all_horizontal(parts) if len(parts) > 1 else parts[0]
+
+
+def _without_unknown(
+    planner: Planner, relation: SqlRelation, of: Membership, found: Correlation, sides: _Sides
+) -> SqlRelation:
+    """Return the rows without those for which NOT IN is unknown because of a null."""
+    count = len(of.values)
+    inner = [column.name for column in sides.inner.columns]
+    here = any(may_be_null(relation.plan, each.expr) for each in sides.outer[:count])
+    there = any(may_be_null(sides.inner, pl.col(name)) for name in inner[:count])
+    if not (here or there):
+        return relation
+    if count > 1 or sides.rest is not None:
+        raise planner.sql.error(
+            "NOT IN is true for no row once the query returns a null",
+            of.query,
+            "filter out nulls in the subquery: WHERE y IS NOT NULL; or write NOT EXISTS (SELECT 1 "
+            "FROM u WHERE u.y = x)",
+        )
+    keys = inner[count:]
+    names = _names(len(keys) + 2, relation.plan)
+    is_null = pl.col(inner[0]).is_null().alias(names[-1])
+    one = pl.lit(1, dtype=types.INT).alias(names[0])
+    exprs = [
+        one,
+        *(pl.col(key).alias(name) for key, name in zip(keys, names[1:], strict=False)),
+        is_null,
+    ]
+    kinds = [types.INT, *(column.type for column in sides.inner.columns[count:]), types.BOOLEAN]
+    columns = tuple(SqlColumn(name, kind) for name, kind in zip(names, kinds, strict=True))
+    ones = Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)
+    unknown = reduce(or_, [pl.col(names[-1]), *([sides.outer[0].expr.is_null()] if here else [])])
+    again = _Sides([ones, *sides.outer[count:]], projected(sides.inner, tuple(exprs), columns), unknown)
+    return _joined(planner, relation, again, "anti")
 
 
 def _names(count: int, plan: PlanNode) -> tuple[str, ...]:
     """Return unused names for the columns of a query."""
     taken, place = {column.name for column in plan.columns}, 1
-    while f"value 1 of query {place}" in taken:
+    while any(name.endswith(f" of query {place}") or f"of query {place} " in name for name in taken):
         place += 1
     return tuple(f"value {n} of query {place}" for n in range(1, count + 1))
 
 
-def _typed(plan: PlanNode, of: Membership) -> list[Typed]:
-    return [Typed(pl.col(column.name), column.type, of.query) for column in plan.columns]
-
-
-# --- both sides ---------------------------------------------------------------------------------------
-
-
-def _sides(planner: Planner, scope: NameScope, of: Membership) -> tuple[list[Typed], PlanNode]:
-    """Return the values to look for, and the rows in which to look, one column for each."""
-    sql, compiler = planner.sql, Compiler(planner.sql, scope)
-    outer = [compiler.compile(value) for value in of.values]
-    query = of.query
-    pairs: list[tuple[exp.Expr, exp.Expr]] = []
-    if isinstance(query, exp.Select):
-        query, pairs = _correlated(planner, scope, query)
-    outer += [compiler.compile(here) for here, _ in pairs]
-    if not of.values:
-        # The SELECT list of EXISTS is irrelevant.
-        query = _selecting(query, [there for _, there in pairs] or [exp.Literal.number(1)])
-        outer = outer or [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
-    elif pairs:
-        assert isinstance(query, exp.Select)
-        query = _selecting(
-            query, [*(each.unalias() for each in query.expressions), *(b for _, b in pairs)]
-        )
-    inner = planner.query(query)
-    if len(inner.columns) != len(outer):
-        raise sql.error(
-            "IN needs a query with one column for each value, but this has "
-            f"{len(inner.columns) - len(pairs)}",
-            of.query,
-            "write WHERE x IN (SELECT y FROM ...)",
-        )
-    if of.absent and of.values:
-        _check_no_nulls(planner, of, query, inner)
-    return outer, inner
-
-
-def _correlated(
-    planner: Planner, scope: NameScope, query: exp.Select
-) -> tuple[exp.Select, list[tuple[exp.Expr, exp.Expr]]]:
-    """Return the query without its conditions on outer columns, and the pairs of columns in these
-    conditions.
-    """
-    sql = planner.sql
-    where = query.args.get("where")
-    if where is None:
-        return query, []
-    within = NameScope(sql, planner.from_of(query).tables)
-    left, pairs = [], []
-    for part in parts_of(where.this):
-        sides = [part.this, part.expression] if isinstance(part, exp.EQ) else [part]
-        reads = [_reads(within, scope, side) for side in sides]
-        if not any(outer for _, outer in reads):
-            left.append(part)
-            continue
-        apart = len(reads) == 2 and {*reads} == {(True, False), (False, True)}
-        if not apart or is_grouped(query):
-            raise sql.error(
-                "a correlated subquery supports only equality conditions with the outer query",
-                part,
-                "write WHERE its column = an outer column; or use a join",
-            )
-        here, there = sides if reads[0] == (False, True) else sides[::-1]
-        pairs.append((here, there))
-    if not pairs:
-        return query, []
-    bare = query.copy()
-    bare.set("where", exp.Where(this=exp.and_(*(part.copy() for part in left))) if left else None)
-    return bare, pairs
-
-
-def _reads(within: NameScope, around: NameScope, node: exp.Expr) -> tuple[bool, bool]:
-    """Return whether an expression reads columns of the query, and whether it reads those of the outer
-    query.
-    """
-    inner = outer = False
-    for column in node.find_all(exp.Column):
-        if within.find(column) is not None:
-            inner = True
-        elif around.find(column) is not None:
-            outer = True
-        elif any(column.table and column.table == table.alias for table in around.tables):
-            around.column(column)
-    return inner, outer
-
-
-def _selecting(query: exp.Expr, values: Sequence[exp.Expr]) -> exp.Expr:
-    """Return the query with these columns; a query that is not a SELECT becomes a subquery."""
+def _selecting(query: exp.Expr, values: Sequence[exp.Expr], keys: list[exp.Expr]) -> exp.Expr:
+    """Return the query with these columns; a query that is not a SELECT becomes a subquery. `keys` are
+    added to its GROUP BY."""
     named = [exp.alias_(each.copy(), f"value {n}", quoted=True) for n, each in enumerate(values, 1)]
-    if isinstance(query, exp.Select) and not is_grouped(query):
+    if isinstance(query, exp.Select) and (not is_grouped(query) or keys):
         made = query.copy()
         made.set("expressions", named)
         made.set("distinct", None)
+        if is_grouped(query):
+            with_group_keys(made, keys)
         return made
     assert isinstance(query, exp.Query)
     return exp.select(*named).from_(query.copy().subquery("found"))
-
-
-def _check_no_nulls(planner: Planner, of: Membership, query: exp.Expr, inner: PlanNode) -> None:
-    """Check that the values of NOT IN cannot be null. With a null, NOT IN is true for no row, which is
-    seldom intended.
-    """
-    if isinstance(query, exp.Select) and (where := query.args.get("where")) is not None:
-        known = {
-            part.this.this.sql()
-            for part in parts_of(where.this)
-            if isinstance(part, exp.Not)
-            and isinstance(part.this, exp.Is)
-            and isinstance(part.this.expression, exp.Null)
-        }
-        if all(each.unalias().sql() in known for each in query.expressions[: len(of.values)]):
-            return
-    raise planner.sql.error(
-        "NOT IN is true for no row once the query returns a null",
-        of.query,
-        "filter out nulls in the subquery: WHERE y IS NOT NULL; or write NOT EXISTS (SELECT 1 "
-        "FROM u WHERE u.y = x)",
-    )

@@ -454,6 +454,15 @@ def retracting(input: PlanNode) -> PlanNode:
     return Retract(input, input.columns, Changes(changes.key, retracts=True))
 
 
+def rekeyed(input: PlanNode, keys: Sequence[str]) -> PlanNode:
+    """Return rows that are exchanged by these keys. A row that may move to another key is retracted at
+    the old one.
+    """
+    changes = input.changes
+    same = changes is None or not changes.key or {*keys} <= {*changes.key}
+    return input if same else retracting(input)
+
+
 def renamed(input: PlanNode, names: tuple[str, ...]) -> PlanNode:
     """Return the same columns under other names."""
     if names == tuple(column.name for column in input.columns):

@@ -21,9 +21,10 @@ from rheos.sql.first_rows import first_rows, is_first_rows
 from rheos.sql.functions import UserCall
 from rheos.sql.group_windows import OF_GROUP, GroupWindow, group_window
 from rheos.sql.grouped_plans import WindowedRows
-from rheos.sql.grouping import GroupedColumns, distinct, grouped, is_grouped
+from rheos.sql.grouping import GroupedColumns, calls_in, distinct, grouped, is_grouped
 from rheos.sql.join_conditions import few_parts, parts_of
-from rheos.sql.joins import is_cross, joining
+from rheos.sql.join_order import joined_in_order, keeps_order
+from rheos.sql.joins import joining
 from rheos.sql.laterals import lateral, lateral_join
 from rheos.sql.lookups import LookupJoin
 from rheos.sql.match_parser import MatchRecognize
@@ -41,7 +42,7 @@ from rheos.sql.plan import (
     renamed,
 )
 from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
-from rheos.sql.scalar_queries import scalar_queries, with_scalars
+from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_of_groups
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
@@ -139,8 +140,10 @@ class Planner:
             relation = with_membership(self, relation, each)
         relation, comparing = with_scalars(self, relation, comparing)
         relation = self._where(relation, comparing)
-        relation, _ = with_scalars(self, relation, node.expressions)
-        relation, _ = with_calls(self.sql, relation, _parts_of_groups(node))
+        parts = _parts_of_groups(node)
+        of_rows = [call for part in parts for call in calls_in(part)] if is_grouped(node) else parts
+        relation, _ = with_scalars(self, relation, of_rows)
+        relation, _ = with_calls(self.sql, relation, parts)
         if window is not None:
             relation = self._in_group_window(relation, window)
         scope = NameScope(self.sql, relation.tables)
@@ -148,7 +151,8 @@ class Planner:
         compiler, plan = Compiler(self.sql, scope), relation.plan
         if is_grouped(node):
             sight = grouped(self.sql, node, relation)
-            sight = with_calls_of_groups(self.sql, sight, _parts_of_groups(node))
+            sight = with_calls_of_groups(self.sql, sight, parts)
+            sight = with_scalars_of_groups(self, sight, parts)
             compiler, plan = sight.compiler, sight.plan
         if (having := node.args.get("having")) is not None:
             if sight is scope:
@@ -258,9 +262,22 @@ class Planner:
                 "choose another name",
             )
 
-    def from_of(self, node: exp.Select) -> SqlRelation:
-        """Return the tables of a query."""
-        return self._from(node, [])
+    def tables_of(self, node: exp.Select) -> tuple[TableInSight, ...]:
+        """Return the tables of a query, without joining them."""
+        clause = node.args.get("from_")
+        if clause is None:
+            return ()
+        planner = self._with(node)
+        relation = planner.table(clause.this)
+        for each in node.args.get("joins") or []:
+            if isinstance(each.this, exp.Lateral | exp.Unnest):
+                relation = lateral_join(self.sql, relation, each)
+            elif planner._lookup(each.this) is None:
+                tables = (*relation.tables, *planner.table(each.this).tables)
+                relation = replace(relation, tables=tables)
+        for each in node.args.get("laterals") or []:
+            relation = lateral(self.sql, relation, each, outer=bool(each.args.get("outer")))
+        return relation.tables
 
     # --- FROM -----------------------------------------------------------------------------------------
 
@@ -274,14 +291,21 @@ class Planner:
                 ValueRows(one, (SqlColumn("one", types.BIGINT),)), (TableInSight(None, ()),)
             )
         self.sql.only(clause, ("this",))
-        relation = self._table(clause.this)
+        relation = self.table(clause.this)
+        together: list[exp.Join] = []
         for each in node.args.get("joins") or []:
-            relation = self._joined(relation, each, conditions)
+            if not keeps_order(each) and self._lookup(each.this) is None:
+                together.append(each)
+                continue
+            relation = joined_in_order(self, relation, together, conditions)
+            together = []
+            relation = self._joined(relation, each)
+        relation = joined_in_order(self, relation, together, conditions)
         for each in node.args.get("laterals") or []:
             relation = lateral(self.sql, relation, each, outer=bool(each.args.get("outer")))
         return relation
 
-    def _joined(self, left: SqlRelation, node: exp.Join, where: list[exp.Expr]) -> SqlRelation:
+    def _joined(self, left: SqlRelation, node: exp.Join) -> SqlRelation:
         if isinstance(node.this, exp.Lateral | exp.Unnest):
             return lateral_join(self.sql, left, node)
         work = joining(self.sql, node, self.ttl)
@@ -289,26 +313,14 @@ class Planner:
         if lookup is not None:
             join = LookupJoin(self.sql, node, lookup, work.how)
             return join.relation(left, [*parts_of(node.args.get("on"))])
-        right = self._table(node.this)
-        self._check_alias(left, right, node.this)
+        right = self.table(node.this)
+        self.check_alias(left, right, node.this)
         on = [*parts_of(node.args.get("on"))]
-        if is_cross(node):
-            scope = NameScope(self.sql, (*left.tables, *right.tables))
-            one = NameScope(self.sql, left.tables)
-            other = NameScope(self.sql, right.tables)
-            for each in [*where]:
-                columns = [*each.find_all(exp.Column)]
-                known = all(scope.find(column) is not None for column in columns)
-                mine = any(one.find(column) is not None for column in columns)
-                theirs = any(other.find(column) is not None for column in columns)
-                if known and mine and theirs:
-                    on.append(each)
-                    where.remove(each)
         left, on = with_calls(self.sql, left, on, right)
         right, on = with_calls(self.sql, right, on, left)
         return work.relation(left, right, on)
 
-    def _check_alias(self, left: SqlRelation, right: SqlRelation, at: exp.Expr) -> None:
+    def check_alias(self, left: SqlRelation, right: SqlRelation, at: exp.Expr) -> None:
         names = {each.alias.casefold() for each in left.tables if each.alias is not None}
         for table in right.tables:
             if table.alias is not None and table.alias.casefold() in names:
@@ -318,7 +330,7 @@ class Planner:
                     f"rename one of them: {table.alias} AS other",
                 )
 
-    def _table(self, node: exp.Expr) -> SqlRelation:
+    def table(self, node: exp.Expr) -> SqlRelation:
         match node:
             case exp.Table():
                 return self._named_table(node)
@@ -328,7 +340,7 @@ class Planner:
             case exp.Values():
                 return self._aliased(value_rows(self.sql, node), node)
             case MatchRecognize():
-                return self._aliased(matched(self.sql, node, self._table(node.this)), node)
+                return self._aliased(matched(self.sql, node, self.table(node.this)), node)
         raise self.sql.not_computed(node)
 
     def _named_table(self, node: exp.Table) -> SqlRelation:
@@ -367,7 +379,7 @@ class Planner:
 
     def _windowed(self, call: WindowCall) -> PlanNode:
         """Return the rows of a table with their windows."""
-        relation = self._table(call.table)
+        relation = self.table(call.table)
         scope = NameScope(self.sql, relation.tables)
         keys = tuple(scope.column(key).expr.meta.output_name() for key in call.keys)
         return self._with_window(relation, call.time, call.window, keys, call.table)

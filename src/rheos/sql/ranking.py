@@ -14,6 +14,7 @@ from rheos.core.graph.windows import Window
 from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
 from rheos.sql import types
+from rheos.sql.copies import numbered_copies
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import OverPlan, RankedRows, TopN
 from rheos.sql.grouping import AT_ITS_END
@@ -25,7 +26,7 @@ from rheos.sql.plan import (
     Project,
     SqlColumn,
     projected,
-    retracting,
+    rekeyed,
 )
 from rheos.sql.text import SqlText
 from rheos.sql.windows import OF_WINDOWS, windowed_below, without_windows
@@ -146,12 +147,8 @@ def known_by_key(sql: SqlText, node: exp.Expr, plan: PlanNode, keys: list[str]) 
     if changes is None:
         return plan
     if not changes.key:
-        raise sql.error(
-            "the rows are updated, but have no key",
-            node,
-            "keep the columns of GROUP BY in the subquery",
-        )
-    return plan if {*keys} <= {*changes.key} else retracting(plan)
+        return numbered_copies(sql, node, plan)
+    return rekeyed(plan, keys)
 
 
 # --- the order ----------------------------------------------------------------------------------------

@@ -1,29 +1,30 @@
-"""Scalar subqueries: an aggregate of all rows, as a column of each row.
+"""Scalar subqueries: the value of a query of at most one row, as a column of each row.
 
-They are joins with a table of one row. Each change of the value retracts all rows, and emits them
-again. Until the table has its row, the value is that over no rows: 0 for COUNT, else mostly null.
+They are left joins with the query's value, grouped by the columns that must equal columns of the outer
+query. Each change of a value retracts the rows that have it, and emits them again. An aggregate has a
+value over no rows, too: COUNT is 0. A query that is no aggregate fails on a second row.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.aggregates import Agg
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.exact_decimals import exact
+from rheos.core.operators.row_expressions import refusing
 from rheos.sql import types
-from rheos.sql.expressions.table import Typed
-from rheos.sql.grouped_plans import Aggregate
-from rheos.sql.grouping import is_grouped
+from rheos.sql.correlation import Correlation, correlation, with_group_keys
+from rheos.sql.expressions.table import Compiler, Typed
+from rheos.sql.grouping import GroupedColumns, calls_in, is_grouped, spelled
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import Filter, PlanNode, Project, Retract, SqlColumn, projected, with_keys
-from rheos.sql.ranking import known_by_key
-from rheos.sql.scope import Named, SqlRelation, TableInSight, with_columns
+from rheos.sql.plan import PlanNode, Project, SqlColumn, projected, rekeyed, with_keys
+from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
+from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -48,7 +49,14 @@ def with_scalars(
     for node in nodes:
         now = node
         for query in [*scalar_queries(node)]:
-            relation, column = _with_value_column(planner, relation, query)
+            scope = NameScope(planner.sql, relation.tables)
+            plan, value = _with_value(
+                planner, relation.plan, scope, Compiler(planner.sql, scope), query
+            )
+            given = {each.name: each for each in plan.columns}
+            hidden = TableInSight(None, (Named(value.name, value),), hidden=True)
+            relation = SqlRelation(plan, (*with_columns(relation.tables, given), hidden))
+            column = exp.column(exp.to_identifier(value.name, quoted=True))
             if query is now:
                 now = column
             if query.parent is not None:
@@ -57,85 +65,161 @@ def with_scalars(
     return relation, left
 
 
-def _with_value_column(
-    planner: Planner, relation: SqlRelation, node: exp.Subquery
-) -> tuple[SqlRelation, exp.Expr]:
+def with_scalars_of_groups(
+    planner: Planner, sight: GroupedColumns, nodes: Iterable[exp.Expr]
+) -> GroupedColumns:
+    """Return the groups with a column for each scalar subquery. Raise ProgramError or SchemaError."""
+    for node in nodes:
+        for query in scalar_queries(node):
+            text = spelled(sight.scope, query)
+            if text not in sight.found:
+                plan, value = _with_value(planner, sight.plan, sight.scope, sight.compiler, query)
+                typed = Typed(pl.col(value.name), value.type, query)
+                sight = replace(sight, plan=plan, found={**sight.found, text: typed})
+    return sight
+
+
+@dataclass(frozen=True)
+class _Value:
+    """The values of a scalar subquery, by the columns that must equal outer columns."""
+
+    plan: PlanNode
+    """Rows with the value, and with these columns."""
+    value: pl.Expr
+    without_rows: Typed | None
+    """Value if the query has no rows; None: null."""
+
+
+def _with_value(
+    planner: Planner, plan: PlanNode, scope: NameScope, compiler: Compiler, node: exp.Subquery
+) -> tuple[PlanNode, SqlColumn]:
+    """Return the rows with the value of a subquery, and its column."""
     sql, query = planner.sql, node.this
-    one_row = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")
-    if not one_row or len(query.expressions) != 1:
+    if len(query.selects) != 1 or query.is_star:
         raise sql.error(
             "a scalar subquery must return one row and one column",
             node,
-            "write (SELECT MAX(price) FROM bids): an aggregate without GROUP BY",
+            "write (SELECT MAX(price) FROM bids)",
         )
     if planner.ttl is None:
         raise sql.error("every row would be kept forever, along with the value", node, FOR_EVER)
-    found = planner.query(query)
-    value = found.columns[0]
-    left, keys = with_keys(relation.plan, [Typed(pl.lit(0, dtype=types.INT), types.INT, node)], "one")
-    if left.changes is not None and not left.changes.key:
+    found = correlation(planner, scope, query)
+    if found.rest:
         raise sql.error(
-            "the rows are updated and have no key: with append-only rows, only one scalar subquery "
-            "is supported",
-            node,
-            "compute both values in one query, and join with it",
+            "a correlated scalar subquery supports only equality conditions with the outer query",
+            found.rest[0],
+            "write WHERE its column = an outer column; or use a join",
         )
-    left = known_by_key(sql, node, left, [*keys])
-    taken, place = {column.name for column in left.columns}, 1
-    while f"value {place}" in taken:
+    one_row = isinstance(query, exp.Select) and is_grouped(query) and not query.args.get("group")
+    made = _aggregate(planner, found) if one_row else _single_row(planner, found, node)
+    place = 1
+    while any(column.name == f"value {place}" for column in plan.columns):
         place += 1
-    name, one = f"value {place}", f"value {place} is one"
-    columns = (SqlColumn(one, types.INT), SqlColumn(name, value.type))
-    exprs = (pl.lit(0, dtype=types.INT).alias(one), pl.col(value.name).alias(name))
-    right = Project(found, exprs, columns, Changes((one,), retracts=True))
-    changes = Changes((), retracts=True)
-    if left.changes is not None:
-        changes = Changes(tuple(dict.fromkeys((*left.changes.key, *keys))), retracts=True)
-    of_left = plain(left.columns)
-    made: PlanNode = JoinPlan(
-        left,
-        right,
-        JoinKeys(keys, (one,)),
-        "left",
-        AllRows(planner.ttl),
-        (*of_left, *columns),
-        len(of_left),
-        changes,
+    name = f"value {place}"
+    one = Typed(pl.lit(0, dtype=types.INT), types.INT, node)
+    outer = [compiler.compile(here) for here, _ in found.pairs] or [one]
+    inner = [Typed(pl.col(each.name), each.type, node) for each in made.plan.columns[1:]] or [one]
+    both = [compiler.common(pair, "a comparison")[0] for pair in zip(outer, inner, strict=True)]
+    left, keys = with_keys(plan, [here for here, _ in both], f"{name} of")
+    left = rekeyed(left, keys)
+    kind = made.plan.columns[0].type
+    found_name, names = f"{name} found", tuple(f"{name} key {n}" for n in range(1, len(both) + 1))
+    right = Project(
+        made.plan,
+        (
+            *(there.expr.alias(key) for (_, there), key in zip(both, names, strict=True)),
+            made.value.alias(found_name),
+        ),
+        (
+            *(SqlColumn(key, there.type) for (_, there), key in zip(both, names, strict=True)),
+            SqlColumn(found_name, kind),
+        ),
+        Changes(names, retracts=made.plan.changes is None or made.plan.changes.retracts),
     )
-    made = _with_default(made, name, pl.col(one).is_null(), _over_no_rows(found))
-    given = {column.name: column for column in made.columns}
-    hidden = TableInSight(None, (Named(name, columns[1]),), hidden=True)
-    tables = (*with_columns(relation.tables, given), hidden)
-    column = exp.column(exp.to_identifier(name, quoted=True))
-    return SqlRelation(made, tables), column
+    known = () if left.changes is None else left.changes.key
+    changes = Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
+    of_left = plain(left.columns)
+    columns = (*of_left, *right.columns)
+    how = AllRows(planner.ttl)
+    joined = JoinPlan(left, right, JoinKeys(keys, names), "left", how, columns, len(of_left), changes)
+    value = pl.col(found_name)
+    if made.without_rows is not None:
+        empty = compiler.cast(made.without_rows, kind).expr
+        value = pl.when(pl.col(names[0]).is_null()).then(empty).otherwise(value)
+    column = SqlColumn(name, kind)
+    exprs = (*(pl.col(each.name) for each in of_left), value.alias(name))
+    return projected(joined, exprs, (*of_left, column)), column
 
 
-def _over_no_rows(plan: PlanNode) -> pl.DataFrame | None:
-    """Return the row of an aggregate over no rows; None if it is not known before the job runs."""
-    if isinstance(plan, Aggregate):
-        kinds = {column.name: column.type for column in plan.columns}
-        made = {name: made.of_no_rows for name, made in plan.aggregates if isinstance(made, Agg)}
-        row = [*(plan.only_key or ()), *made.values()]
-        return pl.DataFrame([row], kinds, orient="row") if len(row) == len(kinds) else None
-    if not isinstance(plan, Project | Filter | Retract):
-        return None
-    below = _over_no_rows(plan.input)
-    if below is None or isinstance(plan, Retract):
-        return below
-    if isinstance(plan, Filter):
-        return below.filter(exact([plan.condition], below.lazy()))
-    named = zip(plan.exprs, plan.columns, strict=True)
-    return below.select(exact([expr.alias(column.name) for expr, column in named], below.lazy()))
+def _keys(found: Correlation) -> list[exp.Expr]:
+    return [
+        exp.alias_(there.copy(), f"key {n}", quoted=True) for n, (_, there) in enumerate(found.pairs, 1)
+    ]
 
 
-def _with_default(
-    plan: PlanNode, name: str, missing: pl.Expr, default: pl.DataFrame | None
-) -> PlanNode:
-    """Return the rows with the default in a column where `missing` holds."""
-    if default is None or default.is_empty() or default.to_series().null_count():
-        return plan
-    number = default.to_series()
-    value = pl.lit(number.item(), dtype=number.dtype)
-    chosen = pl.when(missing).then(value).otherwise(pl.col(name)).alias(name)
-    exprs = (chosen if each.name == name else pl.col(each.name) for each in plan.columns)
-    return projected(plan, (*exprs,), plan.columns)
+def _aggregate(planner: Planner, found: Correlation) -> _Value:
+    """Plan an aggregate without GROUP BY."""
+    query = found.query.copy()
+    assert isinstance(query, exp.Select)
+    item = query.expressions[0].unalias()
+    if (having := query.args.get("having")) is not None:
+        item = exp.Case(ifs=[exp.If(this=having.this.copy(), true=item.copy())])
+        query.set("having", None)
+    query.set("expressions", [exp.alias_(item.copy(), "value", quoted=True), *_keys(found)])
+    with_group_keys(query, [there for _, there in found.pairs])
+    plan = planner.query(query)
+    return _Value(plan, pl.col(plan.columns[0].name), _over_no_rows(planner.sql, item))
+
+
+def _over_no_rows(sql: SqlText, item: exp.Expr) -> Typed | None:
+    """Return the value of an expression of aggregates over no rows; None for null."""
+    whole = exp.Paren(this=item.copy())
+    for call in [*calls_in(whole)]:
+        of = call.this if isinstance(call, exp.Filter) else call
+        counts = isinstance(of, exp.Count | exp.CountIf | exp.ApproxDistinct)
+        call.replace(exp.Literal.number(0) if counts else exp.Null())
+    made = Compiler(sql, NameScope(sql, ())).compile(whole)
+    empty = made.type == types.NULL or types.constant(made.expr).null_count()
+    return None if empty else made
+
+
+def _single_row(planner: Planner, found: Correlation, node: exp.Subquery) -> _Value:
+    """Plan a query that must not return several rows."""
+    query = found.query.copy()
+    if isinstance(query, exp.Select):
+        if found.pairs and query.args.get("limit") is not None:
+            raise planner.sql.error(
+                "a correlated scalar subquery does not support LIMIT",
+                query.args["limit"],
+                "write an aggregate, such as MAX(price) or MAX_BY(price, at)",
+            )
+        item = query.expressions[0].unalias()
+        query.set("expressions", [exp.alias_(item.copy(), "value", quoted=True), *_keys(found)])
+        if is_grouped(query):
+            with_group_keys(query, [there for _, there in found.pairs])
+        rows = query.subquery("found")
+    else:
+        alias = exp.TableAlias(
+            this=exp.to_identifier("found"), columns=[exp.to_identifier("value", quoted=True)]
+        )
+        rows = exp.Subquery(this=query, alias=alias)
+    value = exp.column("value", quoted=True)
+    keys = [exp.column(f"key {n}", quoted=True) for n in range(1, len(found.pairs) + 1)]
+    most = exp.alias_(exp.Max(this=value), "value", quoted=True)
+    count = exp.alias_(exp.Count(this=exp.Star()), "rows", quoted=True)
+    grouped = exp.select(most, *(each.copy() for each in keys), count).from_(rows)
+    if keys:
+        grouped = grouped.group_by(*(each.copy() for each in keys))
+    plan = planner.query(grouped)
+    kind, text = plan.columns[0].type, node.sql(dialect="spark").replace(";", ",")
+    several = refusing(
+        pl.col("rows") > 1,
+        f"the scalar subquery {text} returned several rows; aggregate it, for example with MAX",
+        kind,
+    )
+    columns = plan.columns[:-1]
+    exprs = (
+        pl.coalesce(several, pl.col("value")).alias("value"),
+        *(pl.col(each.name) for each in columns[1:]),
+    )
+    return _Value(projected(plan, exprs, columns), pl.col("value"), None)

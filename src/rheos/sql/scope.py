@@ -21,6 +21,8 @@ class Named:
 
     name: str
     column: SqlColumn
+    qualified: bool = False
+    """Whether it is found only with the name of its table: a join by USING has one column for both."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ def with_columns(
         replace(
             table,
             columns=tuple(
-                Named(of.name, columns[of.column.name])
+                replace(of, column=columns[of.column.name])
                 for of in table.columns
                 if of.column.name in columns
             ),
@@ -96,6 +98,14 @@ class NameScope:
         except ProgramError:
             return None
 
+    def reads(self, node: exp.Column) -> bool:
+        """Return whether a node names a column or a field of one."""
+        try:
+            self._found(node)
+        except ProgramError:
+            return False
+        return True
+
     def named(self, node: exp.Column) -> Named | None:
         """Return the column that a node names; None if it is a field of a struct or does not exist."""
         found, rest = self._found(node)
@@ -108,7 +118,7 @@ class NameScope:
         if len(parts) > 1 and (tables := [each for each in self.tables if _same(each.alias, parts[0])]):
             columns = [each for table in tables for each in table.columns]
             return self._one(node, parts[1], columns), parts[2:]
-        columns = [each for table in self.tables for each in table.columns]
+        columns = [each for table in self.tables for each in table.columns if not each.qualified]
         if len(parts) > 1 and not any(_same(each.name, parts[0]) for each in columns):
             known = [table.alias for table in self.tables if table.alias is not None]
             raise self.sql.unknown("table", parts[0], node, known, "the tables here are")
@@ -147,7 +157,7 @@ class NameScope:
         if table is None:
             for each in self.tables:
                 if not each.hidden:
-                    yield from each.columns
+                    yield from (column for column in each.columns if not column.qualified)
             return
         found = [each for each in self.tables if _same(each.alias, table)]
         if not found:
