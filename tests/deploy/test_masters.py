@@ -123,3 +123,12 @@ def test_executors_without_rheos_are_named_in_the_error(
         assert f"{runtime}: {job}:" in output, sales.said(output)
     for words in ("a worker's Python", "has no module 'rheos'", "--py-files"):
         assert output.count(words) == 2, sales.said(output)
+
+
+def test_spark_refuses_a_python_driver_in_cluster_mode_of_a_standalone_master(
+    tmp_path: Path, started: Started
+) -> None:
+    job = str(sales.written(tmp_path))
+    command = [SUBMIT, "--master", "spark://127.0.0.1:1", "--deploy-mode", "cluster"]
+    output = run(started, [*command, job, *arguments(tmp_path)], code=1)
+    assert "not supported for python applications on standalone clusters" in output, output

@@ -32,11 +32,12 @@ Submit = Callable[..., YarnJob]
 
 @pytest.fixture
 def new_job(tmp_path: Path, cluster: HadoopCluster, started: Started) -> Iterator[Submit]:
-    """Return a function that makes a job of a number of events. Its applications end with the test."""
+    """Return a function that makes a job of a number of events, in a folder or at a URL. Its
+    applications end with the test."""
     made: list[YarnJob] = []
 
-    def new(events: int) -> YarnJob:
-        made.append(YarnJob(cluster, started, tmp_path, events))
+    def new(events: int, root: str = "") -> YarnJob:
+        made.append(YarnJob(cluster, started, tmp_path, events, root=root))
         return made[-1]
 
     yield new
@@ -65,7 +66,7 @@ def test_commands_reach_a_driver_in_cluster_mode(tmp_path: Path, new_job: Submit
     driver = job.submit("cluster")
     job.more_published(driver)
     name = f"state-machine@{job.checkpoints}"
-    assert "state machine" in rheos(tmp_path, "jobs", "--checkpoint-dir", str(job.checkpoints))
+    assert "state machine" in rheos(tmp_path, "jobs", "--checkpoint-dir", job.checkpoints)
     assert "running" in rheos(tmp_path, "status", name)
     assert "started" in rheos(tmp_path, "events", name)
     assert Path(rheos(tmp_path, "savepoint", name).strip()).is_dir()
@@ -105,6 +106,24 @@ def test_executors_are_killed_again_and_again(new_job: Submit) -> None:
     job.ends_well(driver)
     assert job.faults() == []
     assert job.attempts(driver) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.proves(
+    "YARN",
+    faults=["an executor is killed, with checkpoints and output on the cluster's HDFS"],
+    slow_because="it starts HDFS, YARN, and Spark on them",
+)
+@pytest.mark.proves("HDFS", slow_because="it starts HDFS, YARN, and Spark on them")
+def test_checkpoints_and_output_are_on_the_hdfs_of_the_cluster(
+    cluster: HadoopCluster, new_job: Submit
+) -> None:
+    job = new_job(events=20_000, root=f"{cluster.url}/orders")
+    driver = job.submit("cluster")
+    job.more_published(driver)
+    job.executors()[0].kill()
+    job.ends_well(driver)
+    assert job.faults() == []
 
 
 @pytest.mark.slow

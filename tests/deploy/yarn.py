@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,6 +18,7 @@ from urllib.request import Request, urlopen
 import psutil
 import pyspark
 
+from rheos.connectors.calls.file_systems import url_to_fs
 from rheos.ops.servers.hadoop import HadoopCluster
 from tests.ops.chaos.example import EXAMPLE
 from tests.ops.chaos.example import state_machine as example
@@ -68,11 +70,19 @@ class YarnJob:
     """The job, submitted to a cluster. Further submissions continue it."""
 
     def __init__(
-        self, cluster: HadoopCluster, started: Started, folder: Path, events: int, rate: int = 2_000
+        self,
+        cluster: HadoopCluster,
+        started: Started,
+        folder: Path,
+        events: int,
+        rate: int = 2_000,
+        root: str = "",
     ) -> None:
+        """`root` is the folder or URL of output and checkpoints, `folder` by default."""
         self._cluster, self._started, self._events, self._rate = cluster, started, events, rate
         self._submitted: list[subprocess.Popen[bytes]] = []
-        self.out, self.checkpoints = folder / "out", folder / "checkpoints"
+        self._copy = folder / "copy"
+        self.out, self.checkpoints = (f"{root or folder}/{name}" for name in ("out", "checkpoints"))
         self.program = folder / "job.py"
         self.program.write_text(PROGRAM)
 
@@ -86,8 +96,8 @@ class YarnJob:
             *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
             *(
                 str(self.program),
-                str(self.out),
-                str(self.checkpoints),
+                self.out,
+                self.checkpoints,
                 str(self._events),
                 str(self._rate),
             ),
@@ -112,15 +122,31 @@ class YarnJob:
         wait_for(met, 300)
 
     def _published(self) -> int:
-        return len([file for file in self.out.glob("part-*") if file.stat().st_size])
+        return len(self._files())
+
+    def _files(self) -> list[str]:
+        """Return the paths of the published files that have rows."""
+        system, path = url_to_fs(self.out)
+        if not system.exists(path):
+            return []
+        return [
+            each["name"]
+            for each in system.ls(path, detail=True)
+            if each["name"].rpartition("/")[2].startswith("part-") and each["size"]
+        ]
 
     def ends_well(self, driver: subprocess.Popen[bytes]) -> None:
         assert driver.wait(480) == 0, self.said(driver)
 
     def faults(self, *, ended: bool = True) -> list[str]:
         """Return the differences between the published alerts and the planted ones."""
+        system, _ = url_to_fs(self.out)
+        shutil.rmtree(self._copy, ignore_errors=True)
+        self._copy.mkdir()
+        for file in self._files():
+            (self._copy / file.rpartition("/")[2]).write_bytes(system.cat_file(file))
         found: list[str] = example.faults(
-            example.alerts_in(self.out), VISITS.planted(self._events), ended=ended
+            example.alerts_in(self._copy), VISITS.planted(self._events), ended=ended
         )
         return found
 
