@@ -3,19 +3,8 @@ DuckDB's syntax differs, its own query is next to it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-
-@dataclass(frozen=True)
-class Query:
-    sql: str
-    duckdb: str | None = None
-    """The same in DuckDB's words."""
-    spark: bool = True
-    """Whether Spark reads it, and means the same."""
-    expression: str = ""
-    """Where that is all there is to it: an expression for each row of the table of its topic."""
-
+from tests.sql.corpus_of_lists import LISTED
+from tests.sql.query import Query
 
 _KEYS = {"numbers": "n", "words": "id"}
 
@@ -1055,6 +1044,7 @@ OVERS += [
 ]
 
 TOPICS = {
+    "lists": LISTED,
     "within": WITHIN,
     "over": OVERS,
     "joins": JOINS,

@@ -171,14 +171,6 @@ WRONG = {
         "price",
     ),
     "SELECT auction, SUM(channel) AS s FROM bids GROUP BY auction": ("SUM() takes numbers", "channel"),
-    "SELECT COLLECT_LIST(price) AS m, SUM(price) AS s FROM bids GROUP BY auction": (
-        "keeps all values, and without a window it would keep them forever",
-        "COLLECT_LIST(price)",
-    ),
-    "SELECT STDDEV(n) AS m FROM (SELECT COUNT(*) AS n FROM bids GROUP BY auction) AS t": (
-        "STDDEV() cannot retract a row",
-        "STDDEV(n)",
-    ),
     "SELECT * FROM TABLE(TUMBLE(TABLE numbers, DESCRIPTOR(n), INTERVAL '1' HOUR))": (
         "'n' is not the event time of numbers",
         "n",

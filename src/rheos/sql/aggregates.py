@@ -24,6 +24,7 @@ from rheos.sql.expressions.table import AGGREGATES, CAST, Compiler, Typed
 from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
 from rheos.sql.named_aggregates import NamedAggregate
+from rheos.sql.ordered_aggregates import LIST_AGGREGATES, of_list
 from rheos.sql.text import kind
 
 
@@ -80,17 +81,42 @@ def aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     if isinstance(call, exp.Anonymous):
         raise compiler.unknown_function(call)
     known = _MAKERS.get(type(call))
-    if known is None:
-        raise compiler.sql.not_computed(call)
+    if known is None or isinstance(call.this, exp.Order):
+        return _listed(compiler, call, condition)
     flags, maker = known
-    compiler.sql.only(call, ("this", *flags))
     if not isinstance(call.this, exp.Distinct):
+        compiler.sql.only(call, ("this", *flags))
         return maker(compiler, call, _where(compiler.compile(call.this), condition))
+    if isinstance(call.this.expressions[0], exp.Order) or len(call.this.expressions) > 1:
+        return _listed(compiler, call, condition)
     made = maker(compiler, call, _where(compiler.compile(call.this.expressions[0]), condition))
     of_distinct = _OF_DISTINCT.get(made.of)
-    if of_distinct is None:
-        raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
-    return replace(made, of=of_distinct)
+    return _listed(compiler, call, condition) if of_distinct is None else replace(made, of=of_distinct)
+
+
+def without_window(
+    compiler: Compiler, node: exp.Expr, made: AggregateCall, can_keep: Callable[[Agg | pl.Expr], bool]
+) -> AggregateCall:
+    """Return the form of an aggregate that a table can keep: the given one, or one over the list of the
+    values. Raises ProgramError, SchemaError.
+    """
+    call = node.this if isinstance(node, exp.Filter) else node
+    if can_keep(made.of("")) or made.fold is not None or type(call) not in LIST_AGGREGATES:
+        return made
+    condition = node.expression.this if isinstance(node, exp.Filter) else None
+    where = None if condition is None else compiler.condition(condition, "FILTER").expr
+    return _listed(compiler, call, where)
+
+
+def _listed(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> AggregateCall:
+    """Return an aggregate over the list of the values. Raises ProgramError, SchemaError."""
+    made = of_list(compiler, call, condition)
+    if made is None:
+        distinct = isinstance(call.this, exp.Distinct)
+        if distinct and type(call) in _MAKERS:
+            raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
+        raise compiler.sql.not_computed(call)
+    return AggregateCall(made.value, agg.collect, made.type, made.result)
 
 
 _OF_DISTINCT: dict[Callable[[str], Agg | pl.Expr], Callable[[str], Agg | pl.Expr]] = {
@@ -147,11 +173,7 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
     of = node.this
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:
-            raise compiler.sql.error(
-                "COUNT(DISTINCT ...) of several columns is not computed yet",
-                node,
-                "combine them: COUNT(DISTINCT CONCAT(a, ' ', b))",
-            )
+            return _count_rows_of_values(compiler, node, of.expressions, condition)
         value = _where(compiler.compile(of.expressions[0]), condition)
         return AggregateCall(value, agg.count_distinct, types.BIGINT)
     if isinstance(of, exp.Star | exp.Literal):
@@ -160,6 +182,24 @@ def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> Ag
         one = Typed(pl.when(condition).then(pl.lit(True)), types.BOOLEAN, node)
         return AggregateCall(one, agg.count, types.BIGINT)
     return AggregateCall(_where(compiler.compile(of), condition), agg.count, types.BIGINT)
+
+
+def _count_rows_of_values(
+    compiler: Compiler, node: exp.Expr, columns: Sequence[exp.Expr], condition: pl.Expr | None
+) -> AggregateCall:
+    """Return the number of distinct combinations of values. One with a null does not count."""
+    values = {f"value {place}": compiler.compile(each) for place, each in enumerate(columns)}
+    there = pl.all_horizontal(value.expr.is_not_null() for value in values.values())
+    row = pl.when(there).then(pl.struct([value.expr.alias(name) for name, value in values.items()]))
+    of = Typed(row, pl.Struct({name: value.type for name, value in values.items()}), node)
+    return AggregateCall(
+        _where(of, condition),
+        agg.collect,
+        types.BIGINT,
+        lambda rows: (
+            rows.list.eval(pl.element().n_unique()).list.first().fill_null(0).cast(types.BIGINT)
+        ),
+    )
 
 
 @_aggregate(exp.CountIf)
@@ -271,6 +311,9 @@ def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCa
         raise compiler.sql.error("PERCENTILE takes a constant from 0 to 1", node, "write 0.95")
     value = compiler.cast(_number(compiler, node, value), types.DOUBLE)
     return AggregateCall(value, lambda column: agg.quantile(column, float(share)), types.DOUBLE)
+
+
+AGGREGATES.extend(node for node in LIST_AGGREGATES if node not in AGGREGATES)
 
 
 def is_aggregate(node: exp.Expr) -> bool:

@@ -12,6 +12,7 @@ from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from rheos.sql.chains import with_halved_chains
+from rheos.sql.ordered_aggregates import with_groups_inside
 from rheos.sql.statement_parser import StatementParser
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
@@ -38,7 +39,14 @@ _OWN = ("SIZE", "DATE_FORMAT")
 
 
 class _Parser(StatementParser):
-    FUNCTIONS = {name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN}
+    FUNCTIONS = {
+        **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
+        "SOME": exp.LogicalOr.from_arg_list,
+        "EVERY": exp.LogicalAnd.from_arg_list,
+        "COLLECT": exp.ArrayAgg.from_arg_list,
+        "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
+        "QUANTILE_DISC": exp.PercentileDisc.from_arg_list,
+    }
     FUNC_TOKENS = {*StatementParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
         **StatementParser.FUNCTION_PARSERS,
@@ -183,7 +191,7 @@ def parse(sql: SqlText) -> list[exp.Expr]:
             f"the SQL is nested too deeply: a query may have up to {MOST_OPEN} levels", None, _IN_STEPS
         ) from None
     statements = [each for each in read if each is not None and not isinstance(each, _NOTHING)]
-    for statement in statements:
+    for statement in map(with_groups_inside, statements):
         _check_levels(sql, with_halved_chains(statement))
     return statements
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import polars as pl
 from sqlglot import exp
@@ -16,7 +17,7 @@ from rheos.core.graph.windows import Session, Sliding, Tumbling, Window
 from rheos.core.operators.changelog.table import SIGNED, can_be_kept
 from rheos.core.state.key_groups import is_key_type
 from rheos.sql import types
-from rheos.sql.aggregates import AggregateCall, aggregated, is_aggregate
+from rheos.sql.aggregates import AggregateCall, aggregated, is_aggregate, without_window
 from rheos.sql.calls import folded
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import Aggregate, Distinct, WindowedRows
@@ -103,7 +104,10 @@ def spelled(scope: NameScope, node: exp.Expr) -> str:
                 return exp.column(exp.to_identifier(found.column.name, quoted=True))
         return part
 
-    return str(node.transform(resolved).sql(dialect="spark"))
+    made = node.transform(resolved)
+    # Spark's words for ARRAY_AGG have no ORDER BY.
+    orders = [each.this for each in made.find_all(exp.ArrayAgg) if isinstance(each.this, exp.Order)]
+    return " ".join(each.sql(dialect="spark") for each in [made, *orders])
 
 
 @dataclass
@@ -168,6 +172,9 @@ def grouped(sql: SqlText, node: exp.Select, relation: SqlRelation) -> GroupedCol
     window, source, keys = _window(work, in_window, keys, written)
     calls = _calls(sql, node, scope)
     made = {text: aggregated(compiler, call) for text, call in calls.items()}
+    if window is None:
+        keeps = partial(_can_keep, changing=source.changes is not None)
+        made = {text: without_window(compiler, calls[text], each, keeps) for text, each in made.items()}
     aggregates = tuple(_aggregate(work, text, calls[text], each) for text, each in made.items())
     plan = _planned(work, source, keys, aggregates, window, [*calls.values()])
     behind = plan
@@ -389,17 +396,24 @@ def result_column(input: PlanNode, name: str, made: Agg | pl.Expr) -> SqlColumn:
     return SqlColumn(name, types.of_arrow(made.result_type(schema)))
 
 
+def _can_keep(made: Agg | pl.Expr, *, changing: bool) -> bool:
+    """Return whether a table can keep an aggregate, whose rows may be retracted if they are
+    `changing`.
+    """
+    return isinstance(made, Agg) and can_be_kept(made) and (isinstance(made, SIGNED) or not changing)
+
+
 def _check_unbounded(sql: SqlText, made: Agg | pl.Expr, call: exp.Expr, *, changing: bool) -> None:
     """Check that an aggregate without a window can be updated row by row."""
     of = call.this if isinstance(call, exp.Filter) else call
-    if not (isinstance(made, Agg) and can_be_kept(made)):
+    if not _can_keep(made, changing=False):
         raise sql.error(
             f"{kind(of)} keeps all values, and without a window it would keep them forever",
             call,
             "group by a window: FROM TABLE(TUMBLE(TABLE bids, DESCRIPTOR(ts), INTERVAL '1' HOUR)) ... "
             "GROUP BY window_start, window_end",
         )
-    if changing and not isinstance(made, SIGNED):
+    if not _can_keep(made, changing=changing):
         raise sql.error(
             f"{kind(of)} cannot retract a row, but the rows are updated",
             call,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import polars as pl
 import pyarrow as pa
@@ -18,6 +18,7 @@ class Collect(Agg):
     spill to disk if there are too many."""
 
     kind: ClassVar[str] = "collect"
+    of_no_rows: ClassVar[Any] = ()
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -31,7 +32,8 @@ class Collect(Agg):
 
 
 def collect(column: str) -> Agg:
-    """Return the non-null values as a list, in order of event time and then of value. Only for windows.
+    """Return the non-null values as a list: in windows in order of event time and then of value, in
+    tables in the order of their arrival.
 
     ```python
     windows.aggregate(pages=rh.agg.collect("page"))

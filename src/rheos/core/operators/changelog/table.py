@@ -3,7 +3,7 @@
 If the input is a changelog, a retracted row counts with the opposite sign. When a key has no rows left,
 the operator deletes it and drops its state, so that later rows of the key start afresh. For aggregates
 over distinct values, and for minima and maxima of a changelog, state has the values of each key with
-their counts.
+their counts. `collect` keeps lists of values; with it, a batch emits one row for each of its keys.
 
 A table with an `only_key` has one row for all rows of its input, also for no rows: `SELECT COUNT(*)` is
 then 0. This row is emitted with the first row of the input, or at its end, and is never deleted.
@@ -41,6 +41,7 @@ import pyarrow.compute as pc
 
 from rheos.core.aggregates import Agg, count
 from rheos.core.aggregates import sum as sum_of
+from rheos.core.aggregates.collect import Collect
 from rheos.core.aggregates.count import Count
 from rheos.core.aggregates.distinct import CountDistinct, DistinctAgg, MeanDistinct, SumDistinct
 from rheos.core.aggregates.extremes import Max, Min
@@ -54,6 +55,7 @@ from rheos.core.graph.types import key_type
 from rheos.core.operators.change_rows import goes, was_not_there
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.running import STATE, RunningStateOperator
+from rheos.core.operators.running_lists import CollectedList, signed_type, signed_values
 from rheos.core.operators.running_retractions import GivenExtreme, RowsWithValues
 from rheos.core.operators.running_state import KeptAggregates, MemoryRunningState, running_shape
 from rheos.core.operators.running_values import DiskValues, MemoryValues
@@ -66,13 +68,13 @@ from rheos.core.state.key_groups import groups_of_columns
 from rheos.core.state.key_limit import CountedLimit, KeyContents
 from rheos.core.state.slots import Slots
 
-SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct)
+SIGNED = (Count, Sum, Mean, Min, Max, CountDistinct, SumDistinct, MeanDistinct, Collect)
 """Kinds of aggregates that can retract a row."""
 
 
 def can_be_kept(agg: Agg) -> bool:
     """Return whether a table of append-only rows supports the aggregate."""
-    return agg.can_run() or isinstance(agg, DistinctAgg)
+    return agg.can_run() or isinstance(agg, DistinctAgg | Collect)
 
 
 _ROWS = "__rows"
@@ -130,7 +132,7 @@ class _Plan:
         counted. The name shows whether only distinct values count."""
         found: dict[str, tuple[str, bool]] = {}
         for agg in self.spec.aggregates.values():
-            if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max):
+            if agg.column is None or not self.is_signed(agg) or isinstance(agg, Min | Max | Collect):
                 continue
             of = _summed(agg)
             found[f"__n.{of}"] = (agg.column, False)
@@ -146,7 +148,13 @@ class _Plan:
 
     def is_signed(self, agg: Agg) -> bool:
         """Return whether the aggregate is derived from signed sums or values, and has no own state."""
-        return self.spec.of_changes or isinstance(agg, DistinctAgg)
+        return self.spec.of_changes or isinstance(agg, DistinctAgg | Collect)
+
+    @cached_property
+    def lists(self) -> dict[str, str]:
+        """Return the columns whose values are kept as lists, by the names of these lists."""
+        of = (agg for agg in self.spec.aggregates.values() if isinstance(agg, Collect))
+        return {_list(agg): str(agg.column) for agg in of}
 
     @cached_property
     def values(self) -> dict[str, str]:
@@ -163,6 +171,7 @@ class _Plan:
         kept = {name: agg for name, agg in aggregates.items() if not self.is_signed(agg)}
         kept |= {name: SignedSum(name) for name in self.summed}
         kept |= {name: GivenExtreme(name, of) for name, of in self.extremes.items()}
+        kept |= {name: CollectedList(name) for name in self.lists}
         if self.spec.of_changes:
             kept[_ROWS] = sum_of(_SIGN)
             counted_by = _ROWS if self.spec.only_key is None else None
@@ -174,6 +183,8 @@ class _Plan:
             fields.append(pa.field(name, kind))
         for name, agg in self.extremes.items():
             fields.append(pa.field(name, agg.result_type(schema)))
+        for name, column in self.lists.items():
+            fields.append(pa.field(name, signed_type(schema.field(column).type)))
         states = {STATE: KeptAggregates(pa.schema([*schema, *fields]), keys, kept, counted_by)}
         for name, column in self.values.items():
             value = "value"
@@ -248,9 +259,20 @@ class TableOperator(RunningStateOperator):
             return
         columns = dict(zip(batch.schema.names, batch.columns, strict=True))
         columns |= results
-        columns[OP] = self._ops(rows, signs)
+        before, last = rows - signs, None
+        if self._plan.lists:
+            # Lists exist only after the last row of a key.
+            keys = Segments(slots, int(slots.max()) + 1)
+            of = np.argsort(keys.order[keys.ends])
+            last = keys.order[keys.ends][of]
+            before, rows = before[keys.order[keys.starts]][of], rows[last]
+            columns = {name: column.take(pa.array(last)) for name, column in columns.items()}
+        columns[OP] = self._ops(before, rows)
         arrays = [columns[field.name].cast(field.type) for field in output.schema]
-        yield Out(pa.RecordBatch.from_arrays(arrays, schema=output.schema))
+        made_rows = pa.RecordBatch.from_arrays(arrays, schema=output.schema)
+        if last is not None and not self._has_one_row:
+            made_rows = made_rows.filter(pa.array((before > 0) | (rows > 0)))
+        yield Out(made_rows)
 
     def _given(self, batch: Batch, slots: Slots, signs: Signs) -> Batch:
         """Return the batch with added columns: the values to sum, and the minima and maxima."""
@@ -263,6 +285,8 @@ class TableOperator(RunningStateOperator):
             for name, agg in plan.extremes.items():
                 if agg.column == column:
                     added[name] = self._extreme(name, agg, state, rows, batch)
+        for name, column in plan.lists.items():
+            added[name] = signed_values(batch.column(column), signs)
         for name, (column, of_values) in plan.summed.items():
             added[name] = _times(batch.column(column), changes[name[len("__n.") :]], of_values)
         return pa.RecordBatch.from_arrays(
@@ -334,6 +358,8 @@ class TableOperator(RunningStateOperator):
             return made[_ROWS]
         if isinstance(agg, Min | Max):
             return made[_extreme(agg)]
+        if isinstance(agg, Collect):
+            return made[_list(agg)]
         of = _summed(agg)
         counts = made[f"__n.{of}"]
         if isinstance(agg, Count | CountDistinct):
@@ -344,9 +370,9 @@ class TableOperator(RunningStateOperator):
         except SumTooLarge as error:
             raise error.of(agg.column) from None
 
-    def _ops(self, rows: Signs, signs: Signs) -> pa.Array:
-        """Return the kinds of the changes; `rows` has the number of rows after each change."""
-        new, gone = (rows - signs == 0) & (rows > 0), rows == 0
+    def _ops(self, before: Signs, rows: Signs) -> pa.Array:
+        """Return the kinds of the changes, given the number of rows before and after each."""
+        new, gone = (before == 0) & (rows > 0), rows == 0
         if self._has_one_row:
             new, gone = np.zeros(len(rows), np.bool_), np.zeros(len(rows), np.bool_)
             new[0] = self._only_key is not None
@@ -366,6 +392,10 @@ def _summed(agg: Agg) -> str:
 
 
 def _extreme(agg: Min | Max) -> str:
+    return f"__{agg.kind}.{agg.column}"
+
+
+def _list(agg: Collect) -> str:
     return f"__{agg.kind}.{agg.column}"
 
 

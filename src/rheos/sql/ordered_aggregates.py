@@ -1,0 +1,325 @@
+"""Aggregates that SQL computes over the values of a group as a list: ordered ones, medians, modes, and
+those of two columns.
+
+The values are collected, as structs where a call needs more than one column, and the result is an
+expression over the list. So these aggregates need no state of their own, and any row can be retracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+from sqlglot import exp
+
+from rheos.sql import types
+from rheos.sql.expressions.table import CAST, Compiler, Typed
+from rheos.sql.text import kind
+
+_VALUE = "value"
+
+OfValues: TypeAlias = Callable[[pl.Expr], pl.Expr]
+"""Aggregate of an expression over the values of one list."""
+
+
+@dataclass(frozen=True)
+class OfList:
+    """An aggregate as the values that are collected, and its result over their list."""
+
+    value: Typed
+    type: pl.DataType
+    result: OfValues
+
+
+@dataclass(frozen=True)
+class ListCall:
+    """A call that is computed over the values of a group."""
+
+    compiler: Compiler
+    node: exp.Expr
+    value: Typed
+    """First argument."""
+    condition: pl.Expr | None = None
+    """Condition of FILTER."""
+    orders: Sequence[exp.Ordered] = ()
+    distinct: bool = False
+
+    def constant(self, argument: exp.Expr | None, what: str) -> Any:
+        """Return the value of a constant argument. Raise ProgramError."""
+        value = None if argument is None else self.compiler.compile(argument)
+        if value is None or not value.is_constant:
+            raise self.compiler.sql.error(f"{kind(self.node)} takes {what}", argument or self.node)
+        return value.constant
+
+    def number(self) -> Typed:
+        """Return the first argument as a DOUBLE."""
+        if not types.is_number(types.signed(self.value.type)):
+            raise self.compiler.wrong_type(f"{kind(self.node)} takes numbers", self.value, CAST)
+        return self.compiler.cast(self.value, types.DOUBLE)
+
+    def list_of(self, value: Typed | None = None) -> OfList:
+        """Return the list of the values that are not null, as ORDER BY and DISTINCT define it."""
+        value = value or self.value
+        if not self.orders:
+            kept = _where(self.condition, value.expr)
+            of = Typed(kept, value.type, self.node)
+            if not self.distinct:
+                return OfList(of, pl.List(value.type), lambda values: values)
+            return OfList(of, pl.List(value.type), lambda values: values.list.unique().list.sort())
+        if self.distinct:
+            raise self.compiler.sql.error(
+                f"{kind(self.node)} of DISTINCT values with ORDER BY is not computed yet",
+                self.node,
+                "leave out DISTINCT, or ORDER BY: distinct values are sorted",
+            )
+        keys = [self.compiler.compile(each.this) for each in self.orders]
+        desc = [bool(each.args.get("desc")) for each in self.orders]
+        orders = zip(self.orders, desc, strict=True)
+        first = [bool(each.args.get("nulls_first", not down)) for each, down in orders]
+        parts = {_VALUE: value, **{f"by {place}": key for place, key in enumerate(keys)}}
+        of = _struct(self.node, parts, _where(self.condition, value.expr.is_not_null()))
+        element = pl.element().struct
+        by = [element.field(f"by {place}") for place in range(len(keys))]
+        ordered = element.field(_VALUE).sort_by(
+            by, descending=desc, nulls_last=[not each for each in first], maintain_order=True
+        )
+        return OfList(of, pl.List(value.type), lambda values: values.list.eval(ordered))
+
+    def pairs(self, first: Typed, second: Typed) -> Typed:
+        """Return both values of each row as a struct with the fields `a` and `b`. Rows without the
+        second one are left out.
+        """
+        there = _where(self.condition, second.expr.is_not_null())
+        return _struct(self.node, {"a": first, "b": second}, there)
+
+
+def _where(condition: pl.Expr | None, value: pl.Expr) -> pl.Expr:
+    return value if condition is None else pl.when(condition).then(value)
+
+
+def _struct(node: exp.Expr, parts: dict[str, Typed], where: pl.Expr) -> Typed:
+    made = pl.struct([part.expr.alias(name) for name, part in parts.items()])
+    type_ = pl.Struct({name: part.type for name, part in parts.items()})
+    return Typed(pl.when(where).then(made), type_, node)
+
+
+def over(of: OfList, type_: pl.DataType, compute: OfValues) -> OfList:
+    """Return an aggregate of the list's values: `compute` reduces them to one."""
+
+    def result(values: pl.Expr) -> pl.Expr:
+        return of.result(values).list.eval(compute(pl.element())).list.first()
+
+    return OfList(of.value, type_, result)
+
+
+Maker: TypeAlias = Callable[[ListCall], OfList]
+LIST_AGGREGATES: dict[type[exp.Expr], tuple[tuple[str, ...], Maker]] = {}
+"""By node: the names of its arguments after the first, and the function that makes the aggregate."""
+
+
+def _of_lists(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[Maker], Maker]:
+    def register(maker: Maker) -> Maker:
+        for node in nodes:
+            LIST_AGGREGATES[node] = (tuple(knows), maker)
+        return maker
+
+    return register
+
+
+@_of_lists(exp.ArrayAgg, knows=("nulls_excluded",))
+def _array_agg(call: ListCall) -> OfList:
+    return call.list_of()
+
+
+@_of_lists(exp.ArrayUniqueAgg)
+def _collect_set(call: ListCall) -> OfList:
+    of = call.list_of()
+    return OfList(of.value, of.type, lambda values: of.result(values).list.unique().list.sort())
+
+
+@_of_lists(exp.GroupConcat, knows=("separator",))
+def _string_agg(call: ListCall) -> OfList:
+    separator = call.node.args.get("separator")
+    between = "," if separator is None else call.constant(separator, "a constant separator")
+    of = call.list_of(call.compiler.cast(call.value, types.TEXT))
+
+    def joined(values: pl.Expr) -> pl.Expr:
+        texts = of.result(values)
+        return pl.when(texts.list.len() > 0).then(texts.list.join(between))
+
+    return OfList(of.value, types.TEXT, joined)
+
+
+@_of_lists(exp.First, exp.FirstValue, exp.AnyValue)
+def _first(call: ListCall) -> OfList:
+    of = call.list_of()
+    return OfList(of.value, call.value.type, lambda values: of.result(values).list.first())
+
+
+@_of_lists(exp.Last, exp.LastValue)
+def _last(call: ListCall) -> OfList:
+    of = call.list_of()
+    return OfList(of.value, call.value.type, lambda values: of.result(values).list.last())
+
+
+def _by(call: ListCall, *, greatest: bool) -> OfList:
+    by = call.compiler.compile(call.node.expression)
+    element = pl.element().struct
+    best = element.field("a").sort_by(element.field("b"), descending=greatest, maintain_order=True)
+    return OfList(
+        call.pairs(call.value, by),
+        call.value.type,
+        lambda values: values.list.eval(best).list.first(),
+    )
+
+
+@_of_lists(exp.ArgMin, knows=("expression",))
+def _min_by(call: ListCall) -> OfList:
+    return _by(call, greatest=False)
+
+
+@_of_lists(exp.ArgMax, knows=("expression",))
+def _max_by(call: ListCall) -> OfList:
+    return _by(call, greatest=True)
+
+
+@_of_lists(exp.Median)
+def _median(call: ListCall) -> OfList:
+    return over(call.list_of(call.number()), types.DOUBLE, lambda values: values.median())
+
+
+@_of_lists(exp.Quantile, exp.PercentileCont, knows=("quantile", "expression"))
+def _percentile(call: ListCall) -> OfList:
+    share = _share(call)
+    return over(
+        call.list_of(call.number()), types.DOUBLE, lambda values: values.quantile(share, "linear")
+    )
+
+
+@_of_lists(exp.PercentileDisc, exp.ApproxQuantile, knows=("quantile", "expression", "accuracy"))
+def _percentile_of_values(call: ListCall) -> OfList:
+    share = _share(call)
+
+    def found(values: pl.Expr) -> pl.Expr:
+        place = (values.len() * share).ceil().cast(types.BIGINT) - 1
+        return values.sort().get(place.clip(lower_bound=0))
+
+    return over(call.list_of(), call.value.type, found)
+
+
+def _share(call: ListCall) -> float:
+    argument = call.node.args.get("quantile") or call.node.args.get("expression")
+    share = call.constant(argument, "a constant from 0 to 1")
+    if not 0 <= float(share) <= 1:
+        raise call.compiler.sql.error(f"{kind(call.node)} takes a constant from 0 to 1", call.node)
+    return float(share)
+
+
+@_of_lists(exp.Mode)
+def _mode(call: ListCall) -> OfList:
+    # Of equally frequent values, the least.
+    return over(call.list_of(), call.value.type, lambda values: values.mode(maintain_order=True).min())
+
+
+def _bits(compute: OfValues) -> Maker:
+    def maker(call: ListCall) -> OfList:
+        if not types.is_integer(types.signed(call.value.type)):
+            raise call.compiler.wrong_type(f"{kind(call.node)} takes integers", call.value, CAST)
+        value = call.compiler.cast(call.value, types.signed(call.value.type))
+        return over(call.list_of(value), value.type, compute)
+
+    return maker
+
+
+_of_lists(exp.BitwiseAndAgg)(_bits(lambda values: values.bitwise_and()))
+_of_lists(exp.BitwiseOrAgg)(_bits(lambda values: values.bitwise_or()))
+_of_lists(exp.BitwiseXorAgg)(_bits(lambda values: values.bitwise_xor()))
+
+
+def _of_numbers(compute: OfValues) -> Maker:
+    return lambda call: over(call.list_of(call.number()), types.DOUBLE, compute)
+
+
+_of_lists(exp.Stddev, exp.StddevSamp)(_of_numbers(lambda values: values.std()))
+_of_lists(exp.StddevPop)(_of_numbers(lambda values: values.std(ddof=0)))
+_of_lists(exp.Variance)(_of_numbers(lambda values: values.var()))
+_of_lists(exp.VariancePop)(_of_numbers(lambda values: values.var(ddof=0)))
+_of_lists(exp.Skewness)(_of_numbers(lambda values: values.skew()))
+_of_lists(exp.Kurtosis)(_of_numbers(lambda values: values.kurtosis()))
+
+
+def _of_pairs(compute: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Maker:
+    """Return the maker of an aggregate of two columns of numbers."""
+
+    def maker(call: ListCall) -> OfList:
+        first = call.number()
+        second = call.compiler.cast(call.compiler.compile(call.node.expression), types.DOUBLE)
+        both = pl.when(first.expr.is_not_null()).then(second.expr)
+        element = pl.element().struct
+        result = compute(element.field("a"), element.field("b"))
+        return OfList(
+            call.pairs(first, Typed(both, types.DOUBLE, call.node)),
+            types.DOUBLE,
+            lambda values: values.list.eval(result).list.first(),
+        )
+
+    return maker
+
+
+_of_lists(exp.Corr, knows=("expression",))(_of_pairs(lambda a, b: pl.corr(a, b)))
+_of_lists(exp.CovarPop, knows=("expression",))(_of_pairs(lambda a, b: pl.cov(a, b, ddof=0)))
+_of_lists(exp.CovarSamp, knows=("expression",))(_of_pairs(lambda a, b: pl.cov(a, b)))
+
+
+_of_lists(exp.ApproxDistinct)(
+    lambda call: over(call.list_of(), types.BIGINT, lambda values: values.n_unique().cast(types.BIGINT))
+)
+
+
+def of_list(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> OfList | None:
+    """Return a call that is computed over a list; None if it is another one. Raise ProgramError or
+    SchemaError.
+
+    Args:
+        compiler: Compiler of its arguments.
+        call: The call, without its FILTER.
+        condition: Condition of FILTER.
+    """
+    if type(call) not in LIST_AGGREGATES:
+        return None
+    knows, maker = LIST_AGGREGATES[type(call)]
+    compiler.sql.only(call, ("this", *knows))
+    value, orders, distinct = call.this, [], False
+    while isinstance(value, exp.Order | exp.Distinct):
+        if isinstance(value, exp.Order):
+            orders, value = value.expressions, value.this
+        else:
+            [value], distinct = value.expressions, True
+    if value is None:
+        raise compiler.sql.error(f"{kind(call)} is missing an argument", call)
+    return maker(ListCall(compiler, call, compiler.compile(value), condition, orders, distinct))
+
+
+def with_groups_inside(statement: exp.Expr) -> exp.Expr:
+    """Return a statement in which WITHIN GROUP (ORDER BY x) are arguments of their aggregates, and
+    ANY(x) is the aggregate.
+    """
+    for node in [*statement.find_all(exp.WithinGroup)]:
+        call, [ordered] = node.this, node.expression.expressions
+        made: exp.Expr = call
+        if isinstance(call, exp.PercentileCont | exp.PercentileDisc):
+            share = call.this
+            if ordered.args.get("desc") and isinstance(share, exp.Literal):
+                share = exp.Literal.number(1 - float(share.this))
+            made = type(call)(this=ordered.this, expression=share)
+        elif isinstance(call, exp.Mode):
+            made = exp.Mode(this=ordered.this)
+        else:
+            continue
+        node.replace(made)
+    for some in [*statement.find_all(exp.Any)]:
+        if not isinstance(some.parent, exp.Binary):  # The aggregate, not a comparison with ANY.
+            some.replace(exp.LogicalOr(this=some.this.unnest()))
+    return statement

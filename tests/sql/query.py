@@ -1,0 +1,16 @@
+"""A query of the corpus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Query:
+    sql: str
+    duckdb: str | None = None
+    """The same in DuckDB's words."""
+    spark: bool = True
+    """Whether Spark reads it, and means the same."""
+    expression: str = ""
+    """Where that is all there is to it: an expression for each row of the table of its topic."""
