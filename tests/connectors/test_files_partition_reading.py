@@ -9,6 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -453,6 +454,137 @@ def test_wrong_partitions_of_a_table_are_refused(by: str, option: str, what: str
             INSERT INTO out SELECT n FROM orders"""
         )
     assert what in str(refused.value)
+
+
+# --- filters that skip files ------------------------------------------------------------------------
+
+YEARS = pa.schema([("n", pa.int64()), ("year", pa.int64()), ("month", pa.string())])
+IN_SQL = """CREATE TABLE sales (n BIGINT, year BIGINT, month STRING) PARTITIONED BY (year, month)
+WITH ('connector' = 'files', 'path' = '{folder}', 'format' = '{format}');
+CREATE VIEW found AS SELECT n FROM sales WHERE {where}"""
+SKIPPING: dict[str, tuple[Any, str, set[int]]] = {
+    "one folder": (
+        (rh.col("year") == 2026, rh.col("month") == "05"),
+        "year = 2026 AND month = '05'",
+        {6},
+    ),
+    "a part of a condition": (
+        ((rh.col("year") > 2025) & (rh.col("month") < "06") & (rh.col("n") > 0),),
+        "year > 2025 AND month < '06' AND n > 0",
+        {5, 6},
+    ),
+    "a function of a column": (
+        (rh.col("year").is_in([2024, 2026]), rh.col("month").str.starts_with("04")),
+        "year IN (2024, 2026) AND month LIKE '04%'",
+        {5},
+    ),
+    "two columns": (
+        ((rh.col("year") == 2025) | (rh.col("month") == "05"),),
+        "year = 2025 OR month = '05'",
+        {2, 3, 4, 6},
+    ),
+    "null": ((rh.col("month").is_null(),), "month IS NULL", {4, 7}),
+    "a null is not true": ((rh.col("month") != "04",), "month <> '04'", {3, 6}),
+}
+
+
+def files_of_years(folder: Path, format: str, wanted: set[int]) -> None:
+    """Write a file for each of three months of two years; files that are not wanted are damaged."""
+    months = [(2025, "04"), (2025, "05"), (2025, None), (2026, "04"), (2026, "05"), (2026, None)]
+    for n, (year, month) in enumerate(months, 2):
+        write(
+            folder,
+            YEARS,
+            [{"n": n, "year": year, "month": month}],
+            format=format,
+            partition_by=["year", "month"],
+        )
+        if n not in wanted:
+            place = folder / f"year={year}" / f"month={month or NULL_PARTITION}"
+            for file in place.iterdir():
+                file.write_bytes(b"{ damaged")
+
+
+def of_years(folder: Path, format: Any, **options: Any) -> Any:
+    return rh.files.source(
+        folder, schema=YEARS, format=format, partition_by=["year", "month"], **options
+    )
+
+
+@pytest.mark.parametrize("format", ["parquet", "jsonl"])
+@pytest.mark.parametrize("how", ["expressions", "sql"])
+@pytest.mark.parametrize("case", SKIPPING)
+def test_files_that_a_filter_excludes_are_not_opened(
+    case: str, how: str, format: str, tmp_path: Path
+) -> None:
+    conditions, where, wanted = SKIPPING[case]
+    files_of_years(tmp_path, format, wanted)
+    env = rh.Environment(2, runtime="simulated")
+    if how == "sql":
+        env.sql_script(IN_SQL.format(folder=tmp_path, format=format, where=where))
+        found = env.sql("SELECT n FROM found")
+    else:
+        found = env.from_source(of_years(tmp_path, format)).filter(*conditions)
+    found.collect("found")
+    assert "skips splits without" in env.explain()
+    rows = env.execute("read").collected["found"]
+    assert sorted(rows["n"].to_pylist()) == sorted(wanted)
+
+
+def test_a_watched_folder_skips_files_of_the_same_splits(tmp_path: Path) -> None:
+    files_of_years(tmp_path, "parquet", {5})
+    source = of_years(tmp_path, "parquet", discover="10s")
+    only = source.skipping((rh.col("year") == 2026) & (rh.col("month") == "04"))
+    assert [split.id for split in only.splits()] == [split.id for split in source.splits()]
+    assert read_all(only) == [{"n": 5, "year": 2026, "month": "04"}]
+    for split in only.splits():
+        assert_resumes_everywhere(only, split)
+
+
+def test_all_readers_of_a_source_decide_which_files_are_skipped(tmp_path: Path) -> None:
+    files_of_years(tmp_path, "parquet", {3, 6})
+    env = rh.Environment(2, runtime="simulated")
+    rows = env.from_source(of_years(tmp_path, "parquet"))
+    rows.select("month", m="n", y="year").filter(rh.col("month") == "05").collect("named")
+    rows.filter(rh.col("month") == "05").filter(rh.col("year") == 2026).collect("twice")
+    collected = env.execute("read").collected
+    assert sorted(collected["named"]["m"].to_pylist()) == [3, 6]
+    assert collected["twice"]["n"].to_pylist() == [6]
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda rows: rows.filter(rh.col("n") > 5),
+        lambda rows: rows.filter((rh.col("year") == 2026) | (rh.col("n") > 5)),
+        lambda rows: rows.with_columns(year=rh.col("n")).filter(rh.col("year") > 5),
+        lambda rows: rows.filter(lambda row: row.n > 5).filter(rh.col("year") == 2026),
+    ],
+    ids=["another column", "or", "computed", "a function before"],
+)
+def test_all_files_are_read_if_any_row_may_count(program: Any, tmp_path: Path) -> None:
+    files_of_years(tmp_path, "parquet", set(range(2, 8)))
+    env = rh.Environment(2, runtime="simulated")
+    program(env.from_source(of_years(tmp_path, "parquet"))).collect("found")
+    assert "skips splits without" not in env.explain()
+
+
+def test_files_of_rejected_rows_are_read_if_somebody_reads_them(tmp_path: Path) -> None:
+    files_of_years(tmp_path, "jsonl", {6})
+    env = rh.Environment(2, runtime="simulated")
+    rows = env.from_source(of_years(tmp_path, "jsonl", on_error="skip"))
+    rows.filter(rh.col("year") == 2026, rh.col("month") == "05").collect("found")
+    rows.side_output("rejected").collect("rejected")
+    assert env.execute("read").collected["rejected"].num_rows == 5
+
+
+def test_a_condition_that_fails_is_reported_by_the_filter(tmp_path: Path) -> None:
+    files_of_years(tmp_path, "parquet", set(range(2, 8)))
+    env = rh.Environment(2, runtime="simulated")
+    rows = env.from_source(of_years(tmp_path, "parquet"))
+    rows.filter(rh.col("month").cast(pl.Date) > date(2026, 1, 1)).collect("found")
+    with pytest.raises(rh.RheosError, match="month"):
+        env.execute("read")
 
 
 def test_a_connector_without_partitions_says_so() -> None:

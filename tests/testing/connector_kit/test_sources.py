@@ -6,8 +6,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -381,6 +382,11 @@ class Able(Counting):
     def reading(self, columns: frozenset[str]) -> Source | None:
         return self
 
+    split_columns: ClassVar[Sequence[str]] = ()
+
+    def skipping(self, condition: pl.Expr) -> Source:
+        return self
+
     def record_class(self) -> type | None:
         return dict
 
@@ -450,6 +456,24 @@ class Nothing(Counting):
     schema = pa.schema([])
 
 
+class HasManyValues(Able):
+    split_columns = ("n",)
+
+
+class Sevens(Numbers):
+    def give(self, rows: int) -> pa.RecordBatch:
+        taken = super().give(rows)
+        return pa.RecordBatch.from_arrays([pa.repeat(7, taken.num_rows)], schema=SCHEMA)
+
+
+@dataclass(frozen=True)
+class SkipsTooMuch(HasManyValues):
+    reader: Callable[[int, ReaderContext], SplitReader] = Sevens
+
+    def skipping(self, condition: pl.Expr) -> Source:
+        return Counting()
+
+
 class CannotBeReleased(Able):
     def released(self) -> None:
         raise RuntimeError("it is gone")
@@ -508,6 +532,8 @@ def test_a_source_with_every_capability_keeps_the_rules() -> None:
         (LosesRowsUnpaced(), capability_rules.UNPACED),
         (GivesNoReason(), capability_rules.REASONS),
         (PrunesTooMuch(), capability_rules.PRUNES),
+        (HasManyValues(), capability_rules.SKIPS),
+        (SkipsTooMuch(), capability_rules.SKIPS),
         (CannotBeReleased(), capability_rules.RELEASES),
         (NamesAnObject(), capability_rules.RECORDS),
         (IsUnsure(), capability_rules.TIME_COLUMN),
@@ -580,7 +606,8 @@ def test_a_wrapper_has_the_capabilities_of_its_source() -> None:
         if not name.startswith("_")
     }
     assert members >= {"discovery_ms", "client", "reading"}
-    # Columns are pruned, and queries of Spark staged, before a source is wrapped.
+    # Columns and splits are pruned, and queries of Spark staged, before a source is wrapped.
     lacking = {name for name in members if not hasattr(WrappedSource(Able()), name)}
-    assert lacking == {"reading", "queries", "session", "dataframe", "parquet_files"}
+    before = {"reading", "split_columns", "skipping", "dataframe", "parquet_files"}
+    assert lacking == before | {"queries", "session"}
     assert check_source(WrappedSource(Able())) == ROWS

@@ -86,6 +86,19 @@ class ChunkDecoder(ABC):
         """Close the file. Called on any thread; may wait for a `read` that is still running."""
 
 
+class EndedReader(SplitReader):
+    """Reader of a split without any row that counts."""
+
+    def __init__(self, position: bytes) -> None:
+        self._position = position
+
+    def poll(self, max_rows: int) -> Polled:
+        return EndOfSplit()
+
+    def position(self) -> bytes:
+        return self._position
+
+
 class ChunkReader(SplitReader):
     """Reader that returns the rows of a decoder's chunks. With a replay, each row waits until it is
     due."""

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import msgspec
+import polars as pl
 import pyarrow as pa
 
 from rheos.connectors.files import lines, parquet
-from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader
+from rheos.connectors.files.chunks import REJECTED, ChunkDecoder, ChunkReader, EndedReader
 from rheos.connectors.files.compression import Codec
 from rheos.connectors.files.listing import FileToRead, Kind, lines_of, list_files
 from rheos.connectors.files.partition_reading import (
@@ -28,6 +29,7 @@ from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitRe
 from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
 from rheos.core.formats.contract import Format
+from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
 from rheos.core.protocol.ports import Completion, Immediate
 
 
@@ -46,6 +48,8 @@ class FileSource(Source):
     """Encoding of files of lines; None for UTF-8."""
     partition_by: tuple[str, ...] = ()
     """Columns whose values are in the names of folders, not in the files."""
+    only: pl.Expr | None = field(default=None, compare=False)
+    """Condition on these columns: files in folders that do not fulfil it are not opened."""
     bounded: bool = field(default=True, init=False)
 
     def record_class(self) -> type | None:
@@ -80,6 +84,13 @@ class FileSource(Source):
         if self.replay is not None and self.replay.ratio != "max":
             raise UnfitForSpark("it is replayed at a pace")
         return [file.path for file in files]
+
+    @property
+    def split_columns(self) -> Sequence[str]:
+        return self.partition_by
+
+    def skipping(self, condition: pl.Expr) -> FileSource:
+        return replace(self, only=condition)
 
     def splits(self) -> Sequence[Split]:
         return self._splits_of(list_files(self.paths, self._word, self.compression))
@@ -120,6 +131,23 @@ class FileSource(Source):
                 raise
             return error
 
+    def _skips(self, file: FileToRead) -> bool:
+        """Return whether the condition on partition columns does not hold for a file."""
+        if self.only is None:
+            return False
+        values = self._values(posixpath.dirname(file.path))
+        if isinstance(values, InputError):
+            return False
+        schema = pa.schema([self.schema.field(name) for name in values])
+        row = pa.RecordBatch.from_arrays(
+            [pa.repeat(each, 1) for each in values.values()], schema=schema
+        )
+        try:
+            (holds,) = RowExpressions([self.only], schema).values(row)
+        except EVALUATION_FAILURES:
+            return False  # The filter itself reports the error, with the record.
+        return holds[0] is not True
+
     def _lines_of(self, file: FileToRead) -> Format | None:
         """Return the format of lines; None for Parquet."""
         return self.format if isinstance(self.format, Format) else lines_of(file.format)
@@ -129,12 +157,13 @@ class FileSource(Source):
         skip = self.on_error == "skip"
         format = self._lines_of(file)
         in_files = self._in_files()
+        start = (parquet if format is None else lines).START if position is None else position
+        if self._skips(file):
+            return EndedReader(start)
         decoder: ChunkDecoder
         if format is None:
-            start = parquet.START if position is None else position
             decoder = parquet.ParquetDecoder(file.path, in_files, position=start, skip_bad=skip)
         else:
-            start = lines.START if position is None else position
             decoder = lines.LinesDecoder(
                 file.path,
                 format,

@@ -92,7 +92,11 @@ class WatchedFiles(FileSource):
         reader = super().open(split, position, ctx)
         file = msgspec.msgpack.decode(split.payload, type=FileToRead)
         # A checkpoint from before the folder was watched contains no size to check.
-        return reader if file.size_bytes is None else _CheckedReader(reader, file, ctx)
+        return (
+            reader
+            if file.size_bytes is None or self._skips(file)
+            else _CheckedReader(reader, file, ctx)
+        )
 
     def positions(self) -> str:
         return FileSource.__qualname__

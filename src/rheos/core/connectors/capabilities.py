@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol, runtime_checkable
 
+import polars as pl
 import pyarrow as pa
 
 from rheos.core.connectors.contract import (
@@ -398,6 +399,37 @@ def reading(source: Source, columns: frozenset[str]) -> Source | None:
 
 
 @runtime_checkable
+class KnowsSplitValues(Protocol):
+    """A source that knows the values of some columns for all rows of a split before it reads them, such
+    as those in the names of folders."""
+
+    split_columns: Sequence[str]
+    """Columns with one value in each split. May be empty."""
+
+    def skipping(self, condition: pl.Expr) -> Source:
+        """Return a source of the same splits and positions that does not read some splits: their
+        readers are at the end at once.
+
+        Args:
+            condition: a condition on these columns. The program drops the rows of a split for which it
+                is false or null.
+
+        Returns:
+            The source. It may read such splits, too.
+        """
+
+
+def split_columns(source: Source) -> Sequence[str]:
+    """Return the columns whose values the source knows for each split."""
+    return source.split_columns if isinstance(source, KnowsSplitValues) else ()
+
+
+def skipping(source: Source, condition: pl.Expr) -> Source:
+    """Return the source without the rows of splits that do not fulfil the condition."""
+    return source.skipping(condition) if isinstance(source, KnowsSplitValues) else source
+
+
+@runtime_checkable
 class MakesRecords(Protocol):
     """A source whose user has named a class for its rows."""
 
@@ -526,6 +558,7 @@ SOURCE_CAPABILITIES: Final = (
     ReadsAlone,
     LosesRows,
     PrunesColumns,
+    KnowsSplitValues,
     MakesRecords,
     RejectsRecords,
     KnowsEarliestTimes,

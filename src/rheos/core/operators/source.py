@@ -44,11 +44,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from rheos.core.connectors import capabilities
@@ -116,6 +117,9 @@ class SourceSpec(RowSpec):
     columns: tuple[str, ...] | None = None
     """Columns that the operator emits; None: all. Set by the planner. Other columns are not read, if
     the source can leave them out."""
+    only: pl.Expr | None = field(default=None, compare=False)
+    """Condition for reading a split, on columns that are known per split; None: all are read. Set by
+    the planner."""
 
     def operator(self, ctx: OperatorContext, splits: Sequence[Split] = ()) -> Operator:
         """Build the operator. `splits` are all splits of the source."""
@@ -216,6 +220,8 @@ class SourceOperator(Operator):
         read = spec.columns_to_read
         less = None if spec.columns is None else capabilities.reading(spec.source, read)
         self._read = spec.source if less is None else less
+        if spec.only is not None:
+            self._read = capabilities.skipping(self._read, spec.only)
         main = ctx.outputs.get(MAIN)
         self._schema = None if main is None else main.schema
         self._carries_wm = main is not None and WM in main.schema.names

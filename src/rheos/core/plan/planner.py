@@ -46,6 +46,7 @@ from rheos.core.plan.physical import (
 )
 from rheos.core.plan.pruning import pruned
 from rheos.core.plan.two_phases import TwoPhaseGraph, in_two_phases
+from rheos.core.plan.unread_splits import without_unread_splits
 from rheos.core.protocol.elements import SPLIT, SWM, TS, WM
 from rheos.core.protocol.ids import ChainId, OperatorId
 
@@ -72,12 +73,14 @@ def make_plan(
         two_phases: Whether windows over a whole stream combine rows before the exchange. A runtime that
             shuffles the state of windows does not need that.
         stores_state: Whether the runtime takes checkpoints (`pruning`).
-        prunes: Whether unneeded columns are dropped. A harness that feeds one operator needs all of
-            them.
+        prunes: Whether unneeded columns and splits are not read. A harness that feeds one operator
+            needs all of them.
     """
     phased = in_two_phases(graph) if two_phases else TwoPhaseGraph(graph, {})
     if prunes:
-        phased = replace(phased, graph=pruned(phased.graph, stores_state=stores_state))
+        graph, notes = without_unread_splits(phased.graph)
+        graph = pruned(graph, stores_state=stores_state)
+        phased = TwoPhaseGraph(graph, {**phased.notes, **notes})
     ids = operator_ids(phased.graph)
     wiring = _Wiring(phased.graph)
     chains, edges = _chains(wiring)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pyarrow as pa
 from pyarrow import parquet
 
@@ -26,6 +27,7 @@ UNTIL_NOW = "available_now has the same positions and rows, is bounded, and disc
 UNPACED = "an unpaced source has the same rows"
 REASONS = "a reason is a non-empty string, or None"
 PRUNES = "a source with fewer columns has the same splits, rows and order of columns"
+SKIPS = "a source that skips splits has the same splits, and all rows that fulfil the condition"
 RECORDS = "record_class returns a class or None, and rejected_schema a schema or None"
 EARLIEST = "no row of a split is before earliest_ms"
 TIME_COLUMN = "event_time_behind is true or false"
@@ -126,6 +128,28 @@ def _prunes(trial: Trial) -> None:
         _reads_as(trial, less, PRUNES, kept)
 
 
+def _skips(trial: Trial) -> None:
+    splits = list(trial.splits())
+    for name in capabilities.split_columns(trial.source):
+        for reading in trial.readings.values():
+            values = {row[name] for row in reading.rows}
+            if len(values) > 1:
+                broken(SKIPS, f"a split has {some_of(sorted(map(repr, values)))} in column {name!r}")
+            for value in values:
+                skipping = capabilities.skipping(trial.source, pl.col(name).eq_missing(pl.lit(value)))
+                if list(skipping.splits()) != splits:
+                    broken(SKIPS, "it lists other splits")
+                for split in splits:
+                    rows = [row for row in trial.readings[split.id].rows if row[name] == value]
+                    found = (
+                        trial.of(skipping)
+                        .read(split, None, max(trial.max_rows), trial.limit(split))
+                        .rows
+                    )
+                    kept = [row for row in found if row[name] == value]
+                    _same_rows(SKIPS, f"split {split.id!r}", rows, kept)
+
+
 def _makes_records(trial: Trial) -> None:
     made = capabilities.record_class(trial.source)
     if made is not None and not isinstance(made, type):
@@ -201,6 +225,7 @@ CAPABILITY_RULES: Mapping[type, tuple[str, Callable[[Trial], None]]] = {
     capabilities.ReadsAlone: (REASONS, _reasons),
     capabilities.LosesRows: (REASONS, _reasons),
     capabilities.PrunesColumns: (PRUNES, _prunes),
+    capabilities.KnowsSplitValues: (SKIPS, _skips),
     capabilities.MakesRecords: (RECORDS, _makes_records),
     capabilities.RejectsRecords: (RECORDS, _makes_records),
     capabilities.KnowsEarliestTimes: (EARLIEST, _knows_earliest),
