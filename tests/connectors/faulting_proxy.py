@@ -11,6 +11,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from email.message import Message
 from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from random import Random
@@ -47,8 +48,8 @@ class HttpFault(StrEnum):
 class Request:
     """A request of a client."""
 
-    def __init__(self, method: str, target: str) -> None:
-        self.method = method
+    def __init__(self, method: str, target: str, headers: Message) -> None:
+        self.method, self.headers = method, headers
         url = urlsplit(target)
         self.path, self.query = url.path, parse_qs(url.query, keep_blank_values=True)
 
@@ -139,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _serve(self) -> None:
         sent = self._body()
-        request = Request(self.command, self.path)
+        request = Request(self.command, self.path, self.headers)
         with self.proxy.lock:
             fault = self.proxy.strike(request)
             if fault is HttpFault.STALE and not request.lists:

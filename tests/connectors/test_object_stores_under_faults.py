@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,7 +18,7 @@ from rheos import testing
 from rheos.connectors import files
 from rheos.connectors.calls import file_systems, store_retries
 from rheos.connectors.calls.bounded_calls import UNDER_WAY
-from rheos.connectors.calls.file_systems import url_to_fs
+from rheos.connectors.calls.file_systems import BoundedFileSystem, url_to_fs
 from rheos.connectors.calls.store_retries import STORE_RETRIES
 from rheos.core.checkpoint.log import JobLog
 from rheos.core.checkpoint.log_entries import AttemptStarted
@@ -137,11 +138,8 @@ def test_the_sink_publishes_each_row_once_in_a_storm(
     assert STORE_RETRIES.total() > 0
 
 
-def test_a_job_keeps_its_rows_and_its_log_in_a_storm(
-    bucket: str, proxy: FaultingProxy, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Checkpoints and output of a simulated job are on the store. Its invariants are checked."""
-    accepted(bucket)
+def simulate(bucket: str, monkeypatch: pytest.MonkeyPatch, **faults: Any) -> None:
+    """Run a simulated job whose checkpoints and output are on the store. Its invariants are checked."""
     on_bucket = FsspecStore(f"{bucket}/checkpoints")
 
     class Mirrored(WatchedStore):
@@ -175,12 +173,49 @@ def test_a_job_keeps_its_rows_and_its_log_in_a_storm(
         return stream
 
     monkeypatch.setattr(world, "WatchedStore", Mirrored)
-    proxy.strike = Storm(5, PASSING, share=0.2)
-    testing.simulate(numbers, seed=1, parallelism=1, faults=testing.Faults(crash_slot=0.5))
-    proxy.strike = lambda request: None
+    testing.simulate(numbers, seed=1, parallelism=1, faults=testing.Faults(**faults))
+
+
+def check_job(bucket: str) -> None:
+    """Check that the job has published each row once, and left nothing else."""
     assert visible(f"{bucket}/out") == list(range(8))
     assert leftovers(f"{bucket}/out") == []
     assert open_store(f"{bucket}/checkpoints").list("") != []
+
+
+def test_a_job_keeps_its_rows_and_its_log_in_a_storm(
+    bucket: str, proxy: FaultingProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accepted(bucket)
+    proxy.strike = Storm(5, PASSING, share=0.2)
+    simulate(bucket, monkeypatch, crash_slot=0.5)
+    proxy.strike = lambda request: None
+    check_job(bucket)
+
+
+@pytest.mark.parametrize("requests_before", [20, 45])
+def test_a_job_continues_after_its_credentials_have_expired(
+    bucket: str, proxy: FaultingProxy, monkeypatch: pytest.MonkeyPatch, requests_before: int
+) -> None:
+    """The service refuses all requests until a client has read its credentials again."""
+    accepted(bucket)
+    renewed: list[object] = []
+    renew = BoundedFileSystem._renew
+
+    def renew_noted(system: BoundedFileSystem) -> None:
+        renew(system)
+        renewed.append(system)
+
+    monkeypatch.setattr(BoundedFileSystem, "_renew", renew_noted)
+    requests = itertools.count()
+    proxy.strike = lambda request: (
+        HttpFault.EXPIRED if next(requests) >= requests_before and not renewed else None
+    )
+    simulate(bucket, monkeypatch)
+    assert proxy.struck[HttpFault.EXPIRED] > 0
+    assert len(renewed) > 0
+    assert any(reason == "credentials" for _, _, reason in retried())
+    check_job(bucket)
 
 
 def test_a_large_file_is_read_whole_although_answers_end_early(
@@ -291,7 +326,7 @@ def test_a_slow_answer_is_not_waited_for(
     assert ("s3", "cat_file", "timeout") in retried()
 
 
-def test_renewed_credentials_are_read_again(
+def test_every_client_of_a_job_reads_renewed_credentials(
     s3: str, proxy: FaultingProxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Temporary credentials are in the shared file, which another program renews."""
@@ -307,29 +342,21 @@ def test_renewed_credentials_are_read_again(
         )
 
     renew("old")
-    store = open_store(f"{s3}/checkpoints")
-    store.put("a", b"1")
+    fsspec.get_filesystem_class("s3").clear_instance_cache()
     tokens: list[str] = []
-    monkeypatch.setattr(
-        faulting_proxy._Handler,
-        "send_response_only",
-        lambda self, *args: (
-            tokens.append(self.headers.get("x-amz-security-token")),
-            faulting_proxy.BaseHTTPRequestHandler.send_response_only(self, *args),
-        ),
-    )
-    refused = iter([HttpFault.EXPIRED] * 2)
 
     def expired(request: Request) -> HttpFault | None:
-        fault = next(refused, None)
-        if len(tokens) == 1:
-            renew("new")
-        return fault
+        tokens.append(request.headers["x-amz-security-token"])
+        if len(tokens) <= 40 or tokens[-1] == "new":
+            return None
+        renew("new")
+        return HttpFault.EXPIRED
 
     proxy.strike = expired
-    assert store.get("a") == b"1"
+    simulate(s3, monkeypatch)
     assert tokens[0] == "old"
     assert tokens[-1] == "new"
+    check_job(s3)
 
 
 def test_credentials_that_were_never_accepted_are_refused_at_once(

@@ -276,12 +276,14 @@ class FsspecStore:
             self._fs.rm_file(self._full(path))
 
     def _find(self, prefix: str) -> Sequence[str]:
+        folder = self._full(prefix).rstrip("/")
         with _os_errors():
             try:
-                found: list[Any] = self._fs.find(self._full(prefix))
+                found: list[Any] = self._fs.find(folder)
             except FileNotFoundError:
                 return []
-        return sorted(str(path)[len(self._root) + 1 :] for path in found)
+        # s3fs returns the folder itself if its first file appears during the call.
+        return sorted(str(path)[len(self._root) + 1 :] for path in found if path != folder)
 
     def _is_idle(self, path: str, idle_s: int) -> bool:
         with _os_errors():
