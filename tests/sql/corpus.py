@@ -3,6 +3,7 @@ DuckDB's syntax differs, its own query is next to it."""
 
 from __future__ import annotations
 
+from tests.sql.corpus_of_forms import FORMS
 from tests.sql.corpus_of_lists import LISTED
 from tests.sql.query import Query
 
@@ -1044,6 +1045,7 @@ OVERS += [
 ]
 
 TOPICS = {
+    "forms": FORMS,
     "lists": LISTED,
     "within": WITHIN,
     "over": OVERS,

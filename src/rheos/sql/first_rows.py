@@ -1,5 +1,5 @@
-"""ORDER BY with LIMIT: the first rows of a whole query, planned as a bounded ROW_NUMBER(). The result
-is an updating table, whose rows have no order.
+"""LIMIT, with and without ORDER BY: the first rows of a whole query, planned as a bounded ROW_NUMBER().
+The result is an updating table, whose rows have no order.
 """
 
 from __future__ import annotations
@@ -20,30 +20,57 @@ _NUMBER = " number of the row"
 
 
 def is_first_rows(node: exp.Expr) -> bool:
-    return node.args.get("order") is not None and node.args.get("limit") is not None
+    return node.args.get("limit") is not None
 
 
 def first_rows(planner: Planner, node: exp.Expr) -> PlanNode:
-    """Plan a query with ORDER BY and LIMIT. Raise ProgramError or SchemaError."""
+    """Plan a query with LIMIT. ORDER BY may use columns that SELECT leaves out. Raise ProgramError or
+    SchemaError.
+    """
     count = _number(planner, node.args["limit"])
     skipped = _number(planner, node.args["offset"]) if node.args.get("offset") is not None else 0
     within = node.copy()
     for name in ("with_", "order", "limit", "offset"):
         within.set(name, None)
+    # Without ORDER BY, any rows are the first ones.
+    given = node.args.get("order") or exp.Order(expressions=[exp.Ordered(this=exp.Boolean(this=True))])
+    order = given.copy()
+    hidden = _with_hidden(within, order)
     plan = planner.query(within)
-    names = [exp.column(column.name, quoted=True) for column in plan.columns]
-    order = node.args["order"].copy()
+    visible = [column.name for column in plan.columns if column.name not in hidden]
+    names = [exp.column(name, quoted=True) for name in visible]
     for each in order.expressions:
         _of_result(planner, each, names)
     number = exp.column(_NUMBER, quoted=True)
     numbered = exp.Window(this=exp.RowNumber(), order=order, over="OVER")
     rows = exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
-    ranked = exp.select(*names, exp.alias_(numbered, _NUMBER, quoted=True)).from_(rows)
+    ranked = exp.select(exp.Star(), exp.alias_(numbered, _NUMBER, quoted=True)).from_(rows)
     first = exp.select(*names).from_(ranked.subquery(_ROWS))
     first = first.where(exp.LTE(this=number, expression=exp.Literal.number(count + skipped)))
     if skipped:
         first = first.where(exp.GT(this=number, expression=exp.Literal.number(skipped)))
     return replace(planner, ctes={**planner.ctes, _ROWS.casefold(): plan}).query(first)
+
+
+def _with_hidden(within: exp.Expr, order: exp.Order) -> set[str]:
+    """Add the expressions of ORDER BY that need columns, or aggregates, that SELECT leaves out. Return
+    the names of these added columns.
+    """
+    hidden: set[str] = set()
+    if not isinstance(within, exp.Select) or within.args.get("distinct") is not None:
+        return hidden
+    named = {each.alias_or_name.casefold() for each in within.expressions}
+    has_star = any(each.is_star for each in within.expressions)
+    for each in order.expressions:
+        columns = [*each.find_all(exp.Column)]
+        is_named = has_star or all(column.name.casefold() in named for column in columns)
+        if each.find(exp.AggFunc) is None and is_named:
+            continue
+        name = f" order {len(hidden)}"
+        hidden.add(name)
+        within.append("expressions", exp.alias_(each.this.copy(), name, quoted=True))
+        each.this.replace(exp.column(name, quoted=True))
+    return hidden
 
 
 def _number(planner: Planner, clause: exp.Expr) -> int:

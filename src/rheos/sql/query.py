@@ -44,6 +44,7 @@ from rheos.sql.plan import (
 from rheos.sql.ranking import bound, is_rank, limited, numbered, rank_of, ranked, ranks_in
 from rheos.sql.scalar_queries import scalar_queries, with_scalars, with_scalars_of_groups
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
+from rheos.sql.select_forms import qualified, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
 from rheos.sql.text import SqlText
@@ -68,9 +69,12 @@ class Planner:
     def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
         planner = self._with(node)
+        with_plain_clauses(self.sql, node)
         if is_first_rows(node):
             return first_rows(planner, node)
         match node:
+            case exp.Select() if node.args.get("qualify") is not None:
+                return qualified(planner, node)
             case exp.Select():
                 return planner._select(node)
             case exp.SetOperation():
@@ -228,12 +232,13 @@ class Planner:
     ) -> list[tuple[str, Typed, ColumnRole]]:
         star = item.this if isinstance(item, exp.Column) else item
         if isinstance(star, exp.Star):
-            self.sql.only(star, ())
+            self.sql.only(star, ("except_", "replace"))
             table = item.table or None if isinstance(item, exp.Column) else None
-            return [
+            found = [
                 (each.name, Typed(pl.col(each.column.name), each.column.type, item), each.column.role)
                 for each in scope.star(item, table)
             ]
+            return self._changed_star(star, found, compiler)
         inner = item.this if isinstance(item, exp.Alias) else item
         if isinstance(item, exp.Alias):
             self.sql.only(item, ("this", "alias"))
@@ -249,6 +254,23 @@ class Planner:
                 role = named.column.role
                 name = name or named.name
         return [(name or inner.sql(dialect="spark"), typed, role)]
+
+    def _changed_star(
+        self, star: exp.Star, found: list[tuple[str, Typed, ColumnRole]], compiler: Compiler
+    ) -> list[tuple[str, Typed, ColumnRole]]:
+        """Return the columns of * with those of EXCEPT left out and those of REPLACE replaced."""
+        for each in [*(star.args.get("except_") or []), *(star.args.get("replace") or [])]:
+            name = each.alias_or_name.casefold()
+            place = next((n for n, (known, *_) in enumerate(found) if known.casefold() == name), None)
+            if place is None:
+                known = [name for name, *_ in found]
+                raise self.sql.unknown("column", each.alias_or_name, each, known, "the columns are")
+            if isinstance(each, exp.Alias):
+                value = compiler.compile(each.this)
+                found[place] = (found[place][0], value, ColumnRole.PLAIN)
+            else:
+                del found[place]
+        return found
 
     def _check_name(self, name: str, columns: list[SqlColumn], at: exp.Expr) -> None:
         if any(column.name == name for column in columns):

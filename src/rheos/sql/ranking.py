@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 import polars as pl
 from sqlglot import exp
 
 from rheos.core.aggregates.count import Count
 from rheos.core.graph.changelog import Changes
+from rheos.core.graph.row_functions import of_columns
 from rheos.core.graph.windows import Window
 from rheos.core.operators.over.event_time_over import OverColumns
 from rheos.core.operators.over.frames import FrameSpec
@@ -228,17 +230,35 @@ def _as_text(sql: SqlText, order: OrderTerm, *, flipped: bool) -> pl.Expr:
     if number is None and isinstance(kind, pl.Decimal):
         text = _decimal_as_text(order.value.expr, kind, null_is_least=order.null_is_least)
         return _from_nine(text) if flipped else text
+    if number is None and types.is_floating(kind):
+        bits = of_columns(_ordered_bits, [order.value.expr], types.BIGINT)
+        number = bits.fill_null(-(1 << 63) if order.null_is_least else (1 << 63) - 1)
+    if number is None and kind == types.TEXT:
+        # A digit of a byte's value sorts between both ends.
+        text = pl.lit("1") + order.value.expr.str.encode("hex") + pl.lit("!")
+        text = text.fill_null("0" if order.null_is_least else "2")
+        return text.str.replace_many([*_HEX, "!"], [*reversed(_HEX), "~"]) if flipped else text
     if number is None:
         raise sql.error(
-            "ORDER BY with several columns supports integers, decimals and times, but this is "
-            f"{types.name(order.value.type)}",
-            order.value.node,
-            "order by one column, or CAST it to BIGINT",
+            f"rows cannot be ordered by {types.name(kind)}", order.value.node, "CAST it to DOUBLE"
         )
     wide = number.cast(pl.Decimal(types.MOST_DIGITS, 0))
     half = pl.lit(1 << 63, dtype=pl.Decimal(types.MOST_DIGITS, 0))
     placed = half - 1 - wide if flipped else half + wide
     return placed.cast(types.TEXT).str.zfill(20)
+
+
+_HEX = "0123456789abcdef"
+
+
+def _ordered_bits(columns: Sequence[pl.Series]) -> pl.Series:
+    """Return integers in the order of floats: NaN is the greatest, and -0.0 equals 0.0."""
+    [values] = columns
+    numbers = values.cast(types.DOUBLE).fill_null(0.0).to_numpy() + 0.0
+    numbers = np.where(np.isnan(numbers), np.nan, numbers)
+    bits = numbers.view(np.int64)
+    ordered = pl.Series(values.name, np.where(bits < 0, bits ^ ((1 << 63) - 1), bits))
+    return ordered.set(values.is_null(), None)
 
 
 # --- how many -----------------------------------------------------------------------------------------
