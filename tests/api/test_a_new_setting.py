@@ -65,7 +65,7 @@ import rheos as rh
 from rheos.api import overrides
 
 env = rh.Environment(1, spare_slots=7)
-print([overrides.current().said(name) for name in %r])
+print([overrides.current().override_of(name) for name in %r])
 print([dict(env._config.settings)[name] for name in %r])
 ''' % (NEW, NEW))
 runner = CliRunner()

@@ -44,7 +44,7 @@ def registered() -> Iterator[None]:
         """Weigh a job file."""
         given = {name: value for name, value in settings.values.items() if value is not None}
         print(file, arguments or [], unit, given)
-        print(settings.overrides().said("parallelism"))
+        print(settings.overrides().override_of("parallelism"))
 
     yield
     app.registered_commands[:] = before

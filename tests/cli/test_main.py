@@ -94,7 +94,7 @@ def test_every_option_of_a_setting_reaches_the_program(tmp_path: Path) -> None:
     path.write_text(
         "from rheos.api import overrides\n"
         "from rheos.api.settings import SETTINGS\n"
-        "print({name: said for name in SETTINGS if (said := overrides.current().said(name))})\n"
+        "print({name: said for name in SETTINGS if (said := overrides.current().override_of(name))})\n"
     )
     assert CliRunner().invoke(app, ["run", str(path)]).stdout == "{}\n"
     options = "--parallelism 2 --runtime batch --master local[2] --checkpoint-dir c"

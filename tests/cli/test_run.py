@@ -89,7 +89,7 @@ def test_the_settings_hold_while_the_file_runs(
         import rheos as rh
         from rheos.api import overrides
         env = rh.Environment()
-        print(overrides.current().said("parallelism"), overrides.current().listener is not None)
+        print(overrides.current().override_of("parallelism"), overrides.current().listener is not None)
     """)
     assert run(file, [], Overrides((from_command({"parallelism": 3}),))) == 0
     assert capsys.readouterr().out == "3 True\n"

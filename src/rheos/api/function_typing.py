@@ -151,9 +151,9 @@ NOTHING = DeclaredOutput(pa.schema([]), None)
 """Output type of a function that declares no output."""
 
 
-def declared_type(said: Any) -> DeclaredOutput:
+def declared_type(annotation: Any) -> DeclaredOutput:
     """Return the row type that a dataclass, a pyarrow Schema or a dict declares. Raises SchemaError."""
-    schema, record = resolve(said)
+    schema, record = resolve(annotation)
     check_columns(schema)
     return DeclaredOutput(canonical_schema(schema), record)
 

@@ -47,7 +47,7 @@ class Overrides:
     standby: bool = False
     """Whether to wait while another driver runs the job, and to take over when that driver is gone."""
 
-    def said(self, name: str) -> Any:
+    def override_of(self, name: str) -> Any:
         """Return the override of a setting; None if it has none."""
         said = [partial.values[name] for partial in self.settings if name in partial.values]
         return said[-1] if said else None

@@ -387,23 +387,23 @@ class Pattern(HintedBase):
             )
         return last.quantifier
 
-    def _quantified(self, method: str, **said: Any) -> Pattern:
+    def _quantified(self, method: str, **bounds: Any) -> Pattern:
         quantifier = self._quantifier_of(method)
-        if "at_most" in said and quantifier.repeats:
+        if "at_most" in bounds and quantifier.repeats:
             raise ProgramError(
                 "the number of repetitions is already set", hint=f"leave out .{method}()"
             )
         last = self._last
         assert not isinstance(last, Absence)
-        return self._changed(replace(last, quantifier=replace(quantifier, **said)))
+        return self._changed(replace(last, quantifier=replace(quantifier, **bounds)))
 
-    def _of_repeated(self, method: str, **said: Any) -> Pattern:
+    def _of_repeated(self, method: str, **bounds: Any) -> Pattern:
         if not self._quantifier_of(method).repeats:
             raise ProgramError(
                 f"{method}() applies only to a step that repeats",
                 hint=f"write .one_or_more() or .times(...) before .{method}()",
             )
-        return self._quantified(method, **said)
+        return self._quantified(method, **bounds)
 
 
 @located_at_call

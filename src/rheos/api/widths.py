@@ -12,7 +12,7 @@ from rheos.runtimes.job import ScalingBounds
 _AUTO = re.compile(r"auto(?::(\d+)\.\.(\d*))?")
 
 
-def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBounds | None]:
+def read_width(value: int | str, max_parallelism: int) -> tuple[int, ScalingBounds | None]:
     """Return the initial parallelism, and the bounds within which it follows the load; None if it is
     fixed.
 
@@ -21,13 +21,13 @@ def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBound
     >>> read_width("auto:2..8", 128)
     (2, ScalingBounds(least=2, most=8))
     """
-    if not isinstance(said, str):
-        check_parallelism(said, max_parallelism, MAX_KEY_GROUPS)
-        return said, None
-    match = _AUTO.fullmatch(said)
+    if not isinstance(value, str):
+        check_parallelism(value, max_parallelism, MAX_KEY_GROUPS)
+        return value, None
+    match = _AUTO.fullmatch(value)
     if match is None:
         raise ConfigurationError(
-            f"parallelism={said!r} is not valid",
+            f"parallelism={value!r} is not valid",
             hint='write a number, "auto:2..8" to follow the load between 2 and 8, or "auto" to '
             "use up to all slots",
         )
@@ -36,6 +36,7 @@ def read_width(said: int | str, max_parallelism: int) -> tuple[int, ScalingBound
         check_parallelism(bound, max_parallelism, MAX_KEY_GROUPS)
     if most is not None and most < least:
         raise ConfigurationError(
-            f"{said!r} has a minimum of {least} and a maximum of {most}", hint="write the minimum first"
+            f"{value!r} has a minimum of {least} and a maximum of {most}",
+            hint="write the minimum first",
         )
     return least, ScalingBounds(least, most)

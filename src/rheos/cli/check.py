@@ -28,7 +28,7 @@ from rheos.core.protocol.snapshots import StateKind
 from rheos.core.protocol.state_config import NewAggregates
 from rheos.core.site import done_for
 from rheos.core.state import format as state_format
-from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.host.stores import folder_exists, open_store
 
 _STYLES = {
     Verdict.SAME: "green",
@@ -142,7 +142,7 @@ def _savepoint(directory: str) -> Savepoint:
     Raises CheckpointError if the savepoint does not exist, if one of its files is missing or damaged,
     or if a later version of Rheos wrote it.
     """
-    if not there_is(directory):
+    if not folder_exists(directory):
         raise ConfigurationError(
             f"the savepoint {directory!r} does not exist",
             hint="pass the folder that was printed when the savepoint was taken",

@@ -32,7 +32,7 @@ from rheos.ops.control.job_list import (
 )
 from rheos.ops.control.registry import JobRecord, Registry, find_ended
 from rheos.ops.control.running_jobs import find_running, find_to_look_at, is_gone, running_in
-from rheos.runtimes.host.stores import there_is
+from rheos.runtimes.host.stores import folder_exists
 from rheos.runtimes.job import CheckpointInfo, JobWait
 from rheos.runtimes.job_operations import StopJob
 from rheos.runtimes.operation_contract import JobOperation
@@ -122,7 +122,9 @@ def show_jobs(directory: str | None, as_json: bool) -> int:
 def show_checkpoints(wanted: str, directory: str | None, as_json: bool) -> int:
     def show() -> int:
         kept = (
-            _of_known(wanted) if directory is None else stored_checkpoints(wanted, absolute(directory))
+            _known_checkpoints(wanted)
+            if directory is None
+            else stored_checkpoints(wanted, absolute(directory))
         )
         none = "the job has no checkpoints"
         return print_list(kept, as_json, checkpoint_object, checkpoints_table, none)
@@ -217,7 +219,9 @@ def reported(command: Callable[[], int]) -> int:
 # --- jobs ---------------------------------------------------------------------------------------
 
 
-def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]) -> T:
+def job_information(
+    wanted: str, running: Callable[[JobRecord], T], stored: Callable[[str, str], T]
+) -> T:
     """Return information about a job of this machine.
 
     Args:
@@ -233,7 +237,7 @@ def of_known(wanted: str, running: Callable[[JobRecord], T], stored: Callable[[s
         record = find_to_look_at(wanted)
     except ConfigurationError:
         ended = find_ended(wanted, registry)
-        if ended is None or ended.checkpoint_dir is None or not there_is(ended.checkpoint_dir):
+        if ended is None or ended.checkpoint_dir is None or not folder_exists(ended.checkpoint_dir):
             raise
         return stored(ended.job, ended.checkpoint_dir)
     return running(record)
@@ -283,9 +287,11 @@ def jobs_table(seen: list[ListedJob]) -> Table:
 # --- checkpoints --------------------------------------------------------------------------------
 
 
-def _of_known(wanted: str) -> list[CheckpointInfo]:
+def _known_checkpoints(wanted: str) -> list[CheckpointInfo]:
     """Return the checkpoints of a running job, or of one that has ended here."""
-    return of_known(wanted, lambda record: list(JobClient(record).checkpoints()), stored_checkpoints)
+    return job_information(
+        wanted, lambda record: list(JobClient(record).checkpoints()), stored_checkpoints
+    )
 
 
 def checkpoints_table(kept: list[CheckpointInfo]) -> Table:

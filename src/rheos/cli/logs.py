@@ -11,7 +11,7 @@ import msgspec
 from rich.table import Table
 from rich.text import Text
 
-from rheos.cli.jobs import of_known, plain_table, print_list, reported
+from rheos.cli.jobs import job_information, plain_table, print_list, reported
 from rheos.cli.terminal import say
 from rheos.connectors.urls import absolute
 from rheos.core.errors import ConfigurationError
@@ -131,7 +131,9 @@ def events_table(shown: list[ShownEvent]) -> Table:
 def _known(wanted: str) -> list[JobEvent]:
     """Return the events of a job that runs or has ended on this machine."""
     try:
-        return of_known(wanted, lambda record: list(JobClient(record).events()), stored_event_log)
+        return job_information(
+            wanted, lambda record: list(JobClient(record).events()), stored_event_log
+        )
     except ConfigurationError:
         ended = find_ended(wanted, Registry())
         if ended is None:

@@ -307,7 +307,7 @@ def chaos(
     """Run a job file while faults hit its processes or servers."""
     from rheos.cli.chaos import chaos
 
-    directory = settings.overrides().said("checkpoint_dir")
+    directory = settings.overrides().override_of("checkpoint_dir")
     given = {**settings.values, "checkpoint_dir": directory, "runtime": "continuous"}
     options = [(SETTINGS[name].option or name, value) for name, value in given.items()]
     code = chaos(

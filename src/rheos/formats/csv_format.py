@@ -233,11 +233,11 @@ class _CsvDecoder(Decoder):
                 )
             columns = [_typed(table.column(field.name), field) for field in self.schema]
         except pa.ArrowInvalid as error:
-            raise RowsError(self._said(str(error))) from None
+            raise RowsError(self._csv_message(str(error))) from None
         nullable = pa.schema([field.with_nullable(True) for field in self.schema])
         return pa.RecordBatch.from_arrays(columns, schema=nullable)
 
-    def _said(self, message: str) -> str:
+    def _csv_message(self, message: str) -> str:
         if fields := _FIELDS.search(message):
             return f"it has {fields[2]} fields, but {fields[1]} are expected"
         if invalid := _INVALID.search(message):

@@ -194,7 +194,7 @@ def decode_objects(data: pa.Buffer, wire: pa.Schema, schema: pa.Schema) -> Batch
         table.validate(full=True)
         columns = [_typed(whole(table.column(field.name)), field.type) for field in schema]
     except pa.ArrowInvalid as error:
-        raise RowsError(_said(str(error))) from None
+        raise RowsError(_json_message(str(error))) from None
     for field, column in zip(schema, columns, strict=True):
         if not _is_finite(column):
             raise RowsError(f"column {field.name!r} holds NaN, an infinity or a number out of range")
@@ -217,7 +217,7 @@ def _is_finite(column: pa.Array) -> bool:
     return not pa.types.is_list(column.type) or _is_finite(column.flatten())
 
 
-def _said(message: str) -> str:
+def _json_message(message: str) -> str:
     changed = _CHANGED.search(message)
     if changed:
         name, wanted, found = changed.groups()

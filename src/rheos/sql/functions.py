@@ -302,16 +302,16 @@ def _taken(annotation: Any, fn: Any) -> pl.DataType | None:
     return types.of_arrow(_type(annotation, fn))
 
 
-def _type(said: Any, fn: Any) -> pa.DataType:
+def _type(annotation: Any, fn: Any) -> pa.DataType:
     """Return the SQL type of an annotation. Raise SchemaError, with the name of the parameter or
     result.
     """
-    if isinstance(said, pa.DataType):
-        return said
-    if isinstance(said, dict | pa.Schema):
-        return pa.struct(list(declared_type(said).schema))
+    if isinstance(annotation, pa.DataType):
+        return annotation
+    if isinstance(annotation, dict | pa.Schema):
+        return pa.struct(list(declared_type(annotation).schema))
     try:
-        return arrow_type(said)
+        return arrow_type(annotation)
     except SchemaError as error:
         error.what = f"{function_name(fn)}: {error.what}"
         raise

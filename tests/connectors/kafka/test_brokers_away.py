@@ -25,7 +25,7 @@ class Watch:
     def look_soon(self) -> None:
         self.looked_soon += 1
 
-    def are_there(self, _splits: Any) -> bool:
+    def topics_exist(self, _splits: Any) -> bool:
         if self.away:
             raise UnavailableError("no broker of 127.0.0.1:9092 answers")
         return True
@@ -65,10 +65,10 @@ def test_brokers_are_unreachable_until_they_return_the_topics(away: UnreachableS
     ((what, _),) = away.waits()
     assert "cannot be read" in what
     assert watch.looked_soon == 1, "their answer is looked for soon: a quiet topic has no records"
-    assert made._are_there([]) is False
+    assert made._topics_exist([]) is False
     assert away.is_away(made)
     watch.away = False
-    assert made._are_there([]) is True
+    assert made._topics_exist([]) is True
     assert not away.is_away(made)
 
 

@@ -39,7 +39,7 @@ def test_topics_are_checked_at_intervals_or_sooner_on_request() -> None:
     assert not world.watch.is_due()
     world.now_s += EVERY_S
     assert world.watch.is_due()
-    assert world.watch.are_there([A0, A1, B0])
+    assert world.watch.topics_exist([A0, A1, B0])
     assert not world.watch.is_due()
     world.watch.look_soon()
     assert not world.watch.is_due()
@@ -50,36 +50,36 @@ def test_topics_are_checked_at_intervals_or_sooner_on_request() -> None:
 def test_a_topic_that_is_missing_briefly_is_not_deleted() -> None:
     world = World()
     id = world.ids.pop("a")
-    assert not world.watch.are_there([A0, B0])
-    assert not world.watch.are_there([A1])
+    assert not world.watch.topics_exist([A0, B0])
+    assert not world.watch.topics_exist([A1])
     world.ids["a"] = id
     world.now_s += AGAIN_S
     assert world.watch.is_due()
-    assert world.watch.are_there([A0, B0])
+    assert world.watch.topics_exist([A0, B0])
     del world.ids["a"]
-    assert not world.watch.are_there([A0])
+    assert not world.watch.topics_exist([A0])
 
 
 def test_a_topic_that_stays_missing_is_deleted() -> None:
     world = World()
     del world.ids["a"]
-    assert not world.watch.are_there([A0, B0])
+    assert not world.watch.topics_exist([A0, B0])
     world.now_s += AGAIN_S
     with pytest.raises(InputError, match="the topic 'a' no longer exists"):
-        world.watch.are_there([A0, B0])
+        world.watch.topics_exist([A0, B0])
 
 
 def test_a_topic_with_another_id_was_recreated() -> None:
     world = World()
     world.ids["b"] = "id-new"
     with pytest.raises(InputError, match="the topic 'b' was deleted and recreated since the job"):
-        world.watch.are_there([A0, B0])
+        world.watch.topics_exist([A0, B0])
 
 
 def test_without_topic_ids_names_are_compared() -> None:
     world = World()
     world.ids["b"] = ""
-    assert world.watch.are_there([B0, PartitionSplit("a", 0, "", 0, 0)])
+    assert world.watch.topics_exist([B0, PartitionSplit("a", 0, "", 0, 0)])
 
 
 @pytest.mark.parametrize(

@@ -203,10 +203,10 @@ class _Brokers:
                     why = self._refused or self._unreached or error
                     raise self._error(why, "the cluster does not answer") from None
 
-    def _missing(self, name: str, there: Sequence[str]) -> RheosError:
+    def _missing(self, name: str, existing: Sequence[str]) -> RheosError:
         return ConfigurationError(
             f"the topic {name!r} does not exist at {self._options.brokers}",
-            hint=meant(name, there) + "create it first; Rheos does not create topics",
+            hint=meant(name, existing) + "create it first; Rheos does not create topics",
         )
 
     # --- offsets -------------------------------------------------------------------------------------

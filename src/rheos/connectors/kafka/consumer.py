@@ -286,7 +286,7 @@ class TopicConsumer(SourceClient):
         if not self._new or time.monotonic() < self._assigned_again_at_s:
             return
         new = list(self._new)
-        if not self._are_there(new):
+        if not self._topics_exist(new):
             self._assigned_again_at_s = time.monotonic() + AGAIN_S
             return
         for feed in new:
@@ -457,13 +457,13 @@ class TopicConsumer(SourceClient):
     def _watch_topics(self) -> None:
         assert self._watch is not None
         if self._watch.is_due():
-            self._are_there(list(self._feeds.values()))
+            self._topics_exist(list(self._feeds.values()))
 
-    def _are_there(self, feeds: Sequence[PartitionFeed]) -> bool:
+    def _topics_exist(self, feeds: Sequence[PartitionFeed]) -> bool:
         """Return whether the topics are still the same; False if that is unknown at the moment."""
         assert self._watch is not None
         try:
-            there = self._watch.are_there([feed.split for feed in feeds])
+            there = self._watch.topics_exist([feed.split for feed in feeds])
         except UnavailableError as error:
             self._count(AWAY)
             SERVERS_AWAY.failed(self, error.what)

@@ -49,7 +49,7 @@ class TopicWatch:
         """Check again soon, because a broker reported that it does not know a topic."""
         self._looked_at_s = self._now_s() + AGAIN_S - EVERY_S
 
-    def are_there(self, splits: Sequence[PartitionSplit]) -> bool:
+    def topics_exist(self, splits: Sequence[PartitionSplit]) -> bool:
         """Return whether all topics of the splits exist; False if that is not certain yet.
 
         Raises InputError if a topic was deleted or recreated; UnavailableError if no broker answers.
@@ -80,7 +80,7 @@ class TopicWatch:
         """Return the error for a partition without a record at the next offset, or without earlier
         records.
         """
-        self.are_there([split])
+        self.topics_exist([split])
         at = (split.topic, split.partition)
         first, end = self._topics.earliest([at])[at], self._topics.latest([at])[at]
         there = f"{named(at)} has records from offset {first} up to {end}"

@@ -356,11 +356,11 @@ def lost(staged: StagedTableRows, why: str) -> UnrestorableError:
     )
 
 
-def table_gone(staged: StagedTableRows, said: str) -> UnrestorableError:
+def table_gone(staged: StagedTableRows, message: str) -> UnrestorableError:
     """Return the error that the target, or the table of epochs, does not exist any more."""
     return UnrestorableError(
         f"checkpoint {staged.checkpoint} cannot be committed to the table "
-        f"{staged.schema}.{staged.table}, and rows published before may be lost: {said}",
+        f"{staged.schema}.{staged.table}, and rows published before may be lost: {message}",
         hint=_RESTORED,
     )
 

@@ -130,7 +130,7 @@ def may_pass(error: Exception) -> bool:
     if isinstance(error, redis.AuthenticationError) or _is_refused(str(error)):
         return False
     if isinstance(error, redis.ResponseError):
-        return _said(error).startswith(_PASSES) or isinstance(error, _passing_types())
+        return _error_text(error).startswith(_PASSES) or isinstance(error, _passing_types())
     return isinstance(error, redis.ConnectionError | redis.TimeoutError | OSError)
 
 
@@ -138,7 +138,7 @@ def redis_error(
     error: Exception, doing: str, options: RedisOptions, *, record: str | None = None
 ) -> RheosError:
     """Translate an error of the client. `doing` begins the message: "the stream 'a' cannot be read"."""
-    what = f"{doing}, at {options.address}: {options.redact(_said(error))}"
+    what = f"{doing}, at {options.address}: {options.redact(_error_text(error))}"
     redis = client()
     if isinstance(error, redis.AuthenticationError) or _is_refused(str(error)):
         return ConfigurationError(
@@ -164,12 +164,12 @@ def redis_error(
     return InputError(what, hint=hint, record=record)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return str(error) or type(error).__name__
 
 
-def _is_refused(said: str) -> bool:
-    return said.startswith(_REFUSED) or "CERTIFICATE_VERIFY_FAILED" in said
+def _is_refused(message: str) -> bool:
+    return message.startswith(_REFUSED) or "CERTIFICATE_VERIFY_FAILED" in message
 
 
 def _passing_types() -> tuple[Any, ...]:

@@ -31,10 +31,10 @@ from rheos.connectors.redis.text import (
     bulk,
     check_fields,
     command,
+    commands_with_optional,
     concatenated,
     head,
     of_texts,
-    with_those_there,
 )
 from rheos.connectors.spilling import Count, SpillingSink, TargetDelivery
 from rheos.connectors.user_formats import check_format
@@ -225,14 +225,14 @@ class CommandEncoder:
         values = {name: argument(field) for name, field in fields.items()}
         names = {name: bulk(name.encode()) for name in self._names}
         pairs = [concatenated(names[name], value) for name, value in values.items()]
-        texts, set_ = with_those_there(b"HSET", key, pairs, each=2)
+        texts, set_ = commands_with_optional(b"HSET", key, pairs, each=2)
         counts = set_.astype(np.int64)
         if any(value.null_count for value in values.values()):
             gone = [
                 pc.if_else(pc.is_null(value), pa.scalar(names[name], pa.binary()), None)
                 for name, value in values.items()
             ]
-            removals, removed = with_those_there(b"HDEL", key, gone)
+            removals, removed = commands_with_optional(b"HDEL", key, gone)
             texts, counts = concatenated(texts, removals), counts + removed
         if self._layout.ttl_ms is not None:
             until = concatenated(head(b"PEXPIRE", 3), key, bulk(b"%d" % self._layout.ttl_ms))

@@ -155,7 +155,7 @@ def concatenated(*parts: bytes | pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(*map(_scalar, parts), NOTHING)
 
 
-def with_those_there(
+def commands_with_optional(
     name: bytes, fixed: pa.Array, optional: Sequence[pa.Array], *, each: int = 1
 ) -> tuple[pa.Array, Flags]:
     """Build a command for each row from the `fixed` argument and those of the `optional` arguments that

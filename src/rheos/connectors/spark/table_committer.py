@@ -125,7 +125,7 @@ class TransactionCommitter(TableCommitter):
         for checkpoint, epoch in groupby(parts, key=lambda part: part.checkpoint):
             files = list(epoch)
             if checkpoint > appended:
-                self._check_there(folder, files)
+                self._check_files_exist(folder, files)
                 self._append(session, self._rows(session, files), sink, checkpoint)
             if checkpoint > noted:
                 _note(folder, sink, checkpoint)
@@ -151,7 +151,7 @@ class TransactionCommitter(TableCommitter):
         log = hashlib.sha256(self.log.encode()).hexdigest()[:12]
         return f"rheos/{part.job}/{part.operator}/{log}"
 
-    def _check_there(self, folder: SinkFolder, files: list[StagedPart]) -> None:
+    def _check_files_exist(self, folder: SinkFolder, files: list[StagedPart]) -> None:
         for file in files:
             if not folder.exists(file.staged):
                 raise UnrestorableError(

@@ -146,8 +146,8 @@ class Expressions:
                     else None,
                 )
         what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
-        self.there(left, line, what)
-        self.there(right, line, what)
+        self.require_value(left, line, what)
+        self.require_value(right, line, what)
         if type(op) in _BITS:
             return self._bits(left, symbol, right, line)
         name = _ARITHMETIC[type(op)][1]
@@ -189,7 +189,7 @@ class Expressions:
                 return self.constant(-given, node.lineno)
         if value.kind not in ("int", "float", "bool"):
             raise self.refused(f"{ast.unparse(node)} of {value.shown} raises a TypeError", node)
-        self.there(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
+        self.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of None")
         if value.kind == "float" and not isinstance(node.op, ast.Invert):
             sign = "-" if isinstance(node.op, ast.USub) else ""
             return Value("float", self.out.held(f"{sign}{value.code}"))
@@ -209,7 +209,7 @@ class Expressions:
     def as_int(self, value: Value) -> str:
         return value.code if value.kind == "int" else f"int64({value.code})"
 
-    def there(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
+    def require_value(self, value: Value, line: int, what: str, hint: str | None = None) -> None:
         """Write code that makes the row fail if the value is None."""
         if value.null:
             with self.out.block(f"if {value.null}:"):
@@ -351,8 +351,8 @@ class Expressions:
             raise self.refused(f"{left.shown} {symbol} {right.shown} cannot be compiled", node)
         if not equality:
             what = f"TypeError: {symbol} of {left.shown} and {right.shown}, one of which was None"
-            self.there(left, node.lineno, what)
-            self.there(right, node.lineno, what)
+            self.require_value(left, node.lineno, what)
+            self.require_value(right, node.lineno, what)
             return self._of_numbers(left, symbol, right)
         same = self._of_numbers(left, "==", right)
         if left.null and right.null:
@@ -499,7 +499,7 @@ class Expressions:
         if value.kind not in ("int", "float", "bool"):
             raise self._uncalled(node)
         line = node.lineno
-        self.there(value, line, f"TypeError: {ast.unparse(node)} of None")
+        self.require_value(value, line, f"TypeError: {ast.unparse(node)} of None")
         if called is float:
             return Value("float", self.out.held(self.as_float(value)))
         if called in (int, math.floor, math.ceil, math.trunc):
@@ -549,7 +549,7 @@ class Expressions:
             shown = ", ".join(value.shown for value in values)
             raise self.refused(f"{ast.unparse(node.func)} of {shown} cannot be compiled", node)
         for value in values:
-            self.there(value, node.lineno, f"TypeError: {ast.unparse(node)} of a None value")
+            self.require_value(value, node.lineno, f"TypeError: {ast.unparse(node)} of a None value")
         name = self.out.held(values[0].code)
         for value in values[1:]:
             with self.out.block(f"if {value.code} {symbol} {name}:"):

@@ -159,7 +159,7 @@ class Statements:
         if any(value.kind not in ("int", "bool") for value in values):
             raise CannotCompile(f"{ast.unparse(node.iter)} is not a range of int", node.lineno)
         for value in values:
-            self.expressions.there(value, node.lineno, "TypeError: range() of None")
+            self.expressions.require_value(value, node.lineno, "TypeError: range() of None")
         numbers = [self.out.held(self.expressions.as_int(value)) for value in values]
         if len(numbers) == 3:
             number = self.out.failure(node.lineno, "ValueError: range() arg 3 must not be zero")
@@ -242,7 +242,7 @@ class Statements:
                 line,
                 "define on_timer",
             )
-        self.expressions.there(
+        self.expressions.require_value(
             value, line, "TypeError: a timer must be set to milliseconds, not to None"
         )
         self.out.timer_changes += 1
@@ -296,7 +296,7 @@ class Statements:
             if value.null:
                 if not field.nullable:
                     what = f"TypeMismatch: field {field.name!r} should be {field.type}, but is None"
-                    self.expressions.there(value, line, what)
+                    self.expressions.require_value(value, line, what)
                 writes.append((f"z{number}_{at}", value.null))
         self._append(tag, number, columns, taken, writes)
 

@@ -108,7 +108,7 @@ class CallOperator(RichFunctionOperator):
 
     def _of_values(self, batch: Batch, field: pa.Field) -> pa.Array:
         spec, fn = self._spec, self._fn
-        there = _all_there(batch, [name for name in spec.arguments if name not in spec.takes_null])
+        there = _complete_rows(batch, [name for name in spec.arguments if name not in spec.takes_null])
         called = batch if there is None else batch.filter(there)
         values = [read_column(called, name) for name in spec.arguments]
         rows: Sequence[Any] = list(zip(*values, strict=True)) if values else [()] * called.num_rows
@@ -171,16 +171,16 @@ def _listed(result: Any) -> list[Any]:
     return list(result)
 
 
-def _all_there(batch: Batch, names: Sequence[str]) -> pa.Array | None:
+def _complete_rows(batch: Batch, names: Sequence[str]) -> pa.Array | None:
     """Return a mask of the rows in which none of the columns is null; None if that is every row."""
     some = [batch.column(name).is_valid() for name in names if batch.column(name).null_count]
     return reduce(pc.and_, some) if some else None
 
 
-def _placed(made: pa.Array, there: pa.Array) -> pa.Array:
-    """Return an array with the values at the rows of the mask `there`, and null at the others."""
-    ordinal = pc.subtract(pc.cumulative_sum(there.cast(pa.int64())), 1)
-    return made.take(pc.if_else(there, ordinal, None))
+def _placed(results: pa.Array, is_called: pa.Array) -> pa.Array:
+    """Return an array with the values at the rows of the mask `is_called`, and null at the others."""
+    ordinal = pc.subtract(pc.cumulative_sum(is_called.cast(pa.int64())), 1)
+    return results.take(pc.if_else(is_called, ordinal, None))
 
 
 def _record(batch: Batch, at: int) -> Any:

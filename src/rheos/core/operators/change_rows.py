@@ -53,7 +53,7 @@ def change_stored_row(
     state.changed[key].add(item)
 
 
-def was_not_there(ctx: LocatedName, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
+def missing_row_error(ctx: LocatedName, batch: Batch, at: int, keys: Sequence[str]) -> InputError:
     """Return the error for a retracted row that never arrived."""
     record = row_values(batch, at)
     return InputError(

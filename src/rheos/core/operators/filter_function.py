@@ -75,9 +75,9 @@ class FilterFunctionOperator(RichFunctionOperator):
             left = batch.filter(pa.array(kept, pa.bool_()))
             yield Out(left.select(output.schema.names))
 
-    def _undecided(self, row: Any, said: Any) -> UserFunctionError:
+    def _undecided(self, row: Any, answer: Any) -> UserFunctionError:
         return UserFunctionError(
-            f"the function of filter() returned {shown(said)}, but must return True or False",
+            f"the function of filter() returned {shown(answer)} must return True or False",
             site=self.ctx.site,
             operator=self.ctx.name,
             record=shown(row),

@@ -154,7 +154,7 @@ class DiskRunningState:
         changed = self._newer.changed()
         if not len(changed):
             return
-        there = self._newer.there(changed)
+        there = self._newer.is_occupied(changed)
         self.entries.write(self.database, self._newer.freeze(there).columns(), self._max_parallelism)
         gone = np.setdiff1d(changed, changed if there is None else there, assume_unique=True)
         if len(gone):

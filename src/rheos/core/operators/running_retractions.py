@@ -34,7 +34,7 @@ class RowsWithValues:
     pairs: Segments
     """Segments of the rows by key and value."""
 
-    def come_and_gone(self) -> Ints:
+    def presence_changes(self) -> Ints:
         """Return for each row of the batch: 1 if its value is new to the key, -1 if it is gone,
         else 0."""
         changed = np.zeros(self.batch.rows, np.int64)

@@ -215,7 +215,7 @@ class RunningState:
         """Return the slots that have changed since `settle`."""
         return np.flatnonzero(self._changed[: len(self._index)])
 
-    def there(self, at: Ints | None = None) -> Ints | None:
+    def is_occupied(self, at: Ints | None = None) -> Ints | None:
         """Return which of these slots, or of all, belong to keys with rows. None means all
         slots."""
         counter = self._counted_by
@@ -316,7 +316,7 @@ class MemoryRunningState(RunningState):
 
     def slots_of(self, columns: Sequence[pa.Array]) -> Slots:
         if self._counted_by is not None and 2 * self._gone >= max(len(self._index), _FEWEST):
-            there = self.there()
+            there = self.is_occupied()
             assert there is not None
             self._gone = len(self._index) - len(there)
             if 2 * self._gone >= len(self._index):
@@ -331,7 +331,7 @@ class MemoryRunningState(RunningState):
     def snapshot(self) -> SnapshotPart:
         changed = self.changed()
         mode = self._chain.next_mode(len(changed))
-        frozen = self.freeze(self.there() if mode is PartMode.FULL else changed)
+        frozen = self.freeze(self.is_occupied() if mode is PartMode.FULL else changed)
         self.settle()
         self._chain.taken(mode, frozen.rows)
         return self._part(frozen, mode)
@@ -340,7 +340,7 @@ class MemoryRunningState(RunningState):
         """Return a part with all rows. Called right after `snapshot`, with its result."""
         if snapshot.mode is PartMode.FULL:
             return snapshot
-        return self._part(self.freeze(self.there()), PartMode.FULL)
+        return self._part(self.freeze(self.is_occupied()), PartMode.FULL)
 
     def _part(self, frozen: FrozenRows, mode: PartMode) -> SnapshotPart:
         return keyed_part(self._name, mode, frozen.rows, partial(frozen.tables, self._max_parallelism))

@@ -48,7 +48,7 @@ class MemoryValues(MemoryRunningState):
         place[self._owners.find(keys)] = np.arange(len(keys[0]))
         of = place[self._owner.values[: self._owned]]
         of[self.find(others)] = -1
-        slots = self.there(np.flatnonzero(of >= 0))
+        slots = self.is_occupied(np.flatnonzero(of >= 0))
         assert slots is not None
         values = self.keys(slots)[-1]
         ranks, holder = ranked(values, greatest=greatest)

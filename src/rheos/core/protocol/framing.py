@@ -43,11 +43,11 @@ def encode_hello(token: bytes, hello: Hello) -> bytes:
     return _HELLO.pack(token, wire.WIRE_VERSION, hello.attempt, hello.sender)
 
 
-def decode_hello(said: bytes) -> Hello:
+def decode_hello(payload: bytes) -> Hello:
     """Decode a greeting whose token was verified. Raise TransportError if it has another version."""
-    if len(said) != HELLO_BYTES:
-        raise TransportError(f"a peer's greeting has {len(said)} bytes, not {HELLO_BYTES}")
-    _, version, attempt, sender = _HELLO.unpack(said)
+    if len(payload) != HELLO_BYTES:
+        raise TransportError(f"a peer's greeting has {len(payload)} bytes, not {HELLO_BYTES}")
+    _, version, attempt, sender = _HELLO.unpack(payload)
     wire.check_version(version)
     return Hello(Attempt(attempt), sender)
 

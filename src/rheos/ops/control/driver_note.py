@@ -114,7 +114,7 @@ class HeldNote:
                     case StandbyView.OVER:
                         return latest
                     case StandbyView.TAKES_OVER:
-                        if self._take(latest) and self._still_held(pause):
+                        if self._take(latest) and self._holds_job(pause):
                             return None
                     case StandbyView.BEHIND:
                         if latest is not None and latest.owner != told:
@@ -124,7 +124,7 @@ class HeldNote:
                         assert_never(other)
             pause(LOOK_EVERY_MS / 1000)
 
-    def _still_held(self, pause: Callable[[float], object]) -> bool:
+    def _holds_job(self, pause: Callable[[float], object]) -> bool:
         """Return whether this driver still has the job. If several standbys took it, the last one has
         it."""
         pause(_SETTLE_MS / 1000)

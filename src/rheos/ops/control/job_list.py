@@ -25,7 +25,7 @@ from rheos.runtimes.driver.event_keeper import stored_events
 from rheos.runtimes.driver.history import stored_history
 from rheos.runtimes.driver.master import checkpoint_info
 from rheos.runtimes.host.io import SystemClock
-from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.host.stores import folder_exists, open_store
 from rheos.runtimes.job import CheckpointInfo, JobStatus, job_key
 
 STANDING_BY = "standing by"
@@ -155,7 +155,7 @@ def stored_jobs(directory: str) -> list[JobId]:
 
 
 def _opened(directory: str) -> Store:
-    if not there_is(directory):
+    if not folder_exists(directory):
         raise ConfigurationError(f"the checkpoint directory {directory!r} does not exist")
     return open_store(directory)
 

@@ -27,7 +27,7 @@ from rheos.core.protocol.ids import JobId, JobKey
 from rheos.core.redaction import redacted
 from rheos.ops.control.registry import home_folder
 from rheos.runtimes.driver.driver_logs import JOBS
-from rheos.runtimes.host.log_capture import as_before
+from rheos.runtimes.host.log_capture import print_unhandled
 
 MAX_FILE_BYTES = 8 << 20
 OLDER_FILES = 2
@@ -100,7 +100,7 @@ class _Outputs(logging.Handler):
         for output in outputs:
             output.handle(record)
         if self._prints and not of_client and not any(isinstance(each, _ToStream) for each in outputs):
-            as_before(record, self)
+            print_unhandled(record, self)
 
 
 _open: list[logging.Handler] = []

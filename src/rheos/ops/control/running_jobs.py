@@ -14,7 +14,7 @@ from rheos.ops.control.job_list import stored_jobs
 from rheos.ops.control.mailbox import driver_in, runs
 from rheos.ops.control.processes import ProcessId
 from rheos.ops.control.registry import JobRecord, Registry, find_job
-from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.host.stores import folder_exists, open_store
 from rheos.runtimes.job import job_key
 
 
@@ -31,7 +31,7 @@ def find_running(wanted: str) -> JobRecord:
     except ConfigurationError:
         for at, letter in enumerate(wanted):
             directory = wanted[at + 1 :]
-            if letter == "@" and at and directory and there_is(absolute(directory)):
+            if letter == "@" and at and directory and folder_exists(absolute(directory)):
                 return _in_directory(wanted[:at], absolute(directory))
         raise
 

@@ -20,7 +20,7 @@ from rheos.core.checkpoint.log import JobLog
 from rheos.core.errors import ConfigurationError
 from rheos.core.redaction import redacted, redacted_values
 from rheos.ops.control.registry import JobRecord
-from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.host.stores import folder_exists, open_store
 from rheos.runtimes.operation_contract import Argument, JobOperation, Meaning, declared_fields
 
 MAX_TEXT = 4096
@@ -228,7 +228,7 @@ def _logged(name: str, value: str, job: JobRecord, savepoint_folders: Sequence[s
     savepoints. Any other folder may contain pickled state that another user has written."""
     found = _below(name, value, job, savepoint_folders)
     place = job.checkpoint_dir
-    if place is not None and there_is(place):
+    if place is not None and folder_exists(place):
         log = JobLog(open_store(place, make=False), job.job)
         if any(_same(found, each) for each in log.savepoints()):
             return found

@@ -22,7 +22,7 @@ from rheos.ops.control.job_list import stored_job
 from rheos.ops.control.registry import Registry
 from rheos.ops.control.running_jobs import find_to_look_at
 from rheos.ops.control.started_program import StartedProgram
-from rheos.runtimes.host.stores import open_store, there_is
+from rheos.runtimes.host.stores import folder_exists, open_store
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def _stated(file: Path, started: StartedProgram | None) -> StartedProgram:
 def savepoint_of(job: JobId, directory: str) -> CopiedCheckpoint:
     """Copy a savepoint of the job into memory. Raise ConfigurationError if it does not exist or belongs
     to another job, CheckpointError if it cannot be read."""
-    if not there_is(directory):
+    if not folder_exists(directory):
         raise ConfigurationError(
             f"the savepoint {directory!r} does not exist",
             hint="pass the folder that was printed when the savepoint was taken",

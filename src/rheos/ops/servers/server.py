@@ -212,7 +212,7 @@ class Server(ABC):
         deadline = time.monotonic() + _READY_WITHIN_S
         while True:
             has_ended = self._keeper.poll() is not None
-            said = self._said(before)
+            said = self._new_output(before)
             if self.ready in said:
                 return None
             if has_ended:
@@ -222,7 +222,7 @@ class Server(ABC):
                 return f"{said}\nit was not ready after {_READY_WITHIN_S:g} s"
             time.sleep(_LOOK_EVERY_S)
 
-    def _said(self, since: int) -> str:
+    def _new_output(self, since: int) -> str:
         with contextlib.suppress(FileNotFoundError), open(self.log, "rb") as file:
             file.seek(since)
             return file.read().decode(errors="replace")

@@ -64,7 +64,7 @@ class LogCapture(logging.Handler):
         else:
             self._dropped += 1
         if not of_client and record.name.partition(".")[0] != "rheos":
-            as_before(record, self)
+            print_unhandled(record, self)
 
     def is_due(self) -> bool:
         """Return whether there are lines, and the last ones were taken a while ago."""
@@ -97,7 +97,7 @@ class _ClientHandler(logging.Handler):
             self._capture.handle(record)
 
 
-def as_before(record: logging.LogRecord, ours: logging.Handler) -> None:
+def print_unhandled(record: logging.LogRecord, ours: logging.Handler) -> None:
     """Print a warning as Python would without our handler: if there is no other handler."""
     others = [handler for handler in logging.getLogger().handlers if handler is not ours]
     last = logging.lastResort

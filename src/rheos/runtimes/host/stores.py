@@ -45,7 +45,7 @@ def open_store(directory: str, *, durable: bool = True, make: bool = True) -> St
     return FsspecStore(directory)
 
 
-def there_is(directory: str) -> bool:
+def folder_exists(directory: str) -> bool:
     """Return whether the folder exists, without making it. True for a URL, as only opening checks
     it."""
     scheme, separator, rest = directory.partition("://")

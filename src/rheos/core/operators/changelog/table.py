@@ -52,7 +52,7 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.graph.changelog import DELETE, INSERT, OP, UPDATE_AFTER
 from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.types import key_type
-from rheos.core.operators.change_rows import goes, was_not_there
+from rheos.core.operators.change_rows import goes, missing_row_error
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.running import STATE, RunningStateOperator
 from rheos.core.operators.running_lists import CollectedList, signed_type, signed_values
@@ -281,7 +281,7 @@ class TableOperator(RunningStateOperator):
         changes = {column: signs for column, _ in plan.summed.values()}
         for state, column in plan.values.items():
             rows = self._value_rows(state, column, batch, slots, signs)
-            changes[_DISTINCT + column] = rows.come_and_gone()
+            changes[_DISTINCT + column] = rows.presence_changes()
             for name, agg in plan.extremes.items():
                 if agg.column == column:
                     added[name] = self._extreme(name, agg, state, rows, batch)
@@ -309,7 +309,7 @@ class TableOperator(RunningStateOperator):
         if len(places):
             counts = there.run(of_pairs, added)[_ROWS].to_numpy(zero_copy_only=False)
         if counts.min(initial=0) < 0:
-            raise was_not_there(self.ctx, batch, int(places[counts.argmin()]), self._keys)
+            raise missing_row_error(self.ctx, batch, int(places[counts.argmin()]), self._keys)
         if isinstance(there, MemoryRunningState):
             largest = partial(self._most_values, there)
             self._limits[state].add(len(places), len(there), largest)
@@ -323,10 +323,10 @@ class TableOperator(RunningStateOperator):
             pairs=Segments(of_pairs, int(of_pairs.max(initial=0)) + 1),
         )
 
-    def _most_values(self, there: MemoryRunningState) -> tuple[int, Any]:
+    def _most_values(self, state: MemoryRunningState) -> tuple[int, Any]:
         """Return the largest number of values of a key, and that key."""
-        at = there.there()
-        columns = there.keys(np.arange(len(there)) if at is None else at)[: len(self._keys)]
+        at = state.is_occupied()
+        columns = state.keys(np.arange(len(state)) if at is None else at)[: len(self._keys)]
         counted = (
             pa.table(columns, names=self._keys).group_by(self._keys).aggregate([([], "count_all")])
         )
@@ -383,7 +383,7 @@ class TableOperator(RunningStateOperator):
     def _check(self, rows: Signs, batch: Batch) -> None:
         if rows.min() >= 0:
             return
-        raise was_not_there(self.ctx, batch, int(rows.argmin()), self.ctx.ports[0].keys)
+        raise missing_row_error(self.ctx, batch, int(rows.argmin()), self.ctx.ports[0].keys)
 
 
 def _summed(agg: Agg) -> str:

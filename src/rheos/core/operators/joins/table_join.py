@@ -57,7 +57,7 @@ import pyarrow as pa
 
 from rheos.core.graph.changelog import DELETE, INSERT
 from rheos.core.graph.nodes import MAIN
-from rheos.core.operators.change_rows import goes, was_not_there
+from rheos.core.operators.change_rows import goes, missing_row_error
 from rheos.core.operators.contract import KeySpec, Operator, OperatorContext, Out, PortType, Restored
 from rheos.core.operators.joins.joined_columns import LEFT, RIGHT, JoinedColumns, kept
 from rheos.core.operators.joins.pair_condition import PairCondition
@@ -280,7 +280,7 @@ class TableJoinOperator(Operator):
         replaces = (of_batch >= 0) | (of_side >= 0)
         if given.retracts and self._spec.ttl_ms is None and not (comes | replaces).all():
             missing = int(np.argmin(comes | replaces))
-            raise was_not_there(self.ctx, batch, missing, given.own or side.keys)
+            raise missing_row_error(self.ctx, batch, missing, given.own or side.keys)
         # A replaced row is deleted before its replacement is inserted.
         at = np.concatenate([np.flatnonzero(replaces), np.flatnonzero(comes)])
         leaves = np.arange(len(at)) < np.count_nonzero(replaces)
@@ -396,7 +396,7 @@ class TableJoinOperator(Operator):
         most = int((found.end - found.begin).sum())
         for by, places in found.pieces(max(most, 1)):
             numbers, _ = other.rows.at(places)
-            there = other.there(numbers)
+            there = other.exist(numbers)
             by, numbers = by[there], numbers[there]
             order = np.lexsort((numbers, by))
             return by[order], numbers[order]

@@ -118,7 +118,7 @@ class TableSide(MarkedRows):
         ends = np.full(len(slots), _EARLIEST), np.full(len(slots), _LATEST)
         return self.rows.find(slots, *ends)
 
-    def there(self, numbers: Numbers) -> Mask:
+    def exist(self, numbers: Numbers) -> Mask:
         """Return which of these rows exist."""
         there: Mask = self._mark("there")[self._at(numbers)]
         return there
@@ -159,7 +159,7 @@ class TableSide(MarkedRows):
         numbers = self._newest[places]
         known = numbers >= self.rows.first
         numbers[~known] = -1
-        numbers[known] = np.where(self.there(numbers[known]), numbers[known], -1)
+        numbers[known] = np.where(self.exist(numbers[known]), numbers[known], -1)
         return numbers
 
     # --- changes --------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class TableSide(MarkedRows):
         if self._ttl_ms is None:
             return
         due = self.rows.due(reached_ms - self._ttl_ms)
-        self._forget(due[self.there(due)])
+        self._forget(due[self.exist(due)])
         self._drop(reached_ms - self._ttl_ms)
 
     def _change(self, numbers: Numbers) -> None:

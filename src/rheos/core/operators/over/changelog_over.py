@@ -161,23 +161,25 @@ class ChangelogOverOperator(KeyedStateOperator):
             if each not in before:
                 yield now, INSERT
 
-    def _with_aggregates(self, there: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+    def _with_aggregates(self, rows_by_id: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
         frame = self._spec.frame
-        items = sorted(there, key=lambda item: self._order(there[item]))
-        items.sort(key=lambda item: self._by_order(there[item][self._by]), reverse=frame.descending)
+        items = sorted(rows_by_id, key=lambda item: self._order(rows_by_id[item]))
+        items.sort(
+            key=lambda item: self._by_order(rows_by_id[item][self._by]), reverse=frame.descending
+        )
         entries = [
             FrameRow(row[self._by], tuple(row[at] for at in self._arguments))
-            for row in (there[item] for item in items)
+            for row in (rows_by_id[item] for item in items)
         ]
         columns = self._spec.columns
         try:
             results = MovingFrames(self._states, frame, columns.frames).add(entries, ended=True)
         except FrameTooLarge as error:
-            record = dict(zip(self._columns.names, there[items[error.row]], strict=True))
+            record = dict(zip(self._columns.names, rows_by_id[items[error.row]], strict=True))
             found = columns.too_large(error, record)
             found.key = ", ".join(repr(record[key]) for key in self.ctx.ports[0].keys)
             raise found.located(site=self.ctx.site, operator=self.ctx.name) from None
-        return {item: (*there[item], *result) for item, result in zip(items, results, strict=True)}
+        return {item: (*rows_by_id[item], *result) for item, result in zip(items, results, strict=True)}
 
     def _out(self, made: Sequence[tuple[Any, str, int]], batch: Batch) -> Iterator[Out]:
         output = self.ctx.outputs.get(MAIN)

@@ -165,7 +165,7 @@ class WindowOperator(Operator):
             return
         touched = self._absorb(rows, assigned)
         self._memory.relieve(self._stores())
-        yield from self._fire_all(self._family.trigger.again(touched, fired_through))
+        yield from self._fire_all(self._family.trigger.refire(touched, fired_through))
 
     def _absorb_waiting(self, upto: int | None = None) -> None:
         """Add the buffered rows to state, or only those of windows that end at or before `upto`."""
@@ -348,7 +348,7 @@ class WindowOperator(Operator):
         have the columns of `kinds`, with these types. `completed` may add columns first. Raise
         UnrestorableError if a column that is not `nullable` is missing."""
         for table in restored.get(state, ()):
-            frame = self._progress.still_there(pl.DataFrame(table))
+            frame = self._progress.unpurged(pl.DataFrame(table))
             if completed is not None:
                 frame = completed(frame)
             yield frame.with_columns(self._fitting(state, frame, kinds, nullable))

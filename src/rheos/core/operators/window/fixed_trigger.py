@@ -66,7 +66,7 @@ class FixedTrigger(FiringRule):
         for first_end, last_end in self._due(above, upto):
             yield from self._parts(first_end, last_end, only)
 
-    def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
+    def refire(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
         valids = touched[VALID].to_numpy()
         if int(valids.min()) > fired_through:
             return

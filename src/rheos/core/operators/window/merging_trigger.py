@@ -141,7 +141,7 @@ class MergingTrigger(FiringRule):
             if over.any():
                 yield MergingFiring(found, over, self._index, places)
 
-    def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
+    def refire(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
         if int(touched[OPEN_TO].to_numpy().min()) > fired_through:
             return
         touched = touched.filter(pl.col(OPEN_TO) <= fired_through)

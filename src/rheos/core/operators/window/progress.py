@@ -113,7 +113,7 @@ class WindowProgress:
                 hint="keep the windows, or change the operator's uid to start it empty",
             )
 
-    def still_there(self, frame: pl.DataFrame) -> pl.DataFrame:
+    def unpurged(self, frame: pl.DataFrame) -> pl.DataFrame:
         """Return the restored rows whose panes were not purged after the rows were written."""
         if not isinstance(self._windows, FixedWindows):
             # Each part is a full one (`merging_panes`), without purged panes.

@@ -36,7 +36,7 @@ class FiringRule(ABC):
         order of their ends. If `only` is passed, yield those of these keys."""
 
     @abstractmethod
-    def again(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
+    def refire(self, touched: pl.DataFrame, fired_through: int) -> Iterator[Firing]:
         """Yield the windows of these keys and panes, which received further rows, that had already
         fired: those up to the end `fired_through`."""
 

@@ -57,7 +57,7 @@ class WindowScope:
 
     # --- methods of the operator --------------------------------------------------------------------
 
-    def nowhere(self) -> None:
+    def clear_key(self) -> None:
         """Clear the key, so that state and timers cannot be used."""
         self._scope.key = NO_KEY
 

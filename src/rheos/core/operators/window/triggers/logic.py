@@ -163,7 +163,7 @@ class WindowLogic:
                 mark if window == GLOBAL else MIN_TIMESTAMP_MS,
                 scope.given_ms,
             )
-            scope.nowhere()
+            scope.clear_key()
             yield from parts.results.add(fired, kept)
             scope.at(fired.key, fired.window)
         if evictor is not None:
