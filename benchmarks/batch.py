@@ -87,8 +87,8 @@ class Side:
         if not answer:
             log = Path(self._log.name).read_text(errors="replace")
             sys.exit(f"{order['work']} on {order['side']} has failed:\n{log[-6000:]}")
-        figures: dict[str, float] = json.loads(answer)
-        return figures
+        measurements: dict[str, float] = json.loads(answer)
+        return measurements
 
     def close(self) -> None:
         self._process.communicate()
@@ -117,7 +117,7 @@ class Comparison:
         self.given = given
         self.folder = folder
         self.names = [name for name in WORK if given.only is None or name in given.only]
-        self.figures: dict[tuple[str, str], Figures] = {}
+        self.measurements: dict[tuple[str, str], Figures] = {}
         self.contents: dict[str, dict[str, int]] = {}
         self.made = batch_input.Input(
             given.rows or batch_input.rows_of(given.gb), given.keys, given.seed
@@ -161,9 +161,9 @@ class Comparison:
 
     def _measure(self, name: str, writing: str) -> float:
         took = self._once(name, writing, "events", self.made)
-        figures = self.figures.setdefault((name, writing), Figures())
-        figures.seconds.append(took["seconds"])
-        figures.cpu_s.append(took["cpu_s"])
+        measurements = self.measurements.setdefault((name, writing), Figures())
+        measurements.seconds.append(took["seconds"])
+        measurements.cpu_s.append(took["cpu_s"])
         found = content(name, self.folder / "out")
         expected = self.contents.setdefault(name, found)
         if found != expected:
@@ -178,17 +178,18 @@ class Comparison:
 
     def table(self) -> Iterator[str]:
         yield from HEADER
-        for (name, writing), figures in self._in_order():
-            seconds = median(figures.seconds)
-            cpu = median(figures.cpu_s)
+        for (name, writing), measurements in self._in_order():
+            seconds = median(measurements.seconds)
+            cpu = median(measurements.cpu_s)
             share = median(
-                c / s / self.given.cores for c, s in zip(figures.cpu_s, figures.seconds, strict=True)
+                c / s / self.given.cores
+                for c, s in zip(measurements.cpu_s, measurements.seconds, strict=True)
             )
             ratio = "" if writing == RHEOS else f"{self._ratio(name, writing):.2f} x"
             target = "" if writing == RHEOS else f"{WORK[name].target:g} x"
             yield (
-                f"| {name} | {writing} | {seconds:.1f} ({min(figures.seconds):.1f} to "
-                f"{max(figures.seconds):.1f}) | {self.made.rows / seconds:,.0f} | {share:.0%} "
+                f"| {name} | {writing} | {seconds:.1f} ({min(measurements.seconds):.1f} to "
+                f"{max(measurements.seconds):.1f}) | {self.made.rows / seconds:,.0f} | {share:.0%} "
                 f"| {cpu:.0f} | {ratio} | {target} |"
             )
 
@@ -202,23 +203,25 @@ class Comparison:
                     {
                         "program": name,
                         "writing": writing,
-                        **asdict(figures),
+                        **asdict(measurements),
                         **self.contents[name],
                         **({} if writing == RHEOS else {"ratio": self._ratio(name, writing)}),
                     }
-                    for (name, writing), figures in self._in_order()
+                    for (name, writing), measurements in self._in_order()
                 ],
             }
         )
 
     def _in_order(self) -> Iterator[tuple[tuple[str, str], Figures]]:
         every = chain.from_iterable(((n, w) for w in self._writings(n)) for n in self.names)
-        return ((pair, self.figures[pair]) for pair in every)
+        return ((pair, self.measurements[pair]) for pair in every)
 
     def _ratio(self, name: str, writing: str) -> float:
         """The median over the rounds: in one, both sides had the same neighbours."""
-        ours = self.figures[name, RHEOS].seconds
-        return median(a / b for a, b in zip(ours, self.figures[name, writing].seconds, strict=True))
+        ours = self.measurements[name, RHEOS].seconds
+        return median(
+            a / b for a, b in zip(ours, self.measurements[name, writing].seconds, strict=True)
+        )
 
 
 def _say(what: str) -> None:

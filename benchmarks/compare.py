@@ -62,12 +62,12 @@ def spread(values: Sequence[float], form: str) -> str:
 
 
 def measure(rheos: Path, cell: str, seconds: float) -> dict[str, Any]:
-    """The figures of one run. Raises CalledProcessError."""
+    """Return the measurements of one run. Raises CalledProcessError."""
     done = subprocess.run(
         [rheos, *command(cell, seconds), "--json"], stdout=subprocess.PIPE, text=True, check=True
     )
-    figures: dict[str, Any] = json.loads(done.stdout)
-    return figures
+    measurements: dict[str, Any] = json.loads(done.stdout)
+    return measurements
 
 
 def row(cell: str, seconds: float, runs: Sequence[dict[str, Any]]) -> str:
@@ -90,8 +90,8 @@ def row(cell: str, seconds: float, runs: Sequence[dict[str, Any]]) -> str:
 def ratios(cell: str, seconds: float, ours: Sequence[dict[str, Any]], others: Sequence[Any]) -> str:
     """A line of the table that compares. In brackets the ratios of the least and the largest pair."""
 
-    def of(figure: Callable[[dict[str, Any]], float | None]) -> str:
-        a, b = [[figure(run) for run in runs] for runs in (ours, others)]
+    def of(metric: Callable[[dict[str, Any]], float | None]) -> str:
+        a, b = [[metric(run) for run in runs] for runs in (ours, others)]
         pairs = sorted(x / y for x, y in zip(a, b, strict=True) if x and y)
         if not pairs:
             return ""
@@ -142,13 +142,13 @@ def main() -> None:
             print(f"round {round_ + 1} of {given.rounds}: {cell}", file=sys.stderr)
             for side in sides if round_ % 2 == 0 else reversed(sides):
                 try:
-                    figures = measure(side, cell, given.seconds)
+                    measurements = measure(side, cell, given.seconds)
                 except subprocess.CalledProcessError as error:
                     sys.exit(f"{side} bench {cell} failed with exit code {error.returncode}")
-                runs[side, cell].append(figures)
+                runs[side, cell].append(measurements)
                 if given.raw is not None:
                     with given.raw.open("a") as raw:
-                        made = {"rheos": str(side), "cell": cell, "round": round_ + 1, **figures}
+                        made = {"rheos": str(side), "cell": cell, "round": round_ + 1, **measurements}
                         raw.write(json.dumps(made) + "\n")
     print(*(RATIOS if given.against else HEADER), sep="\n")
     for cell in cells:

@@ -187,16 +187,16 @@ def main(sizes: list[int]) -> None:
     for rows in sizes:
         table.add_column(f"{rows:,} rows", justify="right")
     for name in measured[0]:
-        table.add_row(name, *(f"{figures[name]:.1f}" for figures in measured))
-    table.add_row("all of one element", *(f"{_sum(figures):.1f}" for figures in measured))
+        table.add_row(name, *(f"{measurements[name]:.1f}" for measurements in measured))
+    table.add_row("all of one element", *(f"{_sum(measurements):.1f}" for measurements in measured))
     table.add_row("floor: bare calls", *(f"{bare_us(rows):.1f}" for rows in sizes))
     Console().print(table)
 
 
-def _sum(figures: dict[str, float]) -> float:
+def _sum(measurements: dict[str, float]) -> float:
     """Encoding and decoding are in other parts, too; and half of a cut is for each target."""
-    alone = figures["encode"] + figures["decode"] + figures["cut, for two targets"] / 2
-    return sum(figures.values()) - alone
+    alone = measurements["encode"] + measurements["decode"] + measurements["cut, for two targets"] / 2
+    return sum(measurements.values()) - alone
 
 
 if __name__ == "__main__":

@@ -72,9 +72,9 @@ def measure(given: argparse.Namespace, folder: Path) -> None:
 
     before = process.memory_info().rss
 
-    def line(what: str, *figures: str) -> None:
+    def line(what: str, *measurements: str) -> None:
         rss = (process.memory_info().rss - before) / MIB
-        print(f"{what:34}{rss:8.0f} MiB in memory   {'   '.join(figures)}", flush=True)
+        print(f"{what:34}{rss:8.0f} MiB in memory   {'   '.join(measurements)}", flush=True)
 
     def backend(name: str) -> KeyedStateBackend:
         if given.backend == "memory":

@@ -146,7 +146,7 @@ def measure(keys: int, backend: str, parallelism: int) -> Figures:
         )
 
 
-def drawn(figures: Sequence[Figures]) -> list[str]:
+def drawn(measurements: Sequence[Figures]) -> list[str]:
     """A Markdown table, and a bar for each restore."""
     lines = [
         "| backend | state MB | checkpoint MB | took s | held up s | 1 % changed: wrote MB | took s "
@@ -156,14 +156,14 @@ def drawn(figures: Sequence[Figures]) -> list[str]:
     lines += [
         f"| {f.backend} | {f.state_mb:,.0f} | {f.full_mb:,.1f} | {f.full_s:.2f} | {f.sync_s:.3f} "
         f"| {f.changed_mb:,.1f} | {f.changed_s:.2f} | {f.restore_s:.2f} |"
-        for f in figures
+        for f in measurements
     ]
-    longest = max(f.restore_s for f in figures)
+    longest = max(f.restore_s for f in measurements)
     lines += ["", "start to restored"]
     lines += [
         f"{f.backend:>8} {f.state_mb:>7,.0f} MB  {'#' * max(round(_BAR * f.restore_s / longest), 1)} "
         f"{f.restore_s:.2f} s"
-        for f in figures
+        for f in measurements
     ]
     return lines
 
@@ -174,7 +174,7 @@ def main() -> None:
     parser.add_argument("--backends", nargs="+", default=["memory", "rocksdb"])
     parser.add_argument("--parallelism", type=int, default=2)
     given = parser.parse_args()
-    figures = []
+    measurements = []
     warm_up = True
     for backend in given.backends:
         for size in given.sizes:
@@ -183,8 +183,8 @@ def main() -> None:
                 measure(100, backend, given.parallelism)
                 warm_up = False
             print(f"{backend}, {size:g} MB", file=sys.stderr)
-            figures.append(measure(keys, backend, given.parallelism))
-    print("\n".join(drawn(figures)))
+            measurements.append(measure(keys, backend, given.parallelism))
+    print("\n".join(drawn(measurements)))
 
 
 if __name__ == "__main__":

@@ -115,8 +115,8 @@ def main() -> None:
                 for spread, whole in ((False, True), (True, True), (True, False)):
                     bare, ours = measure(keys, rows, spread, whole, seconds)
                     kind, values = "any int64" if spread else "dense", "whole" if whole else "any"
-                    figures = f"{bare:5.1f} ns/row {ours:5.1f} ns/row {bare / ours:5.2f}x"
-                    print(f"{keys:>8} {rows:>6} {kind:>9} {values:>7} {figures}")
+                    measurements = f"{bare:5.1f} ns/row {ours:5.1f} ns/row {bare / ours:5.2f}x"
+                    print(f"{keys:>8} {rows:>6} {kind:>9} {values:>7} {measurements}")
 
 
 if __name__ == "__main__":

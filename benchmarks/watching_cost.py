@@ -32,7 +32,7 @@ import msgspec
 import pyarrow as pa
 from prometheus_client import CollectorRegistry, generate_latest
 
-from benchmarks.figures_cost import COUNTING, nothing
+from benchmarks.metrics_cost import COUNTING, nothing
 from benchmarks.turn import Slots
 from rheos.core.metrics.history import HistoryConfig, MetricsHistory, MetricsMoment, MomentMaker
 from rheos.core.metrics.model import metrics_object
@@ -147,13 +147,13 @@ def each_second(slots: Slots) -> dict[str, float]:
 
     made = [typical_us(engine.report_progress) for engine in slots.engines]
     sent = typical_us(reported)
-    figures = keeper.now(status, now_ms, now_ms * 1000)
+    measurements = keeper.now(status, now_ms, now_ms * 1000)
     maker, history = MomentMaker(), MetricsHistory(HistoryConfig())
     registry = CollectorRegistry()
     registry.register(MetricsCollector(lambda: [keeper.now(status, now_ms, now_ms * 1000)]))
 
     def moment() -> MetricsMoment:
-        return maker.moment(figures, now_ms * 1000)
+        return maker.moment(measurements, now_ms * 1000)
 
     def looked_at() -> None:
         msgspec.json.encode(metrics_object(keeper.now(status, now_ms, now_ms * 1000)))

@@ -46,7 +46,7 @@ def run(options: Options) -> dict[str, Any]:
             warmup_s=options.warmup_s,
             seconds=options.seconds,
         )
-        return done.figures(CORES)
+        return done.measurements(CORES)
 
     timeouts, sizes = ((0, 10), (200_000,)) if options.quick else (TIMEOUTS_MS, BATCH_ROWS)
     cells: list[Cell] = [

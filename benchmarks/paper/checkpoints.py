@@ -69,7 +69,7 @@ def run(options: Options) -> dict[str, Any]:
             seconds=options.seconds,
             settings=ROCKSDB,
         )
-        return done.figures(CORES)
+        return done.measurements(CORES)
 
     sizes = (1, 10) if options.quick else SIZES_MB
     pairs = {(size, interval) for size in sizes for interval in (None, BY_SIZE_S)}
@@ -89,11 +89,11 @@ def show(results: dict[str, Any], plots: Plots) -> str:
     ours = where(results["runs"], engine=RHEOS)
     spark = where(results["runs"], engine=SPARK)
 
-    def cost(size: int, interval: int | None, figure: str = "records_per_s") -> float:
+    def cost(size: int, interval: int | None, metric: str = "records_per_s") -> float:
         """The share of the rate, or of processor time, that checkpoints take."""
-        plain = middle(where(ours, size_mb=size, interval_s=None), figure) or float("nan")
-        kept = middle(where(ours, size_mb=size, interval_s=interval), figure) or float("nan")
-        return kept / plain - 1 if figure == "us_per_record" else 1 - kept / plain
+        plain = middle(where(ours, size_mb=size, interval_s=None), metric) or float("nan")
+        kept = middle(where(ours, size_mb=size, interval_s=interval), metric) or float("nan")
+        return kept / plain - 1 if metric == "us_per_record" else 1 - kept / plain
 
     sizes = sorted({run["size_mb"] for run in ours if run["interval_s"] == BY_SIZE_S})
     intervals = sorted({run["interval_s"] for run in where(ours, size_mb=BY_INTERVAL_MB)} - {None})

@@ -110,16 +110,16 @@ def in_turns(
     options: Options, cells: Sequence[Cell], measure: Callable[[Cell], dict[str, Any]]
 ) -> list[dict[str, Any]]:
     """Makes every run once in each round, every second round backwards: what else the machine does, and
-    its heat, falls on all of them. Gives a dict for each run: its cell, its round, its figures."""
+    its heat, falls on all of them. Gives a dict for each run: its cell, its round, its measurements."""
     runs = []
     for number in range(1, options.rounds + 1):
         for cell in cells if number % 2 else reversed(cells):
             what = ", ".join(f"{name} {value}" for name, value in cell.items() if value is not None)
             options.say(f"round {number} of {options.rounds}: {what}")
-            figures = measure(cell)
-            options.say("    " + ", ".join(f"{n} {v}" for n, v in figures.items() if _is_short(v)))
-            # A figure of the same name, such as the cores that were busy, never stands for the cell's.
-            runs.append({**figures, **cell, "round": number})
+            measurements = measure(cell)
+            options.say("    " + ", ".join(f"{n} {v}" for n, v in measurements.items() if _is_short(v)))
+            # A measurement of the same name, such as the busy cores, never replaces the cell's value.
+            runs.append({**measurements, **cell, "round": number})
     return runs
 
 

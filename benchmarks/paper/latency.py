@@ -46,15 +46,15 @@ def run(options: Options) -> dict[str, Any]:
             seconds=options.seconds,
             interval_ms=None if load == 1 else INTERVAL_MS,
         )
-        return done.figures(CORES)
+        return done.measurements(CORES)
 
     def measure(cell: Cell) -> dict[str, Any]:
         engine, load = cell["engine"], cell["load"]
-        figures = on_rheos(load) if engine == RHEOS else on_spark(load)
+        measurements = on_rheos(load) if engine == RHEOS else on_spark(load)
         if load == 1:
-            full.setdefault(engine, figures["records_per_s"])
+            full.setdefault(engine, measurements["records_per_s"])
         asked = None if load == 1 else round(full[engine] * load)
-        return {"asked_per_s": asked, **figures}
+        return {"asked_per_s": asked, **measurements}
 
     cells = [
         {"engine": engine, "load": load}

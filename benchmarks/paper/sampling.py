@@ -24,7 +24,7 @@ class Sample:
     """Processor time since then, of the process and all below it."""
     rss_mib: dict[int, float]
     """Memory by process id."""
-    figures: dict[str, float] = field(default_factory=dict)
+    measurements: dict[str, float] = field(default_factory=dict)
     """What the caller's `also` gave."""
 
 
@@ -90,7 +90,7 @@ class Sampler:
             at_s=round(time.perf_counter() - self._began, 2),
             cpu_s=round(self._used(watched) - self._cpu_s, 2),
             rss_mib={each.pid: rss for each in watched if (rss := _rss_mib(each)) is not None},
-            figures=self._also(),
+            measurements=self._also(),
         )
 
     def _used(self, watched: list[psutil.Process]) -> float:

@@ -107,7 +107,7 @@ class BrokerKiller(threading.Thread):
 
 
 def soak(settings: Settings) -> dict[str, Any]:
-    """Soaks, and gives the figures."""
+    """Soak, and return the measurements."""
     with tempfile.TemporaryDirectory(prefix="rheos-soak-") as name, KafkaBroker() as broker:
         folder, brokers = Path(name), broker.address
         make_topics(brokers, {SOURCE: PARTITIONS, TARGET: PARTITIONS})
@@ -177,13 +177,13 @@ def _median_and_max(seconds: Sequence[float]) -> dict[str, float] | None:
     return {"median": round(statistics.median(seconds), 2), "max": round(max(seconds), 2)}
 
 
-def table(figures: dict[str, Any]) -> str:
+def table(measurements: dict[str, Any]) -> str:
     """As Markdown."""
-    verdict = figures["verdict"]
-    kinds = ", ".join(f"{n} {kind}" for kind, n in figures["kills"].items() if n)
+    verdict = measurements["verdict"]
+    kinds = ", ".join(f"{n} {kind}" for kind, n in measurements["kills"].items() if n)
     rows = {
-        "minutes": f"{figures['minutes']:g}",
-        "records sent, by the producer's own record": f"{figures['sent']:,}",
+        "minutes": f"{measurements['minutes']:g}",
+        "records sent, by the producer's own record": f"{measurements['sent']:,}",
         "records that came out, committed": f"{verdict['rows']:,}",
         "lost": f"{verdict['lost']:,}",
         "doubled": f"{verdict['doubled']:,}",
@@ -191,12 +191,12 @@ def table(figures: dict[str, Any]) -> str:
         "out of order within their key": f"{verdict['out_of_order']:,}",
         "miscounted": f"{verdict['miscounted']:,}",
         "kills": kinds or "none",
-        "kills of the broker": f"{len(figures['broker_kills_at_s'])}",
-        "restarts of the job": f"{figures['restarts']}",
-        "all workers there again after, median / most": _seconds(figures["runs_again_after_s"]),
-        "a record's delay, median": f"{figures['delay_s']:.2f} s",
-        "the longest delay after a kill, median / most": _seconds(figures["delay_after_kill_s"]),
-        "the longest silence of the output": f"{figures['longest_silence_s']:.1f} s",
+        "kills of the broker": f"{len(measurements['broker_kills_at_s'])}",
+        "restarts of the job": f"{measurements['restarts']}",
+        "all workers there again after, median / most": _seconds(measurements["runs_again_after_s"]),
+        "a record's delay, median": f"{measurements['delay_s']:.2f} s",
+        "the longest delay after a kill, median / most": _seconds(measurements["delay_after_kill_s"]),
+        "the longest silence of the output": f"{measurements['longest_silence_s']:.1f} s",
     }
     return "\n".join(
         ["| | |", "|---|---:|", *(f"| {name} | {value} |" for name, value in rows.items())]
@@ -265,9 +265,9 @@ def main() -> int:
     )
     cli.add_argument("--broker-every", help="kill the broker, too, every so often")
     cli.add_argument("--seed", type=int, default=0)
-    cli.add_argument("--json", type=Path, metavar="FILE", help="where the figures go")
+    cli.add_argument("--json", type=Path, metavar="FILE", help="where the measurements go")
     said = cli.parse_args()
-    figures = soak(
+    measurements = soak(
         Settings(
             minutes=1.0 if said.quick else said.minutes,
             rate_per_s=said.rate,
@@ -278,12 +278,12 @@ def main() -> int:
             seed=said.seed,
         )
     )
-    print(table(figures))
+    print(table(measurements))
     if said.json is not None:
-        said.json.write_text(json.dumps(figures, indent=1))
-    if figures["failure"]:
-        print(f"the job failed: {figures['failure']}")
-    return 0 if figures["ok"] else 1
+        said.json.write_text(json.dumps(measurements, indent=1))
+    if measurements["failure"]:
+        print(f"the job failed: {measurements['failure']}")
+    return 0 if measurements["ok"] else 1
 
 
 if __name__ == "__main__":

@@ -96,8 +96,8 @@ def run(options: Options) -> dict[str, Any]:
                 (SPARK, _spark, alone),
             ):
                 options.say(f"{rate:,} events a second: {what}")
-                figures = _run(broker.address, str(len(runs)), rate, measure, strikes)
-                runs.append({"run": what, "rate_per_s": rate, **figures})
+                measurements = _run(broker.address, str(len(runs)), rate, measure, strikes)
+                runs.append({"run": what, "rate_per_s": rate, **measurements})
     return {"runs": runs}
 
 
@@ -137,14 +137,14 @@ def _run(
         producer += ["--rate", str(rate_per_s)]
         reader = Committed(brokers, target, PARTITIONS, alerts.take)
         at = Topics(brokers, source, target, producer, record, Path(folder), is_out)
-        figures = measure(at, strikes, alerts)
+        measurements = measure(at, strikes, alerts)
         reader.end()
     there, written, seen = map(np.array, (alerts.there_ms, alerts.written_ms, alerts.seen_ms))
     steady = there > there[:1] + SETTLED_S * 1000
-    verdict = judge(alerts.found, shop.planted(figures["sent"]))
+    verdict = judge(alerts.found, shop.planted(measurements["sent"]))
     return {
-        **figures,
-        "ok": verdict.ok and not figures.get("failure"),
+        **measurements,
+        "ok": verdict.ok and not measurements.get("failure"),
         "verdict": asdict(verdict),
         "to_broker_ms": _quantiles((written - there)[steady]),
         "to_reader_ms": _quantiles((seen - there)[steady]),
@@ -157,7 +157,7 @@ def _rheos(at: Topics, strikes: Strikes, alerts: Alerts, guarantee: str) -> dict
     job = [str(JOB), "--parallelism", str(CORES), "--checkpoint-dir", str(at.folder / "job")]
     job += ["--", at.brokers, at.source, at.target, guarantee, str(measures)]
     struck = strike(job, at.producer, at.record, strikes, at.is_out)
-    return _figures(struck, alerts, read_slices(str(measures), SOURCE))
+    return _measurements(struck, alerts, read_slices(str(measures), SOURCE))
 
 
 def _spark(at: Topics, strikes: Strikes, alerts: Alerts) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def _spark(at: Topics, strikes: Strikes, alerts: Alerts) -> dict[str, Any]:
     return {"sent": produced.record["sent"], "failure": failure}
 
 
-def _figures(struck: Struck, alerts: Alerts, read: Sequence[Any]) -> dict[str, Any]:
+def _measurements(struck: Struck, alerts: Alerts, read: Sequence[Any]) -> dict[str, Any]:
     record, began_s = struck.record, struck.began_s
     produced = {record["began_ms"] / 1000 + int(at) / 10: n for at, n in record["per_100ms"].items()}
     rows = Counter[float]()

@@ -140,10 +140,10 @@ def run(options: Options) -> dict[str, Any]:
                 "cpu_share": round(cpu_s / seconds / CORES, 3),
                 "restarts": restarts,
                 "killed": limit.killed,
-                "peak_worker_mib": max(each.figures["worker_mib"] for each in sampler.samples),
+                "peak_worker_mib": max(each.measurements["worker_mib"] for each in sampler.samples),
                 "peak_process_mib": max(max(each.rss_mib.values()) for each in sampler.samples),
                 "memory": [
-                    [each.at_s, each.figures["worker_mib"], max(each.rss_mib.values())]
+                    [each.at_s, each.measurements["worker_mib"], max(each.rss_mib.values())]
                     for each in sampler.samples
                 ],
             }

@@ -76,7 +76,7 @@ class Batches:
             name: round(float(ms), 1) for name, ms in zip(("p50", "p90", "p99"), quantiles, strict=True)
         }
 
-    def figures(self, cores: int) -> dict[str, Any]:
+    def measurements(self, cores: int) -> dict[str, Any]:
         """By the names that `rheos bench --json` has."""
         return {
             "records_per_s": round(self.rows_per_s),

@@ -7,18 +7,18 @@ from statistics import median
 from typing import Any
 
 
-def middle(runs: Sequence[dict[str, Any]], figure: str) -> float | None:
-    """The median of a figure over runs; None where none of them has it."""
-    known = values(runs, figure)
+def middle(runs: Sequence[dict[str, Any]], metric: str) -> float | None:
+    """Return the median of a metric over runs; None if no run has it."""
+    known = values(runs, metric)
     return median(known) if known else None
 
 
-def values(runs: Sequence[dict[str, Any]], figure: str) -> list[float]:
-    """`figure` may be a path: "latency_ms.p99"."""
+def values(runs: Sequence[dict[str, Any]], metric: str) -> list[float]:
+    """`metric` may be a path: "latency_ms.p99"."""
     found = []
     for run in runs:
         value: Any = run
-        for part in figure.split("."):
+        for part in metric.split("."):
             value = value.get(part) if isinstance(value, dict) else None
         if value is not None:
             found.append(value)
@@ -40,9 +40,9 @@ def digits(value: float | None) -> str:
     return f"{value:,.{places}f}"
 
 
-def spread(runs: Sequence[dict[str, Any]], figure: str, text: Any = digits) -> str:
+def spread(runs: Sequence[dict[str, Any]], metric: str, text: Any = digits) -> str:
     """The median, and the least and the largest where there are several runs."""
-    known = values(runs, figure)
+    known = values(runs, metric)
     if not known:
         return ""
     if len(known) == 1:

@@ -46,7 +46,7 @@ def run(options: Options) -> dict[str, Any]:
             warmup_s=options.warmup_s,
             seconds=options.seconds,
         )
-        return done.figures(cores)
+        return done.measurements(cores)
 
     cells = [
         {"program": program, "engine": engine, "cores": cores, "checkpoints": checkpoints}

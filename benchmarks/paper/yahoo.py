@@ -86,9 +86,9 @@ class Bench:
     def run(self, what: str, system: str, measure: Callable[[], dict[str, Any]]) -> None:
         self.options.say(f"{what}: {system}")
         self.redis.flushdb()
-        figures = measure()
-        self.runs.append({"run": what, "system": system, **figures})
-        self.options.say(f"    {figures}")
+        measurements = measure()
+        self.runs.append({"run": what, "system": system, **measurements})
+        self.options.say(f"    {measurements}")
 
     # --- a full topic ------------------------------------------------------------------------------
 

@@ -46,7 +46,7 @@ _NAPS_S = 1.0
 System = Callable[[str, float], dict[str, Any]]
 
 
-def figures(runs: Sequence[dict[str, Any]]) -> list[str]:
+def measurements(runs: Sequence[dict[str, Any]]) -> list[str]:
     """The columns of a row."""
     found: list[tuple[Callable[[dict[str, Any]], float | None], str]] = [
         (lambda run: run["records_per_s"] / 1e6, ".3f"),
@@ -87,7 +87,7 @@ def main(argv: Sequence[str]) -> None:
     print(*HEADER, sep="\n")
     for cell in cells:
         for name in systems:
-            print(f"| `{cell}` | {name} | {' | '.join(figures(runs[cell, name]))} |")
+            print(f"| `{cell}` | {name} | {' | '.join(measurements(runs[cell, name]))} |")
     naps.sort()
     shares = ", ".join(
         f"{share:.1%} {naps[int(share * len(naps)) - 1]:.2f} ms" for share in (0.5, 0.99, 0.999)

@@ -20,8 +20,8 @@ from benchmarks.nexmark.query import Query
 
 def program(market: Market) -> rh.DataStream:
     days = by_level(market, "bidder", "auction").key_by("day").window(rh.Tumbling("1d"))
-    figures = days.aggregate(**counted("bidder"), **distinct("bidder"), **distinct("auction"))
-    return figures.select(rh.col("*").exclude("window_start", "window_end"))
+    measurements = days.aggregate(**counted("bidder"), **distinct("bidder"), **distinct("auction"))
+    return measurements.select(rh.col("*").exclude("window_start", "window_end"))
 
 
 SQL = f"""

@@ -16,13 +16,13 @@ from benchmarks.nexmark.query import Query
 
 def program(market: Market) -> rh.DataStream:
     days = by_level(market, "bidder", "auction").key_by("channel", "day").window(rh.Tumbling("1d"))
-    figures = days.aggregate(
+    measurements = days.aggregate(
         minute=rh.agg.max("minute"),
         **counted("bidder"),
         **distinct("bidder"),
         **distinct("auction"),
     )
-    return figures.select(rh.col("*").exclude("window_start", "window_end"))
+    return measurements.select(rh.col("*").exclude("window_start", "window_end"))
 
 
 SQL = f"""

@@ -1,6 +1,6 @@
-"""What a job's figures cost of a turn of a slot: with them, and without what counts and reports them.
+"""Cost of a job's metrics in a turn of a slot: with them, and without the calls that count and report.
 
-usage: python -m benchmarks.figures_cost [ROWS ...]
+usage: python -m benchmarks.metrics_cost [ROWS ...]
 
 The slots and the turns are those of `turn.py`, with so many rows from each source (1, 64 and 512 where
 none are given; fewer than 1,024, or a source is asked on and on). Short pieces with and without take
@@ -44,7 +44,7 @@ def nothing(*_: object) -> None:
 
 
 @contextlib.contextmanager
-def without_figures() -> Iterator[None]:
+def without_metrics() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for kind, method in COUNTING:
             stack.enter_context(patch.object(kind, method, nothing))
@@ -59,15 +59,15 @@ def piece_us(slots: Slots) -> float:
 
 
 def measured(rows: int) -> tuple[float, float]:
-    """Microseconds of a turn of one slot: with figures, and without."""
+    """Microseconds of a turn of one slot: with metrics, and without."""
     with_them, without = [], []
-    with tempfile.TemporaryDirectory(prefix="rheos-figures-") as folder:
+    with tempfile.TemporaryDirectory(prefix="rheos-metrics-") as folder:
         slots = Slots(rows, SLOTS, folder)
         for _ in range(5 * PIECE):
             slots.turn()
         for _ in range(PIECES):
             with_them.append(piece_us(slots))
-            with without_figures():
+            with without_metrics():
                 without.append(piece_us(slots))
         slots.close()
     return median(with_them), median(without)
