@@ -678,22 +678,38 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "select() at",
         "rename the computed column",
     ),
-    "an event time behind keys": (
+    "an event time of results that have none": (
+        lambda: (
+            environment()
+            .from_source(rh.collection([{"user": "a", "at": 1}]))
+            .key_by("user")
+            .running(n=rh.agg.count(), at=rh.agg.max("at"))
+            .with_event_time(rh.Watermark.monotonic(on="at"))
+        ),
+        rh.ProgramError,
+        "are no longer in the order of their source, and have no event time",
+        "before key_by(), union()",
+    ),
+    "a punctuated event time of united streams": (
+        lambda: (
+            united()
+            .filter("value > 0")
+            .with_event_time(rh.Watermark.punctuated(on="at", when=col("value") > 1))
+        ),
+        rh.ProgramError,
+        "punctuated needs the rows of a source in their order, but these are the rows of 'filter'",
+        "bounded_out_of_orderness",
+    ),
+    "an idle event time of results": (
         lambda: (
             events()
             .key_by("user")
             .running(n=rh.agg.count())
-            .with_event_time(rh.Watermark.monotonic(on="at"))
+            .with_event_time(rh.Watermark.monotonic(on="at", idle_after="1m"))
         ),
         rh.ProgramError,
-        "these rows originate at 'running'",
-        "before key_by(...)",
-    ),
-    "an event time of united streams": (
-        lambda: united().filter("value > 0").with_event_time(rh.Watermark.monotonic(on="at")),
-        rh.ProgramError,
-        "these rows originate at 'union'",
-        "on each of the streams before union(...)",
+        "idle_after needs the rows of a source in their order",
+        "at most that long before the event time",
     ),
     "an event time of keyed rows": (
         lambda: events().key_by("user").with_event_time(rh.Watermark.monotonic(on="at")),  # type: ignore[attr-defined]

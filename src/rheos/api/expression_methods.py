@@ -210,12 +210,24 @@ class ExpressionMethods(Stream):
 
 
 def _note_event_time(made: Transformation, before: StreamType, exprs: Sequence[pl.Expr]) -> None:
-    """Record whether the expressions change the column that event time was read from."""
+    """Record whether the expressions rename or change the column that event time was read from."""
     column, node = before.time_column, made.node
-    if column is None or column not in made.type.schema.names:
+    if column is None:
+        return
+    if column not in made.type.schema.names:
+        made.with_type(replace(made.type, time_column=_new_name(column, exprs)))
         return
     frame = empty_frame(before.schema).lazy()
     computed = [expr for expr in exprs if not expr.meta.is_column_selection()]
     if any(column in frame.select(expr).collect_schema().names() for expr in computed):
         changed = f"{node.name}() at {node.site} changes the values of {column!r}"
         made.with_type(replace(made.type, time_column=None, time_changed=changed))
+
+
+def _new_name(column: str, exprs: Sequence[pl.Expr]) -> str | None:
+    """Return the name under which the expressions pass on a column, or None."""
+    for expr in exprs:
+        plain = expr.meta.undo_aliases()
+        if plain.meta.is_column() and plain.meta.output_name() == column:
+            return expr.meta.output_name()
+    return None

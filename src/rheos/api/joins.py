@@ -104,7 +104,9 @@ def temporal_joined(
     """Return the temporal join of a stream and an updating table, each with its keys."""
     check_how(how, get_args(TemporalHow))
     columns, schema = joined_columns(left, right, how, suffix)
-    return TemporalJoinSpec(how, columns), StreamType(schema, event_time=True)
+    time = left.type.time_column
+    kept = time if time in schema.names else None
+    return TemporalJoinSpec(how, columns), StreamType(schema, event_time=True, time_column=kept)
 
 
 def window_joined(

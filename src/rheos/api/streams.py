@@ -26,19 +26,21 @@ from rheos.api.watermarks import checked_watermark
 from rheos.api.whole_stream_windows import WholeStreamWindows, windows_of_all, without_key
 from rheos.api.window_configuration import check_window
 from rheos.core.errors import ProgramError, SchemaError
-from rheos.core.graph.nodes import MAIN, Input, Node, StreamType
+from rheos.core.graph.nodes import MAIN, Input, Node, Spec, StreamType
 from rheos.core.graph.validate import (
     check_keys,
-    check_of_source,
+    check_time_of_results,
     check_uid,
     check_union,
     check_width,
+    keeps_splits,
 )
 from rheos.core.graph.watermark import Watermark
 from rheos.core.graph.window_functions import WindowAssigner
 from rheos.core.graph.windows import Window
 from rheos.core.known_names import names_hint
 from rheos.core.operators.event_time import EventTimeSpec
+from rheos.core.operators.event_time_of_results import ResultTimeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.union import UnionSpec
 from rheos.core.safe_strings import shown
@@ -211,14 +213,19 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
     def with_event_time(self, watermark: Watermark) -> DataStream:
         """Read event time from another column, with watermarks by it.
 
-        Use it after a source and operators that work row by row, and before `union` and `key_by`:
-        there, each row still belongs to a split. Lateness is decided by the earlier rows of the split,
-        as it is directly after the source.
+        After a source and operators that work row by row, each row still belongs to a split. There
+        the earlier rows of the split decide which rows are late, as directly after the source.
+
+        After `union`, `key_by` and what follows them, the rows must have event time already. The new
+        time of a row may be at most the bound of the watermark before it; otherwise the row is late.
 
         ```python
         lines = env.from_source(rh.files.source("logs/*.jsonl", schema=Line))
         events = lines.map(parse).with_event_time(
             rh.Watermark.bounded_out_of_orderness("5s", on="at"))
+        minutes = events.key_by("user").window(rh.Tumbling("1m")).aggregate(n=rh.agg.count())
+        by_begin = minutes.with_event_time(
+            rh.Watermark.bounded_out_of_orderness("1m", on="window_start"))
         ```
 
         Args:
@@ -229,7 +236,7 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
 
         Raises:
             ProgramError: The watermark is of a kind that only a source may have, or a `union` or
-                `key_by` is upstream.
+                `key_by` is upstream and the rows have no event time.
             SchemaError: The column does not exist or is not a time.
         """
         with located(call_site(), "with_event_time"):
@@ -251,9 +258,12 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
                     hint="set max_ahead= in env.from_source(..., watermark=...), or drop such rows "
                     "before with .filter(...)",
                 )
-            check_of_source(self._port, self._program.node)
+            spec: Spec = EventTimeSpec(watermark)
+            if not keeps_splits(self._port, self._program.node):
+                check_time_of_results(self._type, watermark, self._node.name)
+                spec = ResultTimeSpec(watermark)
             type = StreamType(self.schema, True, self._type.record, watermark.on)
-            return self._at.add(EventTimeSpec(watermark), "with_event_time", {MAIN: type}).stream
+            return self._at.add(spec, "with_event_time", {MAIN: type}).stream
 
     # --- several streams, and keys --------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ from rheos.sql.joined_plans import (
     Meeting,
 )
 from rheos.sql.plan import (
+    SET_EVENT_TIME,
     CallPlan,
     ColumnRole,
     Filter,
@@ -178,7 +179,7 @@ class Joining:
             raise self.sql.error(
                 "a versioned table needs event time, but this table has no event time",
                 self.node.this,
-                "set watermark= on its source",
+                SET_EVENT_TIME,
             )
         if self.how not in ("inner", "left") or found.in_time or not found.equal:
             raise self.sql.error(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -28,7 +29,17 @@ from rheos.sql.join_streams import joined
 from rheos.sql.joined_plans import JoinPlan, LookupPlan
 from rheos.sql.nullable_keys import not_null, selected, with_changes
 from rheos.sql.over import is_behind_time
-from rheos.sql.plan import CallPlan, Explode, PlanNode, Project, Retract, Scan, Union, ValueRows
+from rheos.sql.plan import (
+    CallPlan,
+    ColumnRole,
+    Explode,
+    PlanNode,
+    Project,
+    Retract,
+    Scan,
+    Union,
+    ValueRows,
+)
 from rheos.sql.plan_numbers import PlanNumbers
 from rheos.sql.windows import WINDOW_COLUMNS, WindowsOfRows, last_time
 
@@ -95,7 +106,12 @@ class Lowering:
         exprs = [
             _called(expr, column.name) for expr, column in zip(plan.exprs, plan.columns, strict=True)
         ]
-        return selected(stream, exprs, plan.changes)
+        rows = selected(stream, exprs, plan.changes)
+        times = [column.name for column in plan.columns if column.role is ColumnRole.EVENT_TIME]
+        type = rows.transformation.type
+        if times and type.event_time and type.time_column is None and type.time_changed is None:
+            return DataStream.at(rows.transformation.with_type(replace(type, time_column=times[0])))
+        return rows
 
     def called(self, plan: CallPlan) -> DataStream:
         stream = self.stream(plan.input)

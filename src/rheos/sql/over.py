@@ -20,7 +20,7 @@ from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column
-from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn, projected, with_keys
+from rheos.sql.plan import SET_EVENT_TIME, ColumnRole, PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
 from rheos.sql.text import SqlText, kind
 
@@ -151,7 +151,7 @@ def _check_by_time(sql: SqlText, plan: PlanNode, orders: Sequence[OrderTerm], at
             at,
             f"write ORDER BY {known[0]}"
             if known
-            else "set watermark= on the source; or use GROUP BY, whose result can be in any order",
+            else f"use GROUP BY, whose result can be in any order; or {SET_EVENT_TIME}",
         )
 
 

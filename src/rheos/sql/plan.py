@@ -30,6 +30,13 @@ if TYPE_CHECKING:
     from rheos.sql.lowering import Lowering
 
 
+SET_EVENT_TIME = (
+    "set watermark= on its source; if its rows are results that have an event time, name its column: "
+    '.with_event_time(rh.Watermark.bounded_out_of_orderness("1m", on="at"))'
+)
+"""Hint for a table that lacks the event time which a query needs."""
+
+
 class ColumnRole(Enum):
     """Special role of a column."""
 

@@ -32,6 +32,7 @@ from rheos.sql.matching import matched
 from rheos.sql.membership import Membership, membership, with_membership
 from rheos.sql.over import is_behind_time, with_over
 from rheos.sql.plan import (
+    SET_EVENT_TIME,
     ColumnRole,
     PlanNode,
     SqlColumn,
@@ -437,10 +438,7 @@ class Planner:
             raise self.sql.error(
                 f"{column.name!r} is not the event time of {at.name or 'the rows'}",
                 column,
-                f"the event time is {known[0]}"
-                if known
-                else "set watermark= on its source: env.from_source(source, watermark="
-                'rh.Watermark.bounded_out_of_orderness("5s", on="ts"))',
+                f"the event time is {known[0]}" if known else SET_EVENT_TIME,
             )
         for each in WINDOW_COLUMNS:
             self._check_name(each.name, list(plan.columns), at)

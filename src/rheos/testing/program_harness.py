@@ -397,7 +397,7 @@ def _reads(chain: Chain) -> bool:
 
 def _refuse_times_behind(operators: Iterable[PlannedOperator]) -> None:
     for planned in operators:
-        if planned.ports and planned.spec.stamps is not None:
+        if planned.ports and planned.spec.stamps is not None and planned.spec.keeps_splits:
             raise ProgramError(
                 "the harness controls event time itself",
                 site=planned.site,

@@ -23,6 +23,7 @@ from rheos.core.operators.changelog.truncation_deletes import TruncationDeletesS
 from rheos.core.operators.co_process import CoProcessSpec
 from rheos.core.operators.column_selection import ColumnSelectionSpec
 from rheos.core.operators.event_time import EventTimeSpec
+from rheos.core.operators.event_time_of_results import ResultTimeSpec
 from rheos.core.operators.explode import ExplodeSpec
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.filter_function import FilterFunctionSpec
@@ -89,6 +90,7 @@ BOUNDS: Mapping[type, StateBound] = {
         (
             AsyncMapSpec,
             CallSpec,
+            ResultTimeSpec,
             ExplodeSpec,
             ExpressionSpec,
             FilterFunctionSpec,

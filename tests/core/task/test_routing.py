@@ -210,7 +210,7 @@ def test_invalid_distributions_are_refused_at_their_line() -> None:
         rows.union(rows).disable_chaining()
     with pytest.raises(
         ProgramError,
-        match="these rows are redistributed after",
+        match="are no longer in the order of their source",
     ):
         rows.rebalance().with_event_time(rh.Watermark.monotonic(on="i", unit="ms"))
     with pytest.raises(SchemaError, match="partition_by\\(\\) needs one integer, but"):

@@ -4,6 +4,7 @@ golden: its rows, computed by plain Polars, SQL or Python, without code of Rheos
 from tests.equivalence.corpus import (
     changes,
     connected,
+    event_times,
     expiring,
     forms,
     functions,
@@ -26,6 +27,7 @@ PROGRAMS: tuple[Program, ...] = (
     *sessions.PROGRAMS,
     *triggered.PROGRAMS,
     *keyed.PROGRAMS,
+    *event_times.PROGRAMS,
     *connected.PROGRAMS,
     *forms.PROGRAMS,
     *expiring.PROGRAMS,

@@ -36,7 +36,7 @@ class StreamType:
     record: type | None = None
     """Dataclass of its records, if the user named one."""
     time_column: str | None = None
-    """Column with the event time; None if no column has it."""
+    """Column with the event time, in ms or finer; None if no column has it."""
     time_changed: str | None = None
     """Place where that column received other values, and its name; None if that did not happen."""
     changes: Changes | None = None

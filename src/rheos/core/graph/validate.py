@@ -201,16 +201,15 @@ def check_event_time(type: StreamType, what: str) -> None:
         )
 
 
-def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
-    """Check that rows are in the order of a source's splits, so they may get another event time."""
+def keeps_splits(port: Input, node: Callable[[int], Node]) -> bool:
+    """Return whether the rows at a port are in the order of their source's splits.
+
+    Raises ProgramError if they are, but their source allows no other event time.
+    """
     while True:
         at = node(port.node)
         if port.broadcast or port.distribution not in (None, RowDistribution.FORWARD):
-            raise ProgramError(
-                "event time is assigned where the source's rows are read, but these rows are "
-                f"redistributed after {at.name!r}",
-                hint="write with_event_time(...) before broadcast(), rebalance() and similar methods",
-            )
+            return False
         source = at.spec.reads_from
         if source is not None and port.tag == MAIN:
             if not capabilities.allows_event_time(source):
@@ -220,19 +219,33 @@ def check_of_source(port: Input, node: Callable[[int], Node]) -> None:
                     hint="compute the time in Spark, df.withColumn(...), and set the watermark where "
                     "the stream is read: env.from_stream(df, watermark=...)",
                 )
-            return
+            return True
         if not at.spec.keeps_splits:
-            where = f"before {at.name!r}"
-            if at.spec.is_union:
-                where = "on each of the streams before union(...)"
-            elif any(input.keys for input in at.inputs):
-                where = "before key_by(...), or in another program that reads this one's output"
-            raise ProgramError(
-                f"event time is assigned directly after a source, but these rows originate at "
-                f"{at.name!r}",
-                hint=f"assign it {where}",
-            )
+            return False
         (port,) = at.inputs
+
+
+def check_time_of_results(type: StreamType, watermark: Watermark, name: str) -> None:
+    """Check that rows of the operator `name`, in no order of splits, may get another event time."""
+    if not type.event_time:
+        raise ProgramError(
+            f"here the rows of {name!r} are no longer in the order of their source, and have no event "
+            "time that would bound a new one",
+            hint="write with_event_time(...) directly after the source, before key_by(), union(), "
+            "rebalance() and similar methods; or set watermark= on the source",
+        )
+    asked = {
+        "punctuated": watermark.when,
+        "generator": watermark.generated_by,
+        "idle_after": watermark.idle_after,
+    }
+    for what, value in asked.items():
+        if value is not None:
+            raise ProgramError(
+                f"{what} needs the rows of a source in their order, but these are the rows of {name!r}",
+                hint='write rh.Watermark.bounded_out_of_orderness("1m", on="at"): a new time may be at '
+                "most that long before the event time that the row has",
+            )
 
 
 def lateness_ms(duration: Duration) -> int:

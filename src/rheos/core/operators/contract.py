@@ -163,6 +163,10 @@ subtask's key groups; LIST rows are those assigned to this subtask. State that w
 class Operator(ABC):
     """Base class of all operators. The defaults suit a stateless operator."""
 
+    watermark_delay_ms: int = 0
+    """Time in ms by which the watermark of its output lags that of its input. Only the head of a chain
+    may have one (`Spec.begins_chain`)."""
+
     def __init__(self, ctx: OperatorContext) -> None:
         self.ctx = ctx
 

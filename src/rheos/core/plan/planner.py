@@ -222,7 +222,7 @@ def _chains(wiring: _Wiring) -> tuple[list[_Chain], list[Edge]]:
     home: dict[int, _Chain] = {}
     for node in wiring.nodes:
         host = _host(node, wiring, home)
-        restamps = node.inputs and node.spec.stamps is not None
+        restamps = node.inputs and node.spec.stamps is not None and node.spec.keeps_splits
         if restamps and (host is None or not host.of_source):
             raise ProgramError(
                 "event time is assigned where the source's rows are read, but this operator, "

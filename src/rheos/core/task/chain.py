@@ -266,7 +266,7 @@ class ChainRunner(ABC):
     def _watermark(self, timestamp_ms: int) -> Work:
         self.watermark_ms = timestamp_ms
         yield from self._tree.watermark(timestamp_ms)
-        self._outputs.mark(WatermarkMark(timestamp_ms))
+        self._outputs.mark(WatermarkMark(self._tree.delayed(timestamp_ms)))
 
     def _end(self) -> Work:
         if self.watermark_ms < MAX_TIMESTAMP_MS:

@@ -29,7 +29,7 @@ from rheos.core.operators.source import EndOfInput, SourceOperator
 from rheos.core.plan.physical import Chain, PlannedOperator, ToEdge, ToOperator
 from rheos.core.protocol.accumulators import Accumulated
 from rheos.core.protocol.control import Totals
-from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch
+from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS, Batch
 from rheos.core.protocol.ids import CheckpointId, OperatorId
 from rheos.core.protocol.snapshots import Snapshot, SnapshotPart
 from rheos.core.task.closing import close_each
@@ -252,8 +252,14 @@ class OperatorTree(Generic[T]):
 
     def watermark(self, timestamp_ms: int) -> Work[T]:
         """Advance the watermark of all operators, the head first."""
-        for index in range(len(self._operators)):
-            yield from self._rise(index, timestamp_ms)
+        yield from self._rise(0, timestamp_ms)
+        yield from self.watermark_behind_head(self.delayed(timestamp_ms))
+
+    def delayed(self, timestamp_ms: int) -> int:
+        """Return the watermark of the head's output, if that of its input has risen to a time."""
+        if timestamp_ms == MAX_TIMESTAMP_MS:
+            return timestamp_ms
+        return max(timestamp_ms - self._operators[0].watermark_delay_ms, MIN_TIMESTAMP_MS)
 
     def watermark_of(self, operators: Iterable[int], timestamp_ms: int) -> Work[T]:
         """Advance the watermark of some operators."""
