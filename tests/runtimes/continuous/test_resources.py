@@ -72,3 +72,32 @@ def test_too_few_maximum_executors_are_refused_at_once() -> None:
 def test_an_unlimited_maximum_of_executors_is_no_limit() -> None:
     unlimited = context(dynamicAllocation_maxExecutors=str(2**31 - 1), executor_cores="4")
     assert available_slots(unlimited, 5) == 5
+
+
+FIXED = {"dynamicAllocation_enabled": "false", "executor_instances": "3", "executor_cores": "2"}
+
+
+@pytest.mark.parametrize("master", ["yarn", "k8s://https://10.0.0.1"])
+def test_too_few_requested_executors_are_refused_at_once(master: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"needs 7 slots, but the master .* has 6") as raised:
+        check_slots(context(master, **FIXED), 7)
+    assert "raise spark.executor.instances or spark.executor.cores" in (raised.value.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("master", "within_s"), [("yarn", 600), ("k8s://https://10.0.0.1", 600), ("spark://host:7077", 60)]
+)
+def test_requested_executors_have_the_time_that_a_cluster_needs_to_add_machines(
+    master: str, within_s: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr(resources.time, "monotonic", lambda: now_s[0])
+    monkeypatch.setattr(resources.time, "sleep", lambda for_s: now_s.__setitem__(0, now_s[0] + 1))
+    monkeypatch.setattr(resources, "_slots", lambda context: 6 if now_s[0] >= within_s - 1 else 1)
+    check_slots(context(master, **FIXED), 6)
+    assert now_s[0] == within_s - 1
+    waits = f"the job waits up to {within_s} s for executors: it needs 6 slots, and 1 have registered"
+    assert [record.getMessage() for record in caplog.records] == [waits]
+    monkeypatch.setattr(resources, "_slots", lambda context: 1)
+    with pytest.raises(ConfigurationError, match="has 1"):
+        check_slots(context(master, **FIXED), 6)

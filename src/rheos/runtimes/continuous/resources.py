@@ -8,18 +8,25 @@ import re
 import time
 from dataclasses import dataclass
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
 
 from rheos.core.errors import ConfigurationError
 from rheos.core.plan.physical import PhysicalPlan
+from rheos.runtimes.driver.driver_logs import LOGGER
 from rheos.runtimes.job import JobConfig
 from rheos.runtimes.spark.jvm import check_application
 
 _EXECUTORS_WITHIN_S = 60.0
+"""Time in s to wait for executors, if their number is not known."""
+_REQUESTED_WITHIN_S = 600.0
+"""Time in s to wait for executors that a resource manager starts. It may have to add machines first."""
+_REPORT_AFTER_S = 5.0
 _IN_DRIVER = re.compile(r"local(\[.*\])?")
 """Masters whose slots are those of the driver's own process: no others will come."""
 _DYNAMIC = "spark.dynamicAllocation.enabled"
 _MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
+_EXECUTORS = "spark.executor.instances"
+_CORES = "spark.executor.cores"
 
 
 class StageKind(enum.Enum):
@@ -62,30 +69,60 @@ def check_slots(context: SparkContext, parallelism: int, reserved: int = 0) -> N
     """Raise ConfigurationError if the master cannot run `parallelism` tasks at once, and
     `reserved` more for the Spark jobs that publish the job's output.
 
-    On a cluster, wait for a bounded time until the executors have registered. With dynamic allocation,
-    Spark requests executors for tasks that wait, so only a configured maximum is checked.
+    On a cluster, wait for a bounded time until the executors have registered, unless those that the
+    application requests are too few. With dynamic allocation, Spark requests executors for tasks that
+    wait, so only a configured maximum is checked.
     """
     needed = parallelism + reserved
     dynamic = chosen_stage(context).kind is StageKind.ORDINARY
-    deadline = time.monotonic() + _EXECUTORS_WITHIN_S
+    requested = None if dynamic else _requested_slots(context)
+    too_few = requested is not None and requested < needed
+    within_s = _EXECUTORS_WITHIN_S if requested is None else _REQUESTED_WITHIN_S
+    if dynamic or too_few or _IN_DRIVER.fullmatch(context.master):
+        within_s = 0.0
+    began_s, reported = time.monotonic(), False
     while (have := available_slots(context, needed)) < needed:
-        if dynamic or _IN_DRIVER.fullmatch(context.master) or time.monotonic() > deadline:
+        waited_s = time.monotonic() - began_s
+        if waited_s >= within_s:
+            have = requested if requested is not None and too_few else have
             of_them = (
                 f" ({parallelism} for tasks, and {reserved} for Spark jobs that publish tables)"
                 if reserved
                 else ""
             )
             fitting = max(have - reserved, 1)
-            larger = (
-                f"raise {_MOST_EXECUTORS}"
-                if dynamic
-                else f"start the master with more cores, such as local[{parallelism + 1}]"
-            )
+            if dynamic:
+                larger = f"raise {_MOST_EXECUTORS}"
+            elif requested is not None:
+                larger = f"raise {_EXECUTORS} or {_CORES}, and check that the cluster has room for them"
+            else:
+                larger = f"start the master with more cores, such as local[{parallelism + 1}]"
             raise ConfigurationError(
                 f"the job needs {needed} slots{of_them}, but the master {context.master!r} has {have}",
                 hint=f"lower the parallelism to {fitting}, or {larger}",
             )
+        if waited_s > _REPORT_AFTER_S and not reported:
+            reported = True
+            LOGGER.warning(
+                "the job waits up to %g s for executors: it needs %d slots, and %d have registered",
+                within_s,
+                needed,
+                have,
+            )
         time.sleep(0.1)
+
+
+def _requested_slots(context: SparkContext) -> int | None:
+    """Return the number of slots of the executors that a fixed application requests; None if the master
+    starts as many as it has room for."""
+    if context.master != "yarn" and not context.master.startswith("k8s://"):
+        return None
+    conf = context.getConf()
+    return int(conf.get(_EXECUTORS, "2") or 2) * _slots_of_executor(conf, conf.get(_CORES, "1") or "1")
+
+
+def _slots_of_executor(conf: SparkConf, cores: str) -> int:
+    return int(cores) // int(conf.get("spark.task.cpus", "1") or 1)
 
 
 def most_slots(plan: PhysicalPlan, config: JobConfig) -> int:
@@ -107,10 +144,10 @@ def available_slots(context: SparkContext, wanted: int) -> int:
     if chosen_stage(context).kind is StageKind.BARRIER:
         return have
     conf = context.getConf()
-    executors, cores = conf.get(_MOST_EXECUTORS, None), conf.get("spark.executor.cores", None)
+    executors, cores = conf.get(_MOST_EXECUTORS, None), conf.get(_CORES, None)
     if executors is None or cores is None or int(executors) == _UNLIMITED:
         return max(have, wanted)
-    return int(executors) * (int(cores) // int(conf.get("spark.task.cpus", "1") or 1))
+    return int(executors) * _slots_of_executor(conf, cores)
 
 
 _UNLIMITED = 2**31 - 1
