@@ -60,7 +60,7 @@ env.execute("leftovers")
 
 
 KEPT = re.compile(
-    r"home/jobs(/ended(/\w+\.json)?)?|home/logs(/leftovers-\w+\.jsonl)?|home/dashboards|home/audit\.jsonl|"
+    r"home/jobs(/ended(/[\w-]+\.json)?)?|home/logs(/leftovers-\w+\.jsonl)?|home/dashboards|home/audit\.jsonl|"
     rf"tmp/rheos-spark-warehouse-{os.getuid()}"
 )
 """The record and log of an ended job, the audit of the dashboard, folders of a name that is
@@ -138,7 +138,11 @@ class Machine:
             for path in sorted(folder.rglob("*"))
             if not KEPT.fullmatch(relative := str(path.relative_to(self._base)))
         ]
-        found += [f"/dev/shm/{name}" for name in set(os.listdir("/dev/shm")) - self._shared_memory]
+        found += [
+            f"/dev/shm/{name}"
+            for name in set(os.listdir("/dev/shm")) - self._shared_memory
+            if not name.startswith("PostgreSQL.")  # A server of another test of this machine.
+        ]
         return found
 
 

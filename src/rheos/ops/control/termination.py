@@ -19,7 +19,7 @@ from typing import Any, NoReturn, Protocol
 EXIT_CODE = 128 + signal.SIGTERM
 """Exit code of a driver that has ended its jobs on SIGTERM."""
 _EXIT_WITHIN_S = 5.0
-"""Time in seconds that the program has to end after its jobs have ended."""
+"""Time in seconds after the grace period in which a program whose jobs have ended may still end."""
 
 
 class Leaving(Protocol):
@@ -91,7 +91,7 @@ class Termination:
             # The main thread may wait for anything: only a signal reaches it.
             self._is_ours = True
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
-            time.sleep(_EXIT_WITHIN_S)
+            time.sleep(deadline_s + _EXIT_WITHIN_S - time.monotonic())
         os._exit(EXIT_CODE)
 
 

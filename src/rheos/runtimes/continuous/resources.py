@@ -114,7 +114,7 @@ def check_slots(context: SparkContext, parallelism: int, reserved: int = 0) -> N
 
 def _requested_slots(context: SparkContext) -> int | None:
     """Return the number of slots of the executors that a fixed application requests; None if the master
-    starts as many as it has room for."""
+    decides their number."""
     if context.master != "yarn" and not context.master.startswith("k8s://"):
         return None
     conf = context.getConf()
