@@ -7,6 +7,15 @@ from tests.sql.query import Query
 _RANKED = "ROW_NUMBER() OVER (PARTITION BY auction ORDER BY price DESC)"
 
 FORMS = [
+    Query(
+        "SELECT n FROM numbers WHERE EXISTS(ARRAY(n, 1), v -> v > 3)",
+        "SELECT n FROM numbers WHERE n > 3",
+    ),
+    Query(
+        "SELECT auction, ARRAY_MAX(TRANSFORM(COLLECT_LIST(price), p -> p * 2)) AS m FROM bids "
+        "GROUP BY auction",
+        "SELECT auction, MAX(price * 2) AS m FROM bids GROUP BY auction",
+    ),
     Query(f"SELECT * FROM bids QUALIFY {_RANKED} <= 2", spark=False),
     Query(f"SELECT auction, price, {_RANKED} AS n FROM bids QUALIFY n <= 2", spark=False),
     Query(f"SELECT auction AS a FROM bids QUALIFY {_RANKED} = 1 AND price > 30", spark=False),

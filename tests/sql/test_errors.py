@@ -248,6 +248,16 @@ WRONG = {
         "p",
     ),
     "SELECT price FROM bids HAVING price > 3": ("HAVING needs GROUP BY", "price > 3"),
+    "SELECT TRANSFORM(ARRAY(price, 1), v -> v + auction) AS t FROM bids": (
+        "a function of elements reads only its argument v, not 'auction'",
+        "auction",
+    ),
+    "SELECT FILTER(ARRAY(price), v -> v + 1) AS t FROM bids": (
+        "the function must be a condition",
+        "v + 1",
+    ),
+    "SELECT TRANSFORM(price, v -> v) AS t FROM bids": ("TRANSFORM() needs an ARRAY", "price"),
+    "SELECT ARRAY() AS t FROM bids": ("an empty ARRAY has no type", "ARRAY"),
     "SELECT * EXCEPT (prize) FROM bids": ("unknown column 'prize'", "prize"),
     "SELECT price FROM bids FETCH FIRST 5 PERCENT ROWS ONLY": ("FETCH takes a number of rows", "5"),
     # Joins.

@@ -6,6 +6,7 @@ that nobody has registered, and an argument that its function does not know, is 
 """
 
 from rheos.sql.expressions import (
+    arrays,
     casts,
     choices,
     comparisons,
@@ -19,6 +20,7 @@ from rheos.sql.expressions import (
 )
 
 MODULES = (
+    arrays,
     casts,
     choices,
     comparisons,
