@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 
 import pytest
 
 import rheos as rh
+from rheos.sql.dialect import StreamSql
 from tests.sql.data import registered
 
 
@@ -154,7 +156,7 @@ WRONG = {
     "SELECT price FROM bids WHERE ts > 'noon'": ("'noon' is not a valid TIMESTAMP", "'noon'"),
     "SELECT CASE WHEN t THEN 1 ELSE 'a' END FROM numbers": ("CASE takes values of one type", "'a'"),
     "SELECT NULL AS nothing FROM bids": ("always NULL", "nothing"),
-    "SELECT CAST(price AS DATE) FROM bids": ("cannot be cast to DATE", "price"),
+    "SELECT CAST(price AS DATE) FROM bids": ("cannot be cast to DATE", "CAST(price AS DATE)"),
     "SELECT year(price) FROM bids": ("YEAR takes a DATE or TIMESTAMP", "price"),
     "SELECT price FROM bids WHERE channel RLIKE '(?=a)'": ("this is not a valid pattern", "'(?=a)'"),
     "SELECT auction FROM bids UNION ALL SELECT channel FROM bids": (
@@ -397,3 +399,36 @@ def test_without_sqlglot_the_error_names_the_extra(monkeypatch: pytest.MonkeyPat
     monkeypatch.setitem(sys.modules, "sqlglot", None)
     with pytest.raises(rh.ConfigurationError, match=r"SQL needs the package sqlglot"):
         rh.Environment().sql("SELECT 1")
+
+
+def test_errors_name_functions_as_the_user_wrote_them() -> None:
+    """sqlglot has one class for several functions, such as ArgMax for MAX_BY."""
+    env = rh.Environment()
+    registered(env)
+    wrong = []
+    for name in sorted(StreamSql.Parser.FUNCTIONS):
+        for arguments in ("", "channel", "price, channel", "price, price, price"):
+            call = f"{name}({arguments})"
+            try:
+                env.sql(f"SELECT {call} AS v FROM bids")
+            except rh.RheosError as error:
+                named = re.search(r"(\w+)\(\)", error.what)
+                if named and named[1] != name or "^" not in (error.detail or ""):
+                    wrong.append(f"{call}: {error.what}")
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("channel SIMILAR TO 'a'", "channel SIMILAR TO 'a'"),
+        ("ROUND(price, 1, 2)", "the argument 2 of ROUND()"),
+        ("MAP((x, y) -> x)", "MAP() does not take these arguments"),
+        ("?", "? is not computed"),
+    ],
+)
+def test_errors_repeat_the_user_s_words(text: str, words: str) -> None:
+    error = refused(f"SELECT {text} AS v FROM bids")
+    assert words in error.what
+    assert error.detail is not None
+    assert "^" in error.detail

@@ -25,7 +25,7 @@ from rheos.sql.functions import UserAggregateCall, UserFunction
 from rheos.sql.grouping_sets import is_grouping
 from rheos.sql.named_aggregates import NamedAggregate
 from rheos.sql.ordered_aggregates import LIST_AGGREGATES, of_list
-from rheos.sql.text import kind
+from rheos.sql.text import as_sql, kind
 
 
 def _same(result: pl.Expr) -> pl.Expr:
@@ -150,7 +150,7 @@ def _named(compiler: Compiler, node: NamedAggregate, condition: pl.Expr | None) 
             f"{kind(node)} takes 1 argument, but has {len(node.expressions)}", node, "name one column"
         )
     value = compiler.compile(node.expressions[0])
-    name = value.node.sql(dialect="spark")
+    name = as_sql(value.node)
     try:
         result = node.agg(name).result_type(from_polars(pl.Schema({name: value.type})))
     except SchemaError as error:
@@ -171,6 +171,8 @@ def _where(value: Typed, condition: pl.Expr | None) -> Typed:
 def _count(compiler: Compiler, node: exp.Count, condition: pl.Expr | None) -> AggregateCall:
     compiler.sql.only(node, ("this", "big_int"))
     of = node.this
+    if of is None:
+        raise compiler.sql.error("COUNT() is missing an argument", node, "write COUNT(*)")
     if isinstance(of, exp.Distinct):
         if len(of.expressions) != 1:
             return _count_rows_of_values(compiler, node, of.expressions, condition)

@@ -15,7 +15,7 @@ from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.functions import FunctionKind, UserCall
 from rheos.sql.grouping import GroupedColumns, calls_in, spelled
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 
 def user_calls(node: exp.Expr) -> Iterator[UserCall]:
@@ -32,7 +32,7 @@ def named_by_text(node: exp.Select) -> None:
     """Name the columns of SELECT that have such calls by their SQL, before the calls are replaced."""
     for item in [*node.expressions]:
         if not isinstance(item, exp.Alias) and next(user_calls(item), None) is not None:
-            item.replace(exp.alias_(item.copy(), item.sql(dialect="spark"), quoted=True))
+            item.replace(exp.alias_(item.copy(), as_sql(item), quoted=True))
 
 
 def with_calls(

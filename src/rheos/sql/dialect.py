@@ -11,9 +11,9 @@ from sqlglot.dialects.spark import Spark
 from sqlglot.errors import ErrorLevel, ParseError, TokenError
 from sqlglot.tokenizer_core import Token, TokenType
 
+from rheos.sql.call_parser import CallParser
 from rheos.sql.chains import with_halved_chains
 from rheos.sql.ordered_aggregates import with_groups_inside
-from rheos.sql.statement_parser import StatementParser
 from rheos.sql.syntax_errors import (
     NO_COLUMNS,
     NOTHING_BEHIND,
@@ -34,22 +34,10 @@ class _UnreadableError(ParseError):
         self.span = span
 
 
-_OWN = ("SIZE", "DATE_FORMAT")
-"""Functions of which sqlglot makes others, and forgets what was written."""
-
-
-class _Parser(StatementParser):
-    FUNCTIONS = {
-        **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
-        "SOME": exp.LogicalOr.from_arg_list,
-        "EVERY": exp.LogicalAnd.from_arg_list,
-        "COLLECT": exp.ArrayAgg.from_arg_list,
-        "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
-        "QUANTILE_DISC": exp.PercentileDisc.from_arg_list,
-    }
-    FUNC_TOKENS = {*StatementParser.FUNC_TOKENS, TokenType.SESSION}
+class _Parser(CallParser):
+    FUNC_TOKENS = {*CallParser.FUNC_TOKENS, TokenType.SESSION}
     FUNCTION_PARSERS = {
-        **StatementParser.FUNCTION_PARSERS,
+        **CallParser.FUNCTION_PARSERS,
         **{name: lambda self, name=name: self._parse_window_function(name) for name in WINDOWS},
     }
 

@@ -24,7 +24,7 @@ from rheos.sql.grouped_plans import Aggregate, Distinct, WindowedRows
 from rheos.sql.grouping_sets import GroupBy, InSets, asked, group_by, groupings, in_sets
 from rheos.sql.plan import ColumnRole, PlanNode, Project, SqlColumn, projected, retracting
 from rheos.sql.scope import Named, NameScope, SqlRelation
-from rheos.sql.text import SqlText, kind
+from rheos.sql.text import SqlText, as_sql, kind
 from rheos.sql.windows import (
     OF_WINDOWS,
     WINDOW_COLUMNS,
@@ -82,9 +82,9 @@ class GroupedColumns:
     def column(self, node: exp.Column) -> Typed:
         self.scope.column(node)
         raise self.sql.error(
-            f"{node.sql('spark')!r} is neither in GROUP BY nor in an aggregate",
+            f"{as_sql(node)!r} is neither in GROUP BY nor in an aggregate",
             node,
-            f"group by it, or aggregate it: MAX({node.sql('spark')})",
+            f"group by it, or aggregate it: MAX({as_sql(node)})",
         )
 
     def named(self, node: exp.Column) -> Named | None:
@@ -107,7 +107,7 @@ def spelled(scope: NameScope, node: exp.Expr) -> str:
     made = node.transform(resolved)
     # Spark's words for ARRAY_AGG have no ORDER BY.
     orders = [each.this for each in made.find_all(exp.ArrayAgg) if isinstance(each.this, exp.Order)]
-    return " ".join(each.sql(dialect="spark") for each in [made, *orders])
+    return " ".join(as_sql(each) for each in [made, *orders])
 
 
 @dataclass
@@ -440,7 +440,7 @@ def _see_window(
             expr = made.get(role)
             if expr is None:
                 continue
-            text = exp.column(exp.to_identifier(named.column.name, quoted=True)).sql(dialect="spark")
+            text = as_sql(exp.column(exp.to_identifier(named.column.name, quoted=True)))
             found[text] = Typed(expr, named.column.type, exp.Null())
             if role == ColumnRole.WINDOW_TIME:
                 role = ColumnRole.EVENT_TIME

@@ -16,7 +16,7 @@ from rheos.sql import types
 from rheos.sql.expressions.table import Typed
 from rheos.sql.laterals import exploded
 from rheos.sql.plan import PlanNode, SqlColumn, projected
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 MOST_SETS = 1024
 """Maximum number of copies of each row; more are a mistake."""
@@ -180,7 +180,7 @@ def asked(
     for each in call.expressions:
         if spell(each) not in texts:
             raise sql.error(
-                f"{each.sql('spark')!r} is not a key of GROUP BY",
+                f"{as_sql(each)!r} is not a key of GROUP BY",
                 each,
                 f"the keys are {', '.join(texts)}",
             )

@@ -11,7 +11,7 @@ from rheos.sql.expressions.table import Compiler
 from rheos.sql.functions import FunctionKind, UserCall
 from rheos.sql.plan import Explode, PlanNode, SqlColumn, projected, retracting, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight
-from rheos.sql.text import SqlText, kind
+from rheos.sql.text import SqlText, as_sql, kind
 
 _ELEMENT = "element"
 _EXAMPLE = "write FROM t, LATERAL TABLE(words(t.text)) AS w, or FROM t, UNNEST(t.items) AS i(item)"
@@ -88,7 +88,7 @@ def _list(sql: SqlText, left: SqlRelation, node: exp.Expr) -> tuple[PlanNode, Sq
             "call it in SELECT; or annotate its result as `-> Iterator[Word]`",
         )
     given = of.arguments(Compiler(sql, NameScope(sql, left.tables)), call)
-    return (*with_call(left.plan, of, given, call.sql(dialect="spark")), of.name, True)
+    return (*with_call(left.plan, of, given, as_sql(call)), of.name, True)
 
 
 def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[PlanNode, SqlColumn]:

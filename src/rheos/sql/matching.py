@@ -23,7 +23,7 @@ from rheos.sql.plan import ColumnRole, Explode, PlanNode, SqlColumn, filtered, p
 from rheos.sql.row_navigation import BackwardCondition, MeasureInputs, RowColumns, RowNavigation
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope, SqlRelation
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 _ALL = "all rows"
 """Key without PARTITION BY."""
@@ -117,7 +117,7 @@ class _Matching:
         keys: list[str] = []
         for each in self.node.args.get("partition_by") or []:
             value = Compiler(self.sql, self._scope).compile(each)
-            name = each.name if isinstance(each, exp.Column) else each.sql(dialect="spark")
+            name = each.name if isinstance(each, exp.Column) else as_sql(each)
             if name in keys:
                 raise self.sql.error(f"PARTITION BY names {name!r} twice", each)
             keys.append(self.computed.name(value, name))
@@ -140,7 +140,7 @@ class _Matching:
         for each in others:
             value = compiler.compile(each.this)
             there = value.expr.is_not_null() if each.args.get("nulls_first") else value.expr.is_null()
-            text = each.this.sql(dialect="spark")
+            text = as_sql(each.this)
             self.computed.name(Typed(there, types.BOOLEAN, each), f"nulls of {text}")
             self.computed.name(self._descending(value) if each.args.get("desc") else value)
         for table in self.relation.tables:
@@ -192,7 +192,7 @@ class _Matching:
         own = {column.name: column.type for column in self.computed.columns}
         read = {**own, **rows.kinds}
         columns = {name: read[name] for name in dict.fromkeys(condition.meta.root_names())}
-        call = BackwardCondition(part.sql(dialect="spark"), condition, columns, rows.reads)
+        call = BackwardCondition(as_sql(part), condition, columns, rows.reads)
         site = self.sql.site_of(part) or call_site()
         return Condition((), (Function(call, None, True, site),))
 

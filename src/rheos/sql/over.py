@@ -22,7 +22,7 @@ from rheos.sql.grouped_plans import OverPlan
 from rheos.sql.grouping import result_column
 from rheos.sql.plan import SET_EVENT_TIME, ColumnRole, PlanNode, SqlColumn, projected, with_keys
 from rheos.sql.ranking import OrderTerm, is_rank, known_by_key, sorted_by
-from rheos.sql.text import SqlText, kind
+from rheos.sql.text import SqlText, as_sql, kind
 
 _POSITIONS: dict[type[exp.Expr], FramePosition] = {
     exp.FirstValue: FramePosition.FIRST,
@@ -243,8 +243,8 @@ class _OverCall:
         """
         frame = replace(self.frame, preceding=0, following=1) if self.frame.following else self.frame
         keys = self.window.args.get("partition_by") or []
-        by = ", ".join(each.sql(dialect="spark") for each in keys)
-        return by, self.window.args["order"].sql(dialect="spark"), frame
+        by = ", ".join(as_sql(each) for each in keys)
+        return by, as_sql(self.window.args["order"]), frame
 
     def result_type(self, source: PlanNode, column: str) -> pl.DataType:
         if self.position is not None:

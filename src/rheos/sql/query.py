@@ -48,7 +48,7 @@ from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_co
 from rheos.sql.select_forms import qualified, with_plain_clauses
 from rheos.sql.set_operations import NO_END, set_operation
 from rheos.sql.syntax_errors import WINDOWS
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 from rheos.sql.values import value_rows
 from rheos.sql.windows import WINDOW_COLUMNS, WindowCall, by_the_clock, is_clock, window_call
 
@@ -246,7 +246,7 @@ class Planner:
         name = item.alias if isinstance(item, exp.Alias) else None
         if is_clock(inner):
             nothing = Typed(pl.lit(None, dtype=types.TIMESTAMP), types.TIMESTAMP, inner)
-            return [(name or inner.sql(dialect="spark"), nothing, ColumnRole.PROCESSING_TIME)]
+            return [(name or as_sql(inner), nothing, ColumnRole.PROCESSING_TIME)]
         typed = compiler.compile(inner)
         role = ColumnRole.RANK if is_rank(inner) else ColumnRole.PLAIN
         if isinstance(inner, exp.Column):
@@ -254,7 +254,7 @@ class Planner:
             if named is not None:
                 role = named.column.role
                 name = name or named.name
-        return [(name or inner.sql(dialect="spark"), typed, role)]
+        return [(name or as_sql(inner), typed, role)]
 
     def _changed_star(
         self, star: exp.Star, found: list[tuple[str, Typed, ColumnRole]], compiler: Compiler

@@ -30,7 +30,7 @@ from rheos.sql.plan import (
     projected,
     rekeyed,
 )
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 from rheos.sql.windows import OF_WINDOWS, windowed_below, without_windows
 
 _EXAMPLE = (
@@ -64,7 +64,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
         value = compiler.compile(each)
         found = _plain(value, plan)
         if found is None:
-            found = SqlColumn(each.sql(dialect="spark"), value.type)
+            found = SqlColumn(as_sql(each), value.type)
             exprs.append(value.expr)
             columns.append(found)
         if found.role in OF_WINDOWS:
@@ -83,7 +83,7 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
     exprs.append(by)
     columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
     input = projected(source, tuple(exprs), tuple(columns))
-    rank = SqlColumn(item.alias or node.sql(dialect="spark"), types.BIGINT, ColumnRole.RANK)
+    rank = SqlColumn(item.alias or as_sql(node), types.BIGINT, ColumnRole.RANK)
     first = orders[0]
     of = _plain(first.value, plan)
     by_time = len(orders) == 1 and of is not None and of.role == ColumnRole.EVENT_TIME

@@ -32,7 +32,7 @@ from rheos.sql.match_parser import SeenRows
 from rheos.sql.plan import SqlColumn
 from rheos.sql.row_patterns import RowPattern
 from rheos.sql.scope import NameScope
-from rheos.sql.text import SqlText, kind
+from rheos.sql.text import SqlText, as_sql, kind
 
 _CALLS = (
     *("first", "last", "prev", "next", "match_rowtime", "match_proctime"),
@@ -112,7 +112,7 @@ class RowColumns:
         """Return the column for a computed value."""
         if wanted is None:
             plain = value.expr.meta.is_column()
-            wanted = value.expr.meta.output_name() if plain else value.node.sql(dialect="spark")
+            wanted = value.expr.meta.output_name() if plain else as_sql(value.node)
         for expr, column in zip(self.exprs, self.columns, strict=True):
             if expr.meta.eq(value.expr):
                 return column.name

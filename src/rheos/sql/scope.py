@@ -12,7 +12,7 @@ from rheos.core.errors import ProgramError
 from rheos.sql.expressions.nested_values import field
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, PlanNode, SqlColumn
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class NameScope:
         return found[0]
 
     def _unknown(self, node: exp.Column) -> Exception:
-        return self.sql.error(f"{node.sql('spark')} is not a column", node)
+        return self.sql.error(f"{as_sql(node)} is not a column", node)
 
     def star(self, node: exp.Expr, table: str | None) -> Iterator[Named]:
         """Return all columns, or those of a table."""

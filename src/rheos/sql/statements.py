@@ -25,7 +25,7 @@ from rheos.sql.scope import NameScope
 from rheos.sql.set_statement import reset_setting, set_setting
 from rheos.sql.show_statements import described, shown
 from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStatement, Show
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 if TYPE_CHECKING:
     from rheos.api.streams import DataStream
@@ -325,7 +325,7 @@ class ScriptStatements:
                 exprs.append(pl.lit(None, dtype=kind))
             elif given.type != kind and types.common(given.type, kind) != kind:
                 item = written[name]
-                of = given.name if item is None else item.unalias().sql("spark")
+                of = given.name if item is None else as_sql(item.unalias())
                 raise self.sql.wrong_type(
                     f"{name!r} of {target.name} is {types.name(kind)}, but the query returns "
                     f"{types.name(given.type)}",

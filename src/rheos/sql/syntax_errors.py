@@ -89,6 +89,8 @@ def unreadable(sql: SqlText, message: str, span: Span) -> ProgramError:
         return sql.error(
             "CASE is missing its WHEN or its END here", span, "write CASE WHEN a > 0 THEN 1 ELSE 0 END"
         )
+    if message.endswith("does not take these arguments"):
+        return sql.error(message, span, "see the functions in docs/sql-reference.md")
     if message.endswith("is not supported here"):
         return sql.error(message, span, "write a query, as in SELECT ... FROM ...")
     return _from_here_on(sql, bare, span)

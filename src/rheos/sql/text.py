@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from rheos.core.errors import ProgramError, SchemaError, Site
 from rheos.core.known_names import meant, names_hint
@@ -14,6 +16,10 @@ from rheos.core.known_names import meant, names_hint
 _MOST_SHOWN = 96
 """Characters of a line that an error shows."""
 _MOST_LINES = 6
+_MOST_SPELLED = 40
+"""Characters of a construct that an error repeats."""
+WRITTEN_NAME = "written name"
+"""Key of a call's metadata: the name of the function as the user wrote it."""
 
 
 @dataclass(frozen=True)
@@ -87,10 +93,19 @@ class SqlText:
                     f"{kind(node)} with this number of arguments is not supported yet", place
                 )
             said = name.strip("_").replace("_", " ").upper()
+            if isinstance(part, str):
+                said = part.upper()
+            elif isinstance(node, exp.Func) and said not in self.text.upper():
+                said = f"the argument {self._spelled(place)}"
             raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
 
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
-        return self.error(f"{kind(node)} is not computed yet", node, hint)
+        what = kind(node) if WRITTEN_NAME in node.meta else self._spelled(node)
+        return self.error(f"{what} is not computed yet", node, hint)
+
+    def _spelled(self, node: exp.Expr) -> str:
+        """Return a construct as the user wrote it, without its end if it is long."""
+        return textwrap.shorten(self.written(node), _MOST_SPELLED, placeholder=" ...")
 
     def begin(self, at: exp.Expr | None = None) -> str:
         """Return the first lines of a statement, or of the SQL."""
@@ -108,7 +123,7 @@ class SqlText:
     def written(self, at: exp.Expr) -> str:
         """Return the source text of a node, as the user wrote it."""
         span = _whole(self.text, self._span(at))
-        return at.sql(dialect="spark") if span is None else self.text[span.start : span.stop]
+        return as_sql(at) if span is None else self.text[span.start : span.stop]
 
     def _span(self, at: exp.Expr | Span | None) -> Span | None:
         if not isinstance(at, exp.Func) or span_of_own(at):
@@ -161,11 +176,16 @@ def span_of_own(node: exp.Expr) -> bool:
     return any("start" in each.meta for each in node.walk())
 
 
+def as_sql(node: exp.Expr) -> str:
+    """Return a node in Spark's SQL, without sqlglot's log messages about differences."""
+    return str(node.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+
+
 def kind(node: exp.Expr) -> str:
     """Return the kind of a node in SQL's words."""
     if isinstance(node, exp.Func) and not isinstance(node, exp.Cast | exp.Case | exp.If):
         name = node.name if isinstance(node, exp.Anonymous) else node.sql_name()
-        return f"{name.upper()}()"
+        return f"{node.meta.get(WRITTEN_NAME, name).upper()}()"
     words = type(node).__name__
     return "".join(f" {c}" if c.isupper() and i else c for i, c in enumerate(words)).upper()
 

@@ -7,7 +7,7 @@ from sqlglot import exp
 
 from rheos.sql import types
 from rheos.sql.expressions.table import Compiler, Typed, computes
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 _KINDS = {
     "BOOLEAN": types.BOOLEAN,
@@ -49,7 +49,7 @@ def named_type(sql: SqlText, node: exp.DataType) -> pl.DataType:
     kind = _KINDS.get(word)
     if kind is None:
         raise sql.error(
-            f"unknown type {node.sql('spark')}",
+            f"unknown type {as_sql(node)}",
             node,
             "the types are BOOLEAN, TINYINT, SMALLINT, INT, BIGINT, FLOAT, DOUBLE, DECIMAL(10, "
             "2), STRING, BINARY, DATE, TIMESTAMP, TIMESTAMP_NTZ and ARRAY<...>",

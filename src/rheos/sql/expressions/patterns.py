@@ -88,14 +88,16 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
     compiler.sql.only(node, ("this", "expression", "group", "null_if_pos_overflow"))
     value = compiler.text(node.this, "REGEXP_EXTRACT").expr
     pattern, group = compiler.compile(node.expression), node.args.get("group")
-    number = 1 if group is None else compiler.compile(group).constant
-    if not isinstance(pattern.constant, str) or not isinstance(number, int):
+    number = None if group is None else compiler.compile(group).constant
+    if not isinstance(pattern.constant, str) or (group and not isinstance(number, int)):
         raise compiler.sql.error(
             "REGEXP_EXTRACT takes a constant pattern and a constant group",
             node,
             "write REGEXP_EXTRACT(url, '/([a-z]+)', 1)",
         )
     form = _pattern(compiler, pattern)
+    # Without a group in the pattern only the whole match can be meant, as in Flink.
+    number = min(1, len(form.groups)) if number is None else number
     if not 0 <= number <= len(form.groups):
         raise compiler.sql.error(
             f"the pattern has {len(form.groups)} groups, so group {number} does not exist",

@@ -11,7 +11,7 @@ from sqlglot import exp
 
 from rheos.core.errors import SchemaError
 from rheos.sql import types
-from rheos.sql.text import SqlText, kind
+from rheos.sql.text import WRITTEN_NAME, SqlText, kind
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,10 @@ class Typed:
     constant: Any = None
     """Value of a literal."""
     is_constant: bool = False
+
+
+class _MissingError(Exception):
+    """An operand that is not in the SQL."""
 
 
 class OwnCall(exp.Expression, exp.Func):
@@ -66,10 +70,18 @@ class Compiler:
             return made(self, node)
         if isinstance(node, OwnCall):
             return node.typed(self)
+        if node is None:
+            raise _MissingError
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise self._refused(node)
-        return handler(self, node)
+        try:
+            return handler(self, node)
+        except _MissingError:
+            if isinstance(node, exp.Func) and WRITTEN_NAME not in node.meta and node.parent:
+                raise  # A part of the call that the user wrote.
+            what = f"{kind(node)} is missing an argument"
+            raise self.sql.error(what, node, "write all of its arguments") from None
 
     def unknown_function(self, node: exp.Anonymous) -> SchemaError:
         listed = "the functions are those of docs/sql-reference.md"
@@ -160,7 +172,8 @@ class Compiler:
             )
         if isinstance(node, exp.Window):
             return self.sql.error("OVER is not computed here", node)
-        if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
+        is_query = isinstance(node, exp.Query | exp.Exists) and not node.args.get("expression")
+        if is_query or isinstance(node, exp.SetOperation):
             return self.sql.error(
                 "a query within an expression is not computed here",
                 node,

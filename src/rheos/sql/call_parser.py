@@ -1,0 +1,49 @@
+"""Parsing of calls: each keeps its place, and its name as the user wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlglot import exp
+
+from rheos.sql.statement_parser import StatementParser
+from rheos.sql.text import WRITTEN_NAME
+
+_FAILURES = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""Errors that sqlglot raises for a call with unexpected arguments."""
+_AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+_OWN = ("SIZE", "DATE_FORMAT")
+"""Functions of which sqlglot makes others, and forgets what was written."""
+
+
+def _regexp_extract(args: Sequence[exp.Expr]) -> exp.Expr:
+    """Return the call without the group that sqlglot would add."""
+    return exp.RegexpExtract(**dict(zip(("this", "expression", "group"), args, strict=False)))
+
+
+class CallParser(StatementParser):
+    FUNCTIONS = {
+        **{name: made for name, made in StatementParser.FUNCTIONS.items() if name not in _OWN},
+        "REGEXP_EXTRACT": _regexp_extract,
+        "SOME": exp.LogicalOr.from_arg_list,
+        "EVERY": exp.LogicalAnd.from_arg_list,
+        "COLLECT": exp.ArrayAgg.from_arg_list,
+        "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
+        "QUANTILE_DISC": exp.PercentileDisc.from_arg_list,
+    }
+
+    def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
+        name = self._curr
+        try:
+            made: exp.Expr | None = super()._parse_function_call(*args, **kwargs)
+        except _FAILURES:
+            self.raise_error(f"{name.text.upper()}() does not take these arguments", name)
+        call = made
+        while isinstance(call, _AROUND_CALLS):
+            call = call.this
+        if isinstance(call, exp.Func):
+            call.meta.setdefault(WRITTEN_NAME, name.text)
+            if "start" not in call.meta:
+                call.update_positions(name)
+        return made
