@@ -1,4 +1,4 @@
-"""Parsing of calls: each keeps its place, and its name as the user wrote it."""
+"""Parsing of calls and constants: each keeps its place, and calls their names as the user wrote them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rheos.sql.text import WRITTEN_NAME
 _FAILURES = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
 """Errors that sqlglot raises for a call with unexpected arguments."""
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
+_LEAVES = (exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.SessionParameter)
+"""Nodes of a token each, to which sqlglot gives no place."""
 _OWN = ("SIZE", "DATE_FORMAT")
 """Functions of which sqlglot makes others, and forgets what was written."""
 
@@ -32,6 +34,17 @@ class CallParser(StatementParser):
         "QUANTILE_CONT": exp.PercentileCont.from_arg_list,
         "QUANTILE_DISC": exp.PercentileDisc.from_arg_list,
     }
+
+    def _parse_primary(self) -> exp.Expr | None:
+        return self._at(self._curr, super()._parse_primary())
+
+    def _parse_placeholder(self) -> exp.Expr | None:
+        return self._at(self._curr, super()._parse_placeholder())
+
+    def _at(self, token: Any, made: exp.Expr | None) -> exp.Expr | None:
+        if isinstance(made, _LEAVES) and "start" not in made.meta:
+            made.update_positions(token)
+        return made
 
     def _parse_function_call(self, *args: Any, **kwargs: Any) -> exp.Expr | None:
         name = self._curr
