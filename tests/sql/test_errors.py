@@ -413,7 +413,7 @@ def test_errors_name_functions_as_the_user_wrote_them() -> None:
                 env.sql(f"SELECT {call} AS v FROM bids")
             except rh.RheosError as error:
                 named = re.search(r"(\w+)\(\)", error.what)
-                if named and named[1] != name or "^" not in (error.detail or ""):
+                if (named and named[1] != name) or "^" not in (error.detail or ""):
                     wrong.append(f"{call}: {error.what}")
     assert not wrong, "\n".join(wrong)
 

@@ -1,4 +1,4 @@
-"""Parsing of calls and constants: each keeps its place, and calls their names as the user wrote them."""
+"""Parsing of calls and constants, which keep their places and the names that the user wrote."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ from typing import Any
 from sqlglot import exp
 
 from rheos.sql.statement_parser import StatementParser
-from rheos.sql.text import WRITTEN_NAME
+from rheos.sql.text import SQLGLOT_FAILURES, WRITTEN_NAME
 
-_FAILURES = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
-"""Errors that sqlglot raises for a call with unexpected arguments."""
 _AROUND_CALLS = (exp.Window, exp.Filter, exp.IgnoreNulls, exp.RespectNulls, exp.WithinGroup)
 _LEAVES = (exp.Null, exp.Boolean, exp.Star, exp.Placeholder, exp.Parameter, exp.SessionParameter)
-"""Nodes of a token each, to which sqlglot gives no place."""
+"""Nodes of one token, whose place sqlglot does not record."""
 _OWN = ("SIZE", "DATE_FORMAT")
 """Functions of which sqlglot makes others, and forgets what was written."""
 
@@ -50,7 +48,7 @@ class CallParser(StatementParser):
         name = self._curr
         try:
             made: exp.Expr | None = super()._parse_function_call(*args, **kwargs)
-        except _FAILURES:
+        except SQLGLOT_FAILURES:
             self.raise_error(f"{name.text.upper()}() does not take these arguments", name)
         call = made
         while isinstance(call, _AROUND_CALLS):

@@ -18,6 +18,8 @@ _MOST_SHOWN = 96
 _MOST_LINES = 6
 _MOST_SPELLED = 40
 """Characters of a construct that an error repeats."""
+SQLGLOT_FAILURES = (AssertionError, AttributeError, IndexError, KeyError, TypeError, ValueError)
+"""Errors that sqlglot raises for a call with unexpected arguments."""
 WRITTEN_NAME = "written name"
 """Key of a call's metadata: the name of the function as the user wrote it."""
 
@@ -178,7 +180,10 @@ def span_of_own(node: exp.Expr) -> bool:
 
 def as_sql(node: exp.Expr) -> str:
     """Return a node in Spark's SQL, without sqlglot's log messages about differences."""
-    return str(node.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+    try:
+        return str(node.sql(dialect="spark", unsupported_level=ErrorLevel.IGNORE))
+    except SQLGLOT_FAILURES:
+        return repr(node)  # A call whose arguments are not those that sqlglot expects.
 
 
 def kind(node: exp.Expr) -> str:

@@ -47,7 +47,7 @@ def if_(compiler: Compiler, node: exp.If) -> Typed:
 def nvl2(compiler: Compiler, node: exp.Nvl2) -> Typed:
     compiler.sql.only(node, ("this", "true", "false"))
     there = compiler.compile(node.this).expr.is_not_null()
-    both = [compiler.compile(node.args[name]) for name in ("true", "false")]
+    both = [compiler.compile(node.args.get(name)) for name in ("true", "false")]
     return _chosen(compiler, node, [there], both[:1], both[1])
 
 
