@@ -35,7 +35,11 @@ LONG = {
     ),
     "UNION ALL": (_many(60, "SELECT id FROM t WHERE id = {i}", " UNION ALL "), [1, 2]),
     "||": (f"SELECT LENGTH({_many(300, 's', ' || ')}) AS id FROM t", [300, None]),
-    "GREATEST": (f"SELECT GREATEST({_many(40, 'id - {i}', ', ')}) AS id FROM t", [1, 2]),
+    "GREATEST": (f"SELECT GREATEST({_many(400, 'id - {i}', ', ')}) AS id FROM t", [1, 2]),
+    "LEAST of floats": (f"SELECT LEAST({_many(400, 'id + {i}e0', ', ')}) AS id FROM t", [1, 2]),
+    "IN strings": (f"SELECT id FROM t WHERE s IN ({_many(5000, repr('a{i}'), ', ')}, 'a')", [1]),
+    "COALESCE": (f"SELECT COALESCE({_many(200, 'NULLIF(id, id)', ', ')}, id) AS id FROM t", [1, 2]),
+    "columns": (f"SELECT id, {_many(300, 'id + {i} AS c{i}', ', ')} FROM t", [1, 2]),
     "+": (f"SELECT {_many(45, 'id', ' + ')} AS id FROM t", [45, 90]),
 }
 DEEP = {

@@ -149,3 +149,14 @@ def _half_up(value: float, places: int) -> float:
     if number.adjusted() < -places - 1:
         return 0.0
     return float(number.quantize(Decimal((0, (1,), -places)), ROUND_HALF_UP)) + 0.0
+
+
+def best_real(columns: Sequence[pl.Series], *, greatest: bool) -> pl.Series:
+    """Return the greatest or least float of each row, without nulls; the first of equal ones. NaN is
+    greater than all numbers."""
+    rows = max(map(len, columns)) if all(map(len, columns)) else 0
+    best, *others = (each if len(each) == rows else each.new_from_index(0, rows) for each in columns)
+    for each in others:
+        is_better = each > best if greatest else each < best
+        best = each.zip_with(is_better.fill_null(False) | best.is_null(), best)
+    return best

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
+from functools import partial
 
 import polars as pl
 from sqlglot import exp
 
+from rheos.core.graph.row_functions import of_columns
 from rheos.sql import types
-from rheos.sql.chains import halved
 from rheos.sql.expressions.comparisons import _compared
 from rheos.sql.expressions.table import ANY, NUMBER, Compiler, Typed, computes, function
+from rheos.sql.java_numbers import best_real
 
 
 @computes(exp.Case)
@@ -103,15 +104,11 @@ def extreme(compiler: Compiler, node: exp.Greatest | exp.Least) -> Typed:
     values = [compiler.compile(each) for each in (node.this, *node.expressions)]
     exprs = _compared(compiler, values, "GREATEST" if isinstance(node, exp.Greatest) else "LEAST")
     _, kind = compiler.common(values, "GREATEST")
-    better = operator.gt if isinstance(node, exp.Greatest) else operator.lt
-
-    def chosen(one: pl.Expr, other: pl.Expr) -> pl.Expr:
-        # Nulls are left out, as Spark does. NaN is the greatest of all numbers.
-        is_better = better(other, one).fill_null(False)
-        return pl.when(one.is_null() | is_better).then(other).otherwise(one)
-
-    # By halves, as each step holds three times what it compares.
-    return Typed(halved(exprs, chosen), kind, node)
+    if not types.is_floating(kind):
+        made = pl.max_horizontal if isinstance(node, exp.Greatest) else pl.min_horizontal
+        return Typed(made(exprs), kind, node)
+    best = partial(best_real, greatest=isinstance(node, exp.Greatest))
+    return Typed(of_columns(best, exprs, kind), kind, node)
 
 
 @function("isnull", {"this": ANY}, types.BOOLEAN)

@@ -58,8 +58,12 @@ class Compiler:
     instead: Callable[[exp.Expr], Typed | None] = lambda node: None
     """Replacement for a whole node: the column of an aggregate that was computed before."""
 
-    def compile(self, node: exp.Expr) -> Typed:
-        """Compile an expression. Raises ProgramError, SchemaError at its place in the SQL."""
+    def compile(self, node: exp.Expr | None) -> Typed:
+        """Compile an expression; `None` is one that the SQL lacks. Raises ProgramError, SchemaError at
+        its place in the SQL.
+        """
+        if node is None:
+            raise _MissingError
         found = self.instead(node)
         if found is not None:
             return found
@@ -70,8 +74,6 @@ class Compiler:
             return made(self, node)
         if isinstance(node, OwnCall):
             return node.typed(self)
-        if node is None:
-            raise _MissingError
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise self._refused(node)
