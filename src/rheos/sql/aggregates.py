@@ -67,6 +67,11 @@ def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[M
 
 def aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     """Compile a call of an aggregate. Raises ProgramError, SchemaError."""
+    with compiler.arguments_of(node.this if isinstance(node, exp.Filter) else node):
+        return _aggregated(compiler, node)
+
+
+def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     call, condition = node, None
     if isinstance(node, exp.Filter):
         compiler.sql.only(node, ("this", "expression"))

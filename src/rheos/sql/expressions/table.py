@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -77,8 +78,14 @@ class Compiler:
         handler = HANDLERS.get(type(node))
         if handler is None:
             raise self._refused(node)
-        try:
+        with self.arguments_of(node):
             return handler(self, node)
+
+    @contextmanager
+    def arguments_of(self, node: exp.Expr) -> Iterator[None]:
+        """Raise ProgramError at the node if the SQL lacks an argument of it that is compiled."""
+        try:
+            yield
         except _MissingError:
             if isinstance(node, exp.Func) and WRITTEN_NAME not in node.meta and node.parent:
                 raise  # A part of the call that the user wrote.
