@@ -20,7 +20,7 @@ RETRIES = "retries"
 
 
 class RetryingSession:
-    """Session for one thread at a time."""
+    """Session that repeats failed calls after a pause. One thread at a time may use it."""
 
     def __init__(
         self,

@@ -153,7 +153,8 @@ def check_value(name: str, value: Any, depth: int = 0) -> None:
                 )
             if len(value) > MAX_TEXT:
                 raise ConfigurationError(
-                    f"{name!r} has a string of {len(value)} characters", hint=f"send up to {MAX_TEXT}"
+                    f"{name!r} has a string of {len(value)} characters",
+                    hint=f"send up to {MAX_TEXT} characters",
                 )
         case bool() | None | float():
             pass

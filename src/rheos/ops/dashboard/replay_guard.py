@@ -111,7 +111,7 @@ def _watch(
 
 
 def _memory_bytes(pid: int) -> int:
-    """Return the resident memory of the replay and of all that it has started."""
+    """Return the resident memory of the replay's process and its child processes."""
     found = 0
     with contextlib.suppress(psutil.Error):
         replay = psutil.Process(pid)

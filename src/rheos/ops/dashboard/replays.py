@@ -170,7 +170,7 @@ class ReplayProcesses:
         if answered.error is not None:
             raise answered.error.error()
         if isinstance(answered.found, msgspec.UnsetType):
-            raise InternalError("the process of the replay gave an empty answer")
+            raise InternalError("the process of the replay returned an empty answer")
         return answered.found
 
     def close(self) -> None:

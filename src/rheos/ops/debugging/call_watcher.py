@@ -145,8 +145,8 @@ class _WatchedCore:
 
 
 def as_row(record: Any, schema: pa.Schema, kind: type | None) -> dict[str, Any]:
-    """Return the record by the visible columns. If it does not have them, return it under an empty
-    name: the operator raises the error."""
+    """Return the values of a record by column. A record without these columns is returned under an
+    empty name: the operator will raise the error."""
     collector = RecordCollector(visible(schema), kind)
     try:
         collector.add(record)

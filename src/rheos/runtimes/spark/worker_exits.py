@@ -33,8 +33,8 @@ def signal_text(number: int) -> str:
 # --- in the daemon --------------------------------------------------------------------------------
 
 
-class _Instead:
-    """A module of which some functions are replaced."""
+class _PatchedModule:
+    """A module with some functions replaced by others."""
 
     def __init__(self, module: Any, **functions: Any) -> None:
         self._module = module
@@ -75,8 +75,8 @@ def report_exits(daemon: Any) -> None:
             handler = collect
         return signal.signal(number, handler)
 
-    daemon.os = _Instead(os, kill=kill)
-    daemon.signal = _Instead(signal, signal=install)
+    daemon.os = _PatchedModule(os, kill=kill)
+    daemon.signal = _PatchedModule(signal, signal=install)
 
 
 # --- in the driver --------------------------------------------------------------------------------

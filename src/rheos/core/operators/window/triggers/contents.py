@@ -25,7 +25,7 @@ class Contents(ABC):
 
     @abstractmethod
     def elements(self) -> list[Element]:
-        """Return the elements for a result, possibly none. An accumulator is one element."""
+        """Return the elements of the window: its rows, or its accumulator as the only element."""
 
     @abstractmethod
     def replace(self, elements: Sequence[Element]) -> None:
