@@ -20,8 +20,7 @@ from rheos.api.sql_text import read_sql
 from rheos.core.callables import check_callable
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.graph.exact_decimals import exact
-from rheos.core.graph.expression_trees import FAILURES
-from rheos.core.graph.render import spell_expression
+from rheos.core.graph.expression_trees import FAILURES, spell_expression
 from rheos.core.graph.types import empty_frame, from_polars
 from rheos.core.graph.validate import check_columns, unknown_column
 

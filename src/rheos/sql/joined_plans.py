@@ -10,7 +10,7 @@ import polars as pl
 
 from rheos.core.connectors.lookup import Lookup
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.render import spell_expression
+from rheos.core.graph.expression_trees import spell_expression
 from rheos.core.graph.windows import Window
 from rheos.sql.plan import Columns, Names, Origins, PlanNode, names_of, origins_of_time
 

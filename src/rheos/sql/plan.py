@@ -18,8 +18,7 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.graph.changelog import Changes
-from rheos.core.graph.expression_trees import with_columns_named
-from rheos.core.graph.render import spell_expression
+from rheos.core.graph.expression_trees import spell_expression, with_columns_named
 from rheos.core.graph.types import columns_read
 from rheos.core.graph.watermark import Watermark
 from rheos.core.operators.call import CallSpec

@@ -292,3 +292,9 @@ def _with_names(tree: Tree, names: Mapping[str, str]) -> Tree:
         case list():
             return [_with_names(branch, names) for branch in tree]
     return tree
+
+
+def spell_expression(expr: pl.Expr) -> str:
+    """Return an expression on one line of bounded length."""
+    text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
+    return text if len(text) <= 120 else text[:119] + "…"

@@ -16,14 +16,14 @@ from rheos.core.aggregates.contract import Agg
 from rheos.core.aggregates.expression import Expression, expression
 from rheos.core.errors import ProgramError
 from rheos.core.graph.exact_decimals import exact_one
-from rheos.core.graph.expression_trees import Tree, subtrees, tree_of
+from rheos.core.graph.expression_trees import Tree, spell_expression, subtrees, tree_of
 from rheos.core.graph.types import empty_frame
 
 
 def reducing(expr: pl.Expr) -> Agg:
     """Return the aggregate for an expression. Raise ProgramError if the expression does not reduce,
     calls Python, or is not deterministic."""
-    spelled = _spelled(expr)
+    spelled = spell_expression(expr)
     tree = tree_of(expr)
     if tree is None:
         raise ProgramError(
@@ -68,8 +68,3 @@ def _refuse_chance(part: Tree, spelled: str) -> None:
             )
         case {"Function": {"function": {"ValueCounts": {"sort": False}}}}:
             raise ProgramError(f"{spelled} returns values in no fixed order", hint="write sort=True")
-
-
-def _spelled(expr: pl.Expr) -> str:
-    text = " ".join(str(expr).replace("dyn int: ", "").replace("dyn float: ", "").split())
-    return text if len(text) <= 120 else text[:119] + "…"

@@ -30,9 +30,8 @@ from typing import ClassVar, Literal
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.graph.expression_trees import FAILURES
+from rheos.core.graph.expression_trees import FAILURES, spell_expression
 from rheos.core.graph.nodes import MAIN, Spec
-from rheos.core.graph.render import spell_expression
 from rheos.core.graph.types import columns_read, without
 from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
 from rheos.core.operators.origins import OneRow, Origin, SameRow

@@ -21,9 +21,8 @@ from operator import and_, or_
 import polars as pl
 
 from rheos.core.connectors import capabilities
-from rheos.core.graph.expression_trees import tree_of
+from rheos.core.graph.expression_trees import spell_expression, tree_of
 from rheos.core.graph.nodes import MAIN, Graph, Node
-from rheos.core.graph.render import spell_expression
 from rheos.core.graph.validate import live_nodes
 from rheos.core.operators.expressions import ExpressionSpec
 from rheos.core.operators.source import SourceSpec

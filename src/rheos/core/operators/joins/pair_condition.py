@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from rheos.core.graph.render import spell_expression
+from rheos.core.graph.expression_trees import spell_expression
 from rheos.core.operators.joins.joined_columns import JoinedColumns
 from rheos.core.operators.records import LocatedName
 from rheos.core.operators.row_expressions import EVALUATION_FAILURES, RowExpressions
