@@ -1,4 +1,4 @@
-"""A YARN cluster with HDFS, and the state-machine job that `spark-submit` runs on it."""
+"""Applications that `spark-submit` runs on a YARN cluster; one of them is the state-machine job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from getpass import getuser
 from pathlib import Path
 from typing import Any
@@ -66,41 +66,24 @@ SETTINGS = {
 }
 
 
-class YarnJob:
-    """The job, submitted to a cluster. Further submissions continue it."""
+class YarnApplications:
+    """Programs that a test submits to a cluster."""
 
-    def __init__(
-        self,
-        cluster: HadoopCluster,
-        started: Started,
-        folder: Path,
-        events: int,
-        rate: int = 2_000,
-        root: str = "",
-    ) -> None:
-        """`root` is the folder or URL of output and checkpoints, `folder` by default."""
-        self._cluster, self._started, self._events, self._rate = cluster, started, events, rate
+    def __init__(self, cluster: HadoopCluster, started: Started) -> None:
+        self._cluster, self._started = cluster, started
         self._submitted: list[subprocess.Popen[bytes]] = []
-        self._copy = folder / "copy"
-        self.out, self.checkpoints = (f"{root or folder}/{name}" for name in ("out", "checkpoints"))
-        self.program = folder / "job.py"
-        self.program.write_text(PROGRAM)
 
-    def submit(self, mode: str, **more: str) -> subprocess.Popen[bytes]:
-        """Submit the job in YARN's client or cluster mode, with further settings of Spark."""
-        settings = {**SETTINGS, **{name.replace("_", "."): value for name, value in more.items()}}
+    def submit_program(
+        self, mode: str, program: Path, *arguments: str, more: Mapping[str, str]
+    ) -> subprocess.Popen[bytes]:
+        """Submit a program in YARN's client or cluster mode, with further settings of Spark."""
+        settings = {**SETTINGS, **more}
         command = [
             *(str(SPARK / "bin" / "spark-submit"), "--master", "yarn", "--deploy-mode", mode),
             *("--num-executors", "2", "--executor-cores", "1"),
             *("--driver-memory", "512m", "--executor-memory", "512m"),
             *(word for name, value in settings.items() for word in ("--conf", f"{name}={value}")),
-            *(
-                str(self.program),
-                self.out,
-                self.checkpoints,
-                str(self._events),
-                str(self._rate),
-            ),
+            *(str(program), *arguments),
         ]
         driver = self._started.command(
             command,
@@ -111,44 +94,8 @@ class YarnJob:
         self._submitted.append(driver)
         return driver
 
-    def more_published(self, driver: subprocess.Popen[bytes]) -> None:
-        """Wait until the job has published something new: it runs, and checkpoints complete."""
-        before = self._published()
-
-        def met() -> bool:
-            assert driver.poll() is None, self.said(driver)
-            return self._published() > before
-
-        wait_for(met, 300)
-
-    def _published(self) -> int:
-        return len(self._files())
-
-    def _files(self) -> list[str]:
-        """Return the paths of the published files that have rows."""
-        system, path = url_to_fs(self.out)
-        if not system.exists(path):
-            return []
-        return [
-            each["name"]
-            for each in system.ls(path, detail=True)
-            if each["name"].rpartition("/")[2].startswith("part-") and each["size"]
-        ]
-
     def ends_well(self, driver: subprocess.Popen[bytes]) -> None:
         assert driver.wait(480) == 0, self.said(driver)
-
-    def faults(self, *, ended: bool = True) -> list[str]:
-        """Return the differences between the published alerts and the planted ones."""
-        system, _ = url_to_fs(self.out)
-        shutil.rmtree(self._copy, ignore_errors=True)
-        self._copy.mkdir()
-        for file in self._files():
-            (self._copy / file.rpartition("/")[2]).write_bytes(system.cat_file(file))
-        found: list[str] = example.faults(
-            example.alerts_in(self._copy), VISITS.planted(self._events), ended=ended
-        )
-        return found
 
     def said(self, driver: subprocess.Popen[bytes]) -> str:
         """Return the output of `spark-submit`, and of the application's containers."""
@@ -203,6 +150,69 @@ class YarnJob:
             with contextlib.suppress(HTTPError), urlopen(killed, timeout=60):
                 pass
         wait_for(lambda: not list(self._processes()), 60)
+
+
+class YarnJob(YarnApplications):
+    """The state-machine job, submitted to a cluster. Further submissions continue it."""
+
+    def __init__(
+        self,
+        cluster: HadoopCluster,
+        started: Started,
+        folder: Path,
+        events: int,
+        rate: int = 2_000,
+        root: str = "",
+    ) -> None:
+        """`root` is the folder or URL of output and checkpoints, `folder` by default."""
+        super().__init__(cluster, started)
+        self._events, self._rate = events, rate
+        self._copy = folder / "copy"
+        self.out, self.checkpoints = (f"{root or folder}/{name}" for name in ("out", "checkpoints"))
+        self.program = folder / "job.py"
+        self.program.write_text(PROGRAM)
+
+    def submit(self, mode: str, **more: str) -> subprocess.Popen[bytes]:
+        """Submit the job in YARN's client or cluster mode, with further settings of Spark."""
+        arguments = self.out, self.checkpoints, str(self._events), str(self._rate)
+        settings = {name.replace("_", "."): value for name, value in more.items()}
+        return self.submit_program(mode, self.program, *arguments, more=settings)
+
+    def more_published(self, driver: subprocess.Popen[bytes]) -> None:
+        """Wait until the job has published something new: it runs, and checkpoints complete."""
+        before = self._published()
+
+        def met() -> bool:
+            assert driver.poll() is None, self.said(driver)
+            return self._published() > before
+
+        wait_for(met, 300)
+
+    def _published(self) -> int:
+        return len(self._files())
+
+    def _files(self) -> list[str]:
+        """Return the paths of the published files that have rows."""
+        system, path = url_to_fs(self.out)
+        if not system.exists(path):
+            return []
+        return [
+            each["name"]
+            for each in system.ls(path, detail=True)
+            if each["name"].rpartition("/")[2].startswith("part-") and each["size"]
+        ]
+
+    def faults(self, *, ended: bool = True) -> list[str]:
+        """Return the differences between the published alerts and the planted ones."""
+        system, _ = url_to_fs(self.out)
+        shutil.rmtree(self._copy, ignore_errors=True)
+        self._copy.mkdir()
+        for file in self._files():
+            (self._copy / file.rpartition("/")[2]).write_bytes(system.cat_file(file))
+        found: list[str] = example.faults(
+            example.alerts_in(self._copy), VISITS.planted(self._events), ended=ended
+        )
+        return found
 
 
 def end_containers(cluster: HadoopCluster) -> None:
