@@ -13,7 +13,7 @@ from rheos.core.checkpoint.log_entries import (
     CheckpointCompleted,
     LogEntry,
     Place,
-    Stored,
+    StoredEntry,
     decode_entry,
     encode_entry,
 )
@@ -29,7 +29,7 @@ OLD_LOG = "kept"
 """The job of the stored folders of older versions."""
 
 
-def stored(files: Files, number: int) -> Stored:
+def stored(files: Files, number: int) -> StoredEntry:
     return decode_entry(files[entry(number)], entry(number))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.peers.__main__ import CELLS, figures
+from benchmarks.peers.__main__ import CELLS, measurements
 from benchmarks.slots import MEASURED, Model, element_rows, exchange_mib
 from rheos.cli.benchmarks.programs import PROGRAMS
 from rheos.core.task.config import TaskConfig
@@ -42,4 +42,4 @@ def test_the_cells_compared_with_flink_are_benchmarks_of_rheos() -> None:
 def test_a_comparison_with_flink_has_median_minimum_and_maximum() -> None:
     run = {"records_per_s": 2e6, "cores": 1.0, "processor_us_per_record": 0.5}
     runs = [run | {"latency_ms": {"p50": ms, "p99": None}} for ms in (3.0, 1.0, 2.0)]
-    assert figures(runs)[3:] == ["2.00 (1.00 to 3.00)", "none"]
+    assert measurements(runs)[3:] == ["2.00 (1.00 to 3.00)", "none"]
