@@ -74,3 +74,11 @@ def test_a_scalar_subquery_fails_on_a_second_row() -> None:
     env.sql(query, state_ttl="forever").collect("rows")
     with pytest.raises(rh.RheosError, match="returned several rows; aggregate it"):
         env.execute("several rows")
+
+
+def test_order_by_without_limit_has_no_effect_but_a_note(capsys: pytest.CaptureFixture[str]) -> None:
+    env = rh.Environment(runtime="simulated")
+    registered(env)
+    env.sql("SELECT n FROM numbers WHERE n < 3 ORDER BY n").collect("rows")
+    assert "ORDER BY without LIMIT has no effect" in capsys.readouterr().out
+    assert sorted(env.execute("ordered").collected["rows"]["n"].to_pylist()) == [0, 1, 2]

@@ -2,7 +2,7 @@
 
 Joins follow the order in which they are written, with one exception: a table waits until a condition
 connects it with the tables before it. So `FROM a, b, c WHERE a.x = c.x AND b.y = c.y` joins a, c and b.
-The order depends on the text of the query alone, because joins keep state.
+The order depends on the query alone, because joins keep state.
 """
 
 from __future__ import annotations

@@ -143,8 +143,8 @@ class Joining:
         return JoinPlan(left, right, keys, self.how, meeting, columns, len(of_left), changes, where)
 
     def _where(self, found: JoinCondition, scope: NameScope, meeting: Meeting) -> pl.Expr | None:
-        """Return the condition of partners in an outer join: its result depends on which rows have
-        none."""
+        """Return the condition of partners in an outer join: its result depends on which
+        rows have no partner."""
         if self.how == "inner":
             return None
         parts = [*found.rest]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -56,6 +56,9 @@ if TYPE_CHECKING:
     from rheos.api.joins import TimeToLive
 
 
+_UNORDERED = "ORDER BY without LIMIT has no effect: the rows of a result have no order"
+
+
 @dataclass(frozen=True)
 class Planner:
     """Planner of the queries of a string."""
@@ -67,10 +70,18 @@ class Planner:
     ttl: TimeToLive | None = None
     """Time to live of rows in joins."""
 
+    note: Callable[[SqlText, exp.Expr, str], None] = lambda *_: None
+    """Reports a clause that has no effect."""
+
     def query(self, node: exp.Expr) -> PlanNode:
         """Plan a query. Raises ProgramError, SchemaError at the place in the SQL."""
         planner = self._with(node)
         with_plain_clauses(self.sql, node)
+        order = node.args.get("order")
+        if order is not None and not (node.args.get("limit") or node.args.get("offset")):
+            self.note(self.sql, order, _UNORDERED)
+            node = node.copy()
+            node.set("order", None)
         if is_first_rows(node):
             return first_rows(planner, node)
         match node:

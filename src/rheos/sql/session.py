@@ -127,7 +127,7 @@ class SqlSession:
         """Plan a query, which may name the tables of `ctes`. Raise ProgramError or SchemaError."""
         said = self.ttl if ttl is None else ttl
         resolved(query, self.catalog.functions)
-        return numbered(Planner(sql, self.catalog, ctes or {}, ttl=said).query(query))
+        return numbered(Planner(sql, self.catalog, ctes or {}, said, self.note).query(query))
 
     def script(self, text: Any, file: str | None = None) -> None:
         """Execute the statements of a string. If it is the content of a file, errors begin with the
