@@ -72,3 +72,14 @@ def test_a_too_deep_query_is_refused_at_its_place(name: str) -> None:
 
 def test_a_query_at_the_depth_limit_is_computed() -> None:
     assert _rows(f"SELECT {'(' * 30}id{')' * 30} AS id FROM t WHERE id = 1") == [{"id": 1}]
+
+
+def test_a_pattern_without_groups_extracts_the_whole_match() -> None:
+    env = rh.Environment(runtime="simulated")
+    env.register("t", env.from_source(rh.collection([{"s": "ab/cd"}])))
+    env.sql(
+        "SELECT REGEXP_EXTRACT(s, '[^/]+') AS v, REGEXP_EXTRACT(s, '/(.)(.)') AS w, "
+        "REGEXP_EXTRACT(s, '/(.)(.)', 2) AS x FROM t"
+    ).collect("found")
+    found = env.execute("patterns").collected["found"].to_pylist()
+    assert found == [{"v": "ab", "w": "c", "x": "d"}]
