@@ -38,7 +38,7 @@ RANKS = {
     "benchmarks.md": 0.1,
     "nexmark.md": 0.1,
     "coming-from.md": 0.2,
-    "reference/": 0.3,
+    "reference/": 0.1,
 }
 """Weight of a page in the search, by the beginning of its path; 1 for all others."""
 LINK = re.compile(r"""(\]\(|src=")([^)"\s#]+)((?:#[^)"\s]*)?[)"])""")

@@ -543,6 +543,12 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "is not an aggregate",
         "rh.agg",
     ),
+    "an aggregate function with a name": (
+        lambda: minutes(events()).aggregate(x=rh.AggregateFunction()),  # type: ignore[arg-type]
+        rh.ProgramError,
+        "is not an aggregate",
+        ".aggregate(AggregateFunction())",
+    ),
     "an aggregate named as a key": (
         lambda: minutes(events()).aggregate(user=rh.agg.count()),
         rh.SchemaError,

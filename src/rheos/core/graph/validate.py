@@ -14,6 +14,7 @@ import pyarrow as pa
 from rheos.core.aggregates import KINDS, Agg
 from rheos.core.connectors import capabilities
 from rheos.core.errors import ProgramError, SchemaError
+from rheos.core.graph.aggregate_functions import AggregateFunction
 from rheos.core.graph.changelog import OP
 from rheos.core.graph.naming_aggregates import naming
 from rheos.core.graph.nodes import MAIN, Graph, Input, Node, Spec, StreamType
@@ -266,6 +267,11 @@ def check_aggregates(aggregates: Mapping[str, object], example: str) -> dict[str
             agg = reducing(agg)
         if not isinstance(agg, Agg):
             hint = naming({name: agg}, example) if isinstance(agg, str) else f"write {example}"
+            if isinstance(agg, AggregateFunction):
+                hint = (
+                    f"pass it without a name: .window(...).aggregate({type(agg).__name__}()); its "
+                    "get_result returns a dataclass with the columns"
+                )
             raise ProgramError(f"{name}={shown(agg)} is not an aggregate", hint=hint)
         if KINDS.get(agg.kind) is not type(agg):
             raise ProgramError(
