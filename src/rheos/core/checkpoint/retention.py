@@ -46,7 +46,7 @@ def stale(
 
 
 def _checkpoint_of(path: str) -> int | None:
-    """Return the checkpoint for which a state file was written; None if the path has none."""
+    """Return the checkpoint for which a state file was written; None if it names none."""
     name = path.split("/")[3]
     return int(name) if name.isdecimal() else None
 
