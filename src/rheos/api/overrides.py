@@ -48,7 +48,7 @@ class Overrides:
     """Whether to wait while another driver runs the job, and to take over when that driver is gone."""
 
     def override_of(self, name: str) -> Any:
-        """Return the override of a setting; None if it has none."""
+        """Return the override of a setting; None if the command does not set it."""
         said = [partial.values[name] for partial in self.settings if name in partial.values]
         return said[-1] if said else None
 
