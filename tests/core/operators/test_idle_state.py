@@ -38,6 +38,9 @@ class Keeping(rh.KeyedProcessFunction):
         ctx.timers.register(1000)
         return iter(())
 
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Row]:
+        return iter(())
+
 
 def _larger(a: Row, b: Row) -> Row:
     return a if a.v >= b.v else b

@@ -141,6 +141,9 @@ class Validate(rh.KeyedProcessFunction):
         ctx.timers.register(ctx.timestamp + 10_000_000)
         yield event
 
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Event]:
+        return iter(())
+
 
 class Whole(rh.WindowFunction):
     def process(self, records: list[Event], ctx: rh.WindowContext) -> Iterator[Event]:
