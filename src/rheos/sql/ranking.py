@@ -79,7 +79,11 @@ def ranked(sql: SqlText, compiler: Compiler, item: exp.Expr, plan: PlanNode) -> 
         exprs.append(pl.lit(0, dtype=types.BIGINT))
         columns.append(SqlColumn(_ALL, types.BIGINT))
         keys.append(_ALL)
+    width = len(source.columns)
     source = known_by_key(sql, node, source, keys)
+    # Rows without a key receive one, which has a further column.
+    exprs += [pl.col(column.name) for column in source.columns[width:]]
+    columns += source.columns[width:]
     exprs.append(by)
     columns.append(SqlColumn(_BY, types.of_expression(by, plan.columns)))
     input = projected(source, tuple(exprs), tuple(columns))
