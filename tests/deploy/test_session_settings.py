@@ -90,4 +90,4 @@ def test_rows_are_the_same_under_settings_that_do_not_interact(
 @pytest.mark.slow
 @pytest.mark.parametrize("which", SETTINGS)
 def test_rows_are_the_same_under_each_setting(which: str, tmp_path: Path, started: Started) -> None:
-    check("local-cluster[2,1,512]", SETTINGS[which], tmp_path, started)
+    check("local-cluster[2,1,1024]", SETTINGS[which], tmp_path, started)
