@@ -36,7 +36,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -281,6 +281,10 @@ class OperatorSpec(Spec):
     the runtimes, `explain`, `why` and `fork` learn everything that they need from the methods below.
     The defaults are safe for any operator: it reads all columns, and depends on any order.
     """
+
+    is_pure: ClassVar[bool] = False
+    """Whether it calls no code of the user. Then an input row need not be processed if its output row
+    is dropped."""
 
     @abstractmethod
     def operator(self, ctx: OperatorContext) -> Operator:

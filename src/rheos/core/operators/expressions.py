@@ -46,6 +46,7 @@ class ExpressionSpec(RowSpec):
 
     keeps_changes: ClassVar[bool] = True
     keeps_splits: ClassVar[bool] = True
+    is_pure: ClassVar[bool] = True
 
     op: Literal["filter", "select", "with_columns"]
     exprs: tuple[pl.Expr, ...]

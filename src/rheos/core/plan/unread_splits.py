@@ -24,7 +24,7 @@ from rheos.core.connectors import capabilities
 from rheos.core.graph.expression_trees import spell_expression, tree_of
 from rheos.core.graph.nodes import MAIN, Graph, Node
 from rheos.core.graph.validate import live_nodes
-from rheos.core.operators.expressions import ExpressionSpec
+from rheos.core.operators.contract import OperatorSpec
 from rheos.core.operators.source import SourceSpec
 
 
@@ -50,7 +50,8 @@ def without_unread_splits(graph: Graph) -> tuple[Graph, dict[int, str]]:
 
     def passing(reader: Node, columns: frozenset[str]) -> pl.Expr | None:
         spec = reader.spec
-        if not isinstance(spec, ExpressionSpec):
+        assert isinstance(spec, OperatorSpec), f"{spec.kind} does not derive from OperatorSpec"
+        if not spec.is_pure:
             return None
         parts = [
             part
