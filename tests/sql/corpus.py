@@ -328,17 +328,11 @@ WINDOWS = _windowed(
 
 _NONE = "FROM bids WHERE price > 1000000"
 NO_ROWS = [
-    Query(
-        f"SELECT COUNT(*) AS n, SUM(price) AS s, MAX(channel) AS m, AVG(price) AS a {_NONE}",
-        spark=False,
-    ),
-    Query(f"SELECT COUNT(price) + 1 AS n, COUNT(DISTINCT price) AS d {_NONE}", spark=False),
-    Query(f"SELECT COALESCE(SUM(price), 0) AS s {_NONE}", spark=False),
-    Query(f"SELECT COUNT(*) FILTER (WHERE price > 5) AS n {_NONE} HAVING COUNT(*) = 0", spark=False),
-    Query(
-        f"SELECT COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c {_NONE} GROUP BY auction) AS t",
-        spark=False,
-    ),
+    Query(f"SELECT COUNT(*) AS n, SUM(price) AS s, MAX(channel) AS m, AVG(price) AS a {_NONE}"),
+    Query(f"SELECT COUNT(price) + 1 AS n, COUNT(DISTINCT price) AS d {_NONE}"),
+    Query(f"SELECT COALESCE(SUM(price), 0) AS s {_NONE}"),
+    Query(f"SELECT COUNT(*) FILTER (WHERE price > 5) AS n {_NONE} HAVING COUNT(*) = 0"),
+    Query(f"SELECT COUNT(*) AS n FROM (SELECT auction, COUNT(*) AS c {_NONE} GROUP BY auction) AS t"),
     Query(
         "SELECT COUNT(*) AS n, SUM(c) AS s FROM (SELECT auction, COUNT(*) AS c FROM bids "
         "GROUP BY auction) AS t WHERE c < 0"
@@ -346,14 +340,11 @@ NO_ROWS = [
     Query(f"SELECT auction FROM bids WHERE auction > (SELECT COUNT(*) {_NONE})"),
     Query(f"SELECT auction, (SELECT COUNT(price) * 2 + 1 {_NONE}) AS n FROM bids"),
     Query(f"SELECT auction, (SELECT SUM(price) {_NONE}) AS n FROM bids"),
-    Query(f"SELECT COUNT(*) AS n {_NONE} UNION ALL SELECT COUNT(*) FROM bids", spark=False),
-    Query(
-        f"SELECT price FROM bids WHERE EXISTS (SELECT COUNT(*) {_NONE}) AND price > 900", spark=False
-    ),
-    Query(f"SELECT price FROM bids WHERE price > 900 AND 0 IN (SELECT COUNT(*) {_NONE})", spark=False),
+    Query(f"SELECT COUNT(*) AS n {_NONE} UNION ALL SELECT COUNT(*) FROM bids"),
+    Query(f"SELECT price FROM bids WHERE EXISTS (SELECT COUNT(*) {_NONE}) AND price > 900"),
+    Query(f"SELECT price FROM bids WHERE price > 900 AND 0 IN (SELECT COUNT(*) {_NONE})"),
 ]
-"""Aggregates without GROUP BY over no rows: they have one row. A batch job, in which Spark runs no task
-for no rows, does not have it."""
+"""Aggregates without GROUP BY over no rows: they have one row."""
 
 GROUPS = [
     Query(

@@ -63,12 +63,13 @@ def test_one_subtask_emits_the_row_of_no_input() -> None:
     assert found == [{"k": 0, "n": 0, OP: "insert"}]
 
 
-def test_a_partition_of_a_batch_job_without_rows_emits_no_row() -> None:
+def test_the_batch_runtime_emits_the_row_once() -> None:
     output = pa.schema([("k", pa.int64()), ("n", pa.int64()), (OP, pa.string())])
-    spec = TableSpec({"n": rh.agg.count()}, of_changes=False, only_key=(0,))
-    op = spec.in_batch(context(SCHEMA, output, keys=("k",)))
+    op = TableOperator(
+        context(SCHEMA, output, keys=("k",)),
+        TableSpec({"n": rh.agg.count()}, of_changes=False, only_key=(0,)),
+    )
     op.open({})
-    assert [*op.on_end()] == []
     batch = pa.RecordBatch.from_pylist([_row(1, 2.5, "insert")], SCHEMA)
     assert [out.batch.num_rows for out in op.on_batch(0, batch)] == [1]
     op.next_keys()

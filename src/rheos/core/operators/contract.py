@@ -317,6 +317,12 @@ class OperatorSpec(Spec):
         return {}
 
     @property
+    def emits_without_rows(self) -> bool:
+        """Whether it emits a row if none arrives. All rows of such an operator have one key. A batch
+        job runs it in one task, which Spark starts even if no row arrives."""
+        return False
+
+    @property
     def loop_capacity(self) -> int | None:
         """Return the number of rows that may wait for the next iteration, for the head of a loop."""
         return None

@@ -45,6 +45,7 @@ from rheos.runtimes.batch.layout import (
     NOTE_BUCKET,
     NOTE_PORT,
     PACKED,
+    SEED_BUCKET,
     SHARE,
 )
 from rheos.runtimes.batch.results import PlanWithHandedRows
@@ -153,13 +154,25 @@ class Translation:
         if exchanges == {Exchange.HASH}:
             of_port = self._shuffleable if len(head.ports) == 1 else self._keyed_of
             rows = _united(of_port(edge, left) for edge in edges)
-            return rows.repartition("bucket").sortWithinPartitions("bucket", "arrival"), keyed
+            if head.spec.emits_without_rows:
+                shuffled = rows.union(self._seed()).repartition(1)
+            else:
+                shuffled = rows.repartition("bucket")
+            return shuffled.sortWithinPartitions("bucket", "arrival"), keyed
         if not exchanges & {Exchange.HASH, Exchange.BROADCAST, Exchange.CUSTOM}:
             return _united(self._packed_of(edge, left) for edge in edges), PackedInput()
         shares = self.plan.width(chain.id)
         rows = _united(self._shared_out(edge, left, shares) for edge in edges)
         rows = versions.repartition_by_id(rows, shares, SHARE).sortWithinPartitions("bucket", "arrival")
         return rows, keyed if keyed.schemas else PackedInput()
+
+    def _seed(self) -> DataFrame:
+        """Return one keyed row without content."""
+        return self.session.range(0, 1, 1, 1).selectExpr(
+            f"CAST({SEED_BUCKET} AS INT) AS bucket",
+            "CAST(0 AS BIGINT) AS arrival",
+            "CAST('' AS BINARY) AS payload",
+        )
 
     @cached_property
     def _common(self) -> dict[str, Any]:

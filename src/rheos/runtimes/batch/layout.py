@@ -63,6 +63,9 @@ ANY_BUCKET = -2
 BROADCAST_BUCKET = -3
 """Bucket of a packed row for a broadcast port. Such rows precede all others."""
 
+SEED_BUCKET = -4
+"""Bucket of a row without content. It makes Spark start a task although no row arrives."""
+
 SHARE = "share"
 """Name of the column with the receiving task of a broadcast row."""
 

@@ -33,6 +33,7 @@ from rheos.runtimes.batch.keyed_ports import KeyedRows, keyed_rows_of
 from rheos.runtimes.batch.layout import (
     NOTE_BUCKET,
     NOTE_PORT,
+    SEED_BUCKET,
     of_one_share,
     payloads,
     port_payloads,
@@ -234,6 +235,8 @@ class _PartitionHost:
             for bucket, port, payload in port_payloads(rows):
                 if bucket == NOTE_BUCKET:
                     yield from self._out.note(payload.to_pybytes())
+                elif bucket == SEED_BUCKET:
+                    continue
                 elif bucket < NOTE_BUCKET:
                     yield from tree.batch(port, unpack(payload))
                 else:

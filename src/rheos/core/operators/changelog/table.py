@@ -101,11 +101,9 @@ class TableSpec(KeySpec):
     def operator(self, ctx: OperatorContext) -> Operator:
         return TableOperator(ctx, self)
 
-    def in_batch(self, ctx: OperatorContext) -> Operator:
-        # Each partition of a shuffle owns all key groups, so several would emit the row at the end.
-        operator = TableOperator(ctx, self)
-        operator.emits_at_end = False
-        return operator
+    @property
+    def emits_without_rows(self) -> bool:
+        return self.only_key is not None
 
     def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
         shapes = {}
@@ -205,9 +203,6 @@ class _Plan:
 class TableOperator(RunningStateOperator):
     """Emits a row for each input row, and the row of an `only_key` without input."""
 
-    emits_at_end = True
-    """Whether the row of an `only_key` is emitted at the end of an input without rows."""
-
     def __init__(self, ctx: OperatorContext, spec: TableSpec) -> None:
         self._plan = _Plan(spec, ctx.ports[0])
         super().__init__(ctx, self._plan.states)
@@ -232,7 +227,7 @@ class TableOperator(RunningStateOperator):
 
     def on_end(self) -> Iterator[Out]:
         output = self.ctx.outputs.get(MAIN)
-        if self._only_key is None or output is None or not self.emits_at_end:
+        if self._only_key is None or output is None:
             return
         columns = dict(zip(self._keys, self._only_key, strict=True))
         columns[OP] = pa.array([INSERT])
