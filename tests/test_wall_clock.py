@@ -13,6 +13,7 @@ WALL_TIME = {
     "cli/main.py": "the time of a line of progress, for display",
     "cli/status.py": "the watermark's lag, which is a difference to wall time",
     "cli/jobs.py": "since when a request waits, for display",
+    "connectors/datagen.py": "the start of the times of rows, which are values",
     "connectors/generator.py": "due times of rows, which are values",
     "connectors/postgres/replication.py": "a time that the protocol sends",
     "connectors/postgres/snapshot.py": "the commit time of rows, which is a value",

@@ -17,7 +17,7 @@ PRINTS = """
 import sys
 from rheos.api import overrides
 names = "parallelism", "master", "runtime", "checkpoint_dir", "checkpoint_interval"
-print(*map(overrides.current().said, names), sys.argv[1:])
+print(*map(overrides.current().override_of, names), sys.argv[1:])
 """
 
 

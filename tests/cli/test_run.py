@@ -244,7 +244,7 @@ def test_explain_shows_the_captured_program(write: Write, capsys: pytest.Capture
         class Environment:
             def explain(self, format, name): return f"{name} explained as {format}"
         assert overrides.current().capture
-        raise overrides.ProgramCaptured(Environment(), "job")
+        raise overrides.ProgramCapture(Environment(), "job")
     """)
     assert explain(file, [], "mermaid", Overrides()) == 0
     assert capsys.readouterr().out == "job explained as mermaid\n"

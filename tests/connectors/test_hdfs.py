@@ -16,6 +16,7 @@ import pytest
 
 from rheos.connectors.calls import file_systems
 from rheos.connectors.calls.file_systems import url_to_fs
+from rheos.connectors.calls.hdfs import NativeHdfs
 from rheos.core.connectors.outages import is_outage
 from rheos.core.errors import ConfigurationError
 from rheos.ops.chaos.faulty_proxy import FaultyProxy, LinkFault
@@ -229,10 +230,14 @@ def test_a_name_service_finds_the_name_node_that_answers(
         (tmp_path / name).write_text(f"<configuration>{lines}</configuration>")
     monkeypatch.setenv("HADOOP_CONF_DIR", str(tmp_path))
     folder = uuid4().hex
-    for url, created in ((f"hdfs://orders/{folder}", True), (f"hdfs:///{folder}", False)):
-        store = open_store(url)
-        assert store.put_if_absent("log/1", b"one") is created
-        assert store.get("log/1") == b"one"
+    NativeHdfs.clear_instance_cache()
+    try:
+        for url, data in ((f"hdfs://orders/{folder}", b"one"), (f"hdfs:///{folder}", b"two")):
+            store = open_store(url)
+            assert store.put_if_absent("log/1", data) is (data == b"one")
+            assert store.get("log/1") == b"one"
+    finally:
+        NativeHdfs.clear_instance_cache()
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,9 @@ def _same(one: Any, other: Any, bits: int) -> bool:
         if one == other:
             return math.copysign(1, one) == math.copysign(1, other)
         return abs(one - other) <= bits * math.ulp(max(abs(one), abs(other)))
+    if isinstance(one, list) and isinstance(other, list):
+        pairs = zip(one, other, strict=False)
+        return len(one) == len(other) and all(_same(*pair, bits) for pair in pairs)
     return type(one) is type(other) and bool(one == other)
 
 

@@ -78,7 +78,7 @@ from rheos.core.connectors.capabilities import (
     SharesClient,
     StagesRows,
     StoresParquet,
-    UnfitForSpark,
+    UnfitForSparkError,
 )
 from rheos.core.connectors.contract import (
     Committer,
@@ -188,7 +188,7 @@ __all__ = [
     "TimeColumn",
     "TimeReached",
     "TypeShape",
-    "UnfitForSpark",
+    "UnfitForSparkError",
     "WritesChanges",
 ]
 

@@ -28,6 +28,7 @@ MOVED: Final = {
     )
 } | {
     "rheos.testing.faulty_proxy": "rheos.ops.chaos.faulty_proxy",
+    "rheos.core.operators.over.by_time": "rheos.core.operators.over.event_time_over",
     "rheos.core.protocol.accumulated": "rheos.core.protocol.accumulators",
 }
 """Old names of packages and modules, and their names today. A module may have moved with its package

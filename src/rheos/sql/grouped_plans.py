@@ -92,6 +92,9 @@ class Aggregate(PlanNode):
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         return self.with_filtered_input(0, condition) if read and read <= {*self.keys} else None
 
+    def may_be_null(self, name: str) -> bool:
+        return name not in self.keys or self.input.may_be_null(name)
+
     def origins(self) -> Origins:
         of = self.input.origins()
         found = {key: of[key] for key in self.keys}
@@ -118,6 +121,9 @@ class Distinct(PlanNode):
 
     def summary(self) -> str:
         return "distinct"
+
+    def may_be_null(self, name: str) -> bool:
+        return self.input.may_be_null(name)
 
     def origins(self) -> Origins:
         return self.input.origins()

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from rheos.sql.lowering import Lowering
 
 
+_NULLS_ON = {"inner": (), "semi": (), "anti": (), "left": (1,), "right": (0,), "full": (0, 1)}
+"""Sides whose columns a join sets to null in rows without a partner."""
+
+
 @dataclass(frozen=True)
 class CloseInTime:
     """Bounds on the time from the left row to the right one."""
@@ -115,6 +119,12 @@ class JoinPlan(PlanNode):
         if read and read <= names_of(self.right) and self.how in ("inner", "right") and not versions:
             return self.with_filtered_input(1, condition)
         return None
+
+    def may_be_null(self, name: str) -> bool:
+        for place, side in enumerate(self.upstream()):
+            if name in names_of(side):
+                return place in _NULLS_ON[self.how] or side.may_be_null(name)
+        return True
 
     def origins(self) -> Origins:
         # Columns of windows that both sides share are made where they meet.

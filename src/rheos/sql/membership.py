@@ -26,8 +26,7 @@ from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain
-from rheos.sql.plan import PlanNode, SqlColumn, projected, rekeyed, with_keys
-from rheos.sql.possible_nulls import may_be_null
+from rheos.sql.plan import PlanNode, SqlColumn, may_be_null, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 
 if TYPE_CHECKING:

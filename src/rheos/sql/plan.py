@@ -123,6 +123,10 @@ class PlanNode(ABC):
         """
         return [names_of(each) for each in self.upstream()]
 
+    def may_be_null(self, name: str) -> bool:
+        """Return whether a column may be null. It may, unless it is declared NOT NULL or filtered."""
+        return True
+
     def with_filter_below(self, condition: pl.Expr, read: Names) -> PlanNode | None:
         """Return the node with a filter applied to its input. None if the result would be another one:
         the filter stays above.
@@ -151,6 +155,13 @@ class PlanNode(ABC):
 def names_of(plan: PlanNode) -> Names:
     """Return the names of the plan's columns."""
     return frozenset(column.name for column in plan.columns)
+
+
+def may_be_null(plan: PlanNode, expr: pl.Expr) -> bool:
+    """Return whether an expression of a plan's columns may be null."""
+    if expr.meta.undo_aliases().meta.is_column():
+        return plan.may_be_null(expr.meta.root_names()[0])
+    return bool(expr.meta.root_names()) or bool(pl.select(expr).to_series().null_count())
 
 
 def with_inputs(plan: PlanNode, inputs: Sequence[PlanNode]) -> PlanNode:
@@ -184,6 +195,9 @@ class Scan(PlanNode):
 
     def summary(self) -> str:
         return f"table {self.name}"
+
+    def may_be_null(self, name: str) -> bool:
+        return bool(self.stream.schema.field(name).nullable)
 
     def origins(self) -> Origins:
         return {each.name: frozenset([(self.name, each.name)]) for each in self.columns}
@@ -233,6 +247,10 @@ class Filter(PlanNode):
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.condition.meta.root_names())]
 
+    def may_be_null(self, name: str) -> bool:
+        is_checked = self.condition.meta.eq(pl.col(name).is_not_null())
+        return not is_checked and self.input.may_be_null(name)
+
     def origins(self) -> Origins:
         return self.input.origins()
 
@@ -273,6 +291,10 @@ class Project(PlanNode):
         lower = with_columns_named(condition, names) if names.keys() == read else None
         return None if lower is None else self.with_filtered_input(0, lower)
 
+    def may_be_null(self, name: str) -> bool:
+        places = [column.name for column in self.columns]
+        return may_be_null(self.input, self.exprs[places.index(name)])
+
     def origins(self) -> Origins:
         of, named = self.input.origins(), zip(self.columns, self.exprs, strict=True)
         return {column.name: origins_of(of, expr.meta.root_names()) for column, expr in named}
@@ -297,6 +319,9 @@ class CallPlan(PlanNode):
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.spec.arguments)]
+
+    def may_be_null(self, name: str) -> bool:
+        return name not in names_of(self.input) or self.input.may_be_null(name)
 
     def origins(self) -> Origins:
         of = self.input.origins()
@@ -345,6 +370,9 @@ class Retract(PlanNode):
 
     def looked_at(self, needed: Names) -> list[Names]:
         return [needed.union(self.changes.key)]
+
+    def may_be_null(self, name: str) -> bool:
+        return name not in names_of(self.input) or self.input.may_be_null(name)
 
     def origins(self) -> Origins:
         return self.input.origins()

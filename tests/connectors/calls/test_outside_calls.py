@@ -188,6 +188,7 @@ ASKS_NOBODY = {
     "StagedStream": "files, read as those of FileSource",
     "_LaneMarks": "files, read as those of FileSource",
     "TopicConsumer": "its thread polls; the reader fails if that does not return (`POLL`)",
+    "BlackholeSink": "it writes nothing",
     "CollectSink": "rows go to the driver with checkpoints",
     "PrintSink": "rows go to the terminal",
     "EventSink": "others ask it",

@@ -40,6 +40,9 @@ class Later(rh.KeyedProcessFunction):
             self.first.value = row.at + 100
         yield from ()
 
+    def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Seen]:
+        yield from ()
+
 
 @pytest.fixture
 def kept(tmp_path: Any) -> Callable[..., PendingForKey]:

@@ -169,6 +169,9 @@ def test_pending_processing_timers_are_dropped_and_counted() -> None:
             ctx.timers.register_processing(2**61)
             yield tick
 
+        def on_timer(self, timestamp: int, ctx: rh.KeyedContext) -> Iterator[Tick]:
+            yield from ()
+
     env = rh.Environment(1, runtime="batch", batch_rows=4)
     stream = env.from_source(rh.collection(ticks(300, 60)))
     stream.key_by("key").process(Waits()).name("waits").collect("out")

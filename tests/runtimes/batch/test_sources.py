@@ -475,7 +475,7 @@ def test_a_source_that_cannot_hand_its_files_to_spark_states_the_reason(
 ) -> None:
     class Deltas(ParquetTable):
         def parquet_files(self, splits: Any) -> list[str]:
-            raise rh.connectors.UnfitForSpark("deleted rows are in other files")
+            raise rh.connectors.UnfitForSparkError("deleted rows are in other files")
 
     batch = rh.Environment(2, runtime="batch", spark=spark)
     batch.from_source(Deltas(files=(str(tmp_path),))).collect("visits")

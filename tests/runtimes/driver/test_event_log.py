@@ -265,7 +265,7 @@ def test_a_failing_store_is_retried_without_harm_to_the_job(
 def test_the_failure_of_a_driver_is_an_event() -> None:
     driver = Driver().runs()
     driver.step(AttemptLost(Attempt(1), TransportError("gone")))
-    driver.master.abandon(CheckpointError("a defect"))
+    driver.master.abandon("a defect")
     assert stored(driver)[-1] == "the driver failed: a defect"
 
 

@@ -150,6 +150,9 @@ class Slots:
     def free_slots(self) -> int:
         return 2
 
+    def joined(self) -> int:
+        return 2
+
     def strangers(self) -> int:
         return self.dropped
 

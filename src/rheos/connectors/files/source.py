@@ -24,7 +24,7 @@ from rheos.connectors.files.partition_reading import (
     without_columns,
 )
 from rheos.connectors.replay import Replay
-from rheos.core.connectors.capabilities import UnfitForSpark
+from rheos.core.connectors.capabilities import UnfitForSparkError
 from rheos.core.connectors.contract import ReaderContext, Source, Split, SplitReader
 from rheos.core.connectors.rejected_records import OnError
 from rheos.core.errors import InputError, ProgramError
@@ -76,13 +76,13 @@ class FileSource(Source):
     def parquet_files(self, splits: Sequence[Split]) -> Sequence[str]:
         files = [msgspec.msgpack.decode(split.payload, type=FileToRead) for split in splits]
         if any(file.format != "parquet" for file in files):
-            raise UnfitForSpark("files of lines have their own reader")
+            raise UnfitForSparkError("files of lines have their own reader")
         if self.partition_by:
-            raise UnfitForSpark("the names of folders have values of the rows")
+            raise UnfitForSparkError("the names of folders have values of the rows")
         if self.on_error != "fail":
-            raise UnfitForSpark('on_error="skip" needs the reader that finds bad rows')
+            raise UnfitForSparkError('on_error="skip" needs the reader that finds bad rows')
         if self.replay is not None and self.replay.ratio != "max":
-            raise UnfitForSpark("it is replayed at a pace")
+            raise UnfitForSparkError("it is replayed at a pace")
         return [file.path for file in files]
 
     @property

@@ -269,7 +269,7 @@ def dataframe_of(source: Source) -> Any | None:
     return source.dataframe() if isinstance(source, HasDataFrame) else None
 
 
-class UnfitForSpark(Exception):  # noqa: N818 - the answer, not a failure
+class UnfitForSparkError(Exception):
     """The reason why Spark may not read a source's files itself."""
 
 
@@ -287,15 +287,16 @@ class StoresParquet(Protocol):
             Absolute paths or URLs.
 
         Raises:
-            Unfit: The source's own reader must read them. The message is the reason, for `explain`.
+            UnfitForSparkError: The source's own reader must read them. The message is the reason, for
+                `explain`.
         """
 
 
 def parquet_files(source: Source, splits: Sequence[Split]) -> Sequence[str]:
-    """Return the Parquet file of each split. Raise Unfit if Spark may not read them."""
+    """Return the Parquet file of each split. Raise UnfitForSparkError if Spark may not read them."""
     if isinstance(source, StoresParquet):
         return source.parquet_files(splits)
-    raise UnfitForSpark("Spark reads only files and DataFrames")
+    raise UnfitForSparkError("Spark reads only files and DataFrames")
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from rheos.connectors.files.parquet import check_schema, has_old_times, open_parquet
-from rheos.core.connectors.capabilities import UnfitForSpark
+from rheos.core.connectors.capabilities import UnfitForSparkError
 from rheos.runtimes.batch.pushdown_constants import INTEGER_NAMES
 
 _READ_AT_ONCE = 16
@@ -46,8 +46,8 @@ class ColumnInFiles:
 def columns_in_files(
     paths: Sequence[str], schema: pa.Schema, read: Iterable[str], *, widened: bool = True
 ) -> Mapping[str, ColumnInFiles]:
-    """Return the columns `read` of the files. Raise Unfit if Spark may not read them. Raise InputError
-    if no reader can: a file is missing or damaged, or lacks columns of the schema.
+    """Return the columns `read` of the files. Raise UnfitForSparkError if Spark may not read them.
+    Raise InputError if no reader can: a file is missing or damaged, or lacks columns of the schema.
 
     `widened` is whether this Spark reads a column of int or float as bigint or double.
     """
@@ -70,8 +70,8 @@ def _of_file(path: str, schema: pa.Schema, wanted: Sequence[str]) -> dict[str, p
         check_schema(path, found, schema)
         try:
             return _Footer(file).columns(schema, wanted)
-        except UnfitForSpark as reason:
-            raise UnfitForSpark(f"{path}: {reason}") from None
+        except UnfitForSparkError as reason:
+            raise UnfitForSparkError(f"{path}: {reason}") from None
     finally:
         file.close(force=True)
 
@@ -88,7 +88,7 @@ class _Footer:
         found: dict[str, pa.DataType] = {}
         for field in schema:
             if self._arrow.names.count(field.name) != 1:
-                raise UnfitForSpark(f"has several columns {field.name!r}")
+                raise UnfitForSparkError(f"has several columns {field.name!r}")
             places = [i for i, leaf in enumerate(self._leaves) if _top(leaf.path, field.name)]
             if not field.nullable:
                 self._check_nulls(field.name, places)
@@ -107,22 +107,22 @@ class _Footer:
             for i in places:
                 statistics = group.column(i).statistics
                 if statistics is None or not statistics.has_null_count:
-                    raise UnfitForSpark(f"has no null count for column {name!r}")
+                    raise UnfitForSparkError(f"has no null count for column {name!r}")
                 if statistics.null_count:
-                    raise UnfitForSpark(f"has nulls in column {name!r}, which is not nullable")
+                    raise UnfitForSparkError(f"has nulls in column {name!r}, which is not nullable")
 
     def _check_case(self, name: str) -> None:
-        """Raise Unfit if other columns differ only by case. Spark ignores case by default."""
+        """Raise UnfitForSparkError if other columns differ only by case, which Spark ignores."""
         alike = [other for other in self._arrow.names if other.lower() == name.lower()]
         if len(alike) > 1:
-            raise UnfitForSpark(f"columns {' and '.join(map(repr, alike))} differ only by case")
+            raise UnfitForSparkError(f"columns {' and '.join(map(repr, alike))} differ only by case")
 
     def _readable(self, field: pa.Field, places: Sequence[int]) -> pa.DataType:
         kind = self._flat(field.name, places)
         self._check_cast(field, kind, places)
         for chunk in (group.column(places[0]) for group in self._groups):
             if chunk.compression not in _CODECS or not _ENCODINGS.issuperset(chunk.encodings):
-                raise UnfitForSpark(
+                raise UnfitForSparkError(
                     f"column {field.name!r} is stored as {chunk.compression}, "
                     f"{chunk.encodings[-1]}, which not every version of Spark can read"
                 )
@@ -132,7 +132,7 @@ class _Footer:
 
     def _check_cast(self, field: pa.Field, kind: pa.DataType, places: Sequence[int]) -> None:
         if not _widens(kind, _plain(field.type)):
-            raise UnfitForSpark(
+            raise UnfitForSparkError(
                 f"column {field.name!r} is {kind}, but the schema declares {field.type}"
             )
         if pa.types.is_timestamp(kind) and kind.unit == "ms":
@@ -141,17 +141,17 @@ class _Footer:
     def _flat(self, name: str, places: Sequence[int]) -> pa.DataType:
         leaf = self._leaves[places[0]] if len(places) == 1 else None
         if leaf is None or leaf.path != name or leaf.max_repetition_level:
-            raise UnfitForSpark(f"column {name!r} is {self._arrow.field(name).type}")
+            raise UnfitForSparkError(f"column {name!r} is {self._arrow.field(name).type}")
         kind = _stored_type(leaf.physical_type, json.loads(leaf.logical_type.to_json()))
         if kind is None:
-            raise UnfitForSpark(f"column {name!r} is {self._arrow.field(name).type}")
+            raise UnfitForSparkError(f"column {name!r} is {self._arrow.field(name).type}")
         return kind
 
     def _check_calendar(self, name: str) -> None:
-        """Raise Unfit if times are in the calendar of old Spark versions, whose days before 1582
-        differ."""
+        """Raise UnfitForSparkError if times are in the calendar of old Spark versions, whose days
+        before 1582 differ."""
         if has_old_times(self._metadata.metadata):
-            raise UnfitForSpark(f"has times in Spark's old calendar in column {name!r}")
+            raise UnfitForSparkError(f"has times in Spark's old calendar in column {name!r}")
 
 
 def _top(path: str, name: str) -> bool:
@@ -159,14 +159,16 @@ def _top(path: str, name: str) -> bool:
 
 
 def _check_ms(name: str, chunks: Sequence[Any]) -> None:
-    """Raise Unfit if a time may exceed the range of microseconds, in which Spark holds all times."""
+    """Raise UnfitForSparkError if a time may exceed the range of Spark's times, in microseconds."""
     for chunk in chunks:
         statistics = chunk.statistics
         if statistics is not None and statistics.has_null_count and not statistics.num_values:
             continue
         known = statistics is not None and statistics.has_min_max
         if not known or statistics.min_raw < -_MAX_MS or statistics.max_raw > _MAX_MS:
-            raise UnfitForSpark(f"column {name!r} is in ms, and its times may exceed the range of us")
+            raise UnfitForSparkError(
+                f"column {name!r} is in ms, and its times may exceed the range of us"
+            )
 
 
 # --- types ----------------------------------------------------------------------------------------
@@ -248,7 +250,7 @@ def _common(field: pa.Field, kinds: Sequence[pa.DataType], widened: bool) -> Col
     names = {_spark_type(kind) for kind in distinct}
     if len(names) > 1:
         shown = " and ".join(sorted(map(str, distinct)))
-        raise UnfitForSpark(f"column {field.name!r} is {shown} in different files")
+        raise UnfitForSparkError(f"column {field.name!r} is {shown} in different files")
     return ColumnInFiles(names.pop(), all(_same(kind, field.type) for kind in kinds))
 
 

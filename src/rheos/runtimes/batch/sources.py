@@ -28,7 +28,7 @@ from pyspark.sql.types import CharType, StructField, StructType, VarcharType
 
 from rheos.connectors.spark import versions
 from rheos.core.connectors import capabilities
-from rheos.core.connectors.capabilities import UnfitForSpark
+from rheos.core.connectors.capabilities import UnfitForSparkError
 from rheos.core.connectors.contract import Source, Split
 from rheos.core.errors import ConfigurationError, RheosError
 from rheos.core.graph.nodes import MAIN
@@ -110,7 +110,7 @@ def _source_frame(
     try:
         paths = capabilities.parquet_files(source, splits)
         return _of_files(session, plan, chain, source, splits, paths)
-    except UnfitForSpark as reason:
+    except UnfitForSparkError as reason:
         return _split_by_split(session, SplitInput(splits), f"read split by split: {reason}")
 
 
@@ -185,11 +185,11 @@ def _of_files(
 
 
 def _spark_urls(session: SparkSession, paths: Sequence[str]) -> list[str]:
-    """Return the paths as Spark's file systems accept them. Raise Unfit if they do not."""
+    """Return the paths as Spark's file systems accept them. Raise UnfitForSparkError if they do not."""
     for path in paths:
         name = path.rsplit("/", 1)[-1]
         if _GLOB.intersection(path) or name[:1] in ("_", ".") or "::" in path:
-            raise UnfitForSpark(f"Spark interprets the name {path} as other files")
+            raise UnfitForSparkError(f"Spark interprets the name {path} as other files")
     urls = [path if "://" in path else f"file://{path}" for path in paths]
     hadoop: Any = session._jsc.hadoopConfiguration()
     first = {urlsplit(url)[:2]: url for url in reversed(urls)}
@@ -199,7 +199,7 @@ def _spark_urls(session: SparkSession, paths: Sequence[str]) -> list[str]:
                 place = session._jvm.org.apache.hadoop.fs.Path(url)
                 place.getFileSystem(hadoop).getFileStatus(place)
             except Exception:
-                raise UnfitForSpark(f"Spark has no access to {scheme}://") from None
+                raise UnfitForSparkError(f"Spark has no access to {scheme}://") from None
     return urls
 
 

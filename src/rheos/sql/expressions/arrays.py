@@ -155,5 +155,5 @@ def exists(compiler: Compiler, node: exp.Exists) -> Typed:
     """Compile EXISTS(list, x -> x > 0). EXISTS of a query is a condition of WHERE."""
     given = node.args.get("expression")
     if given is None:
-        raise compiler._refused(node)
+        raise compiler.refused(node)
     return _quantified(compiler, node, node.this, given, every=False)

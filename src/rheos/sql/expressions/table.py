@@ -77,7 +77,7 @@ class Compiler:
             return node.typed(self)
         handler = HANDLERS.get(type(node))
         if handler is None:
-            raise self._refused(node)
+            raise self.refused(node)
         with self.arguments_of(node):
             return handler(self, node)
 
@@ -172,7 +172,7 @@ class Compiler:
         number = read.to_physical()
         return replace(made, expr=pl.lit(number.item(), dtype=number.dtype).cast(to))
 
-    def _refused(self, node: exp.Expr) -> Exception:
+    def refused(self, node: exp.Expr) -> Exception:
         if isinstance(node, exp.AggFunc):
             return self.sql.error(
                 f"{kind(node)} is an aggregate, but this expression is computed for each row",

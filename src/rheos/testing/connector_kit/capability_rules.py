@@ -191,7 +191,7 @@ def _stores_parquet(trial: Trial) -> None:
     names, splits = trial.source.schema.names, trial.splits()
     try:
         files = capabilities.parquet_files(trial.source, splits)
-    except capabilities.UnfitForSpark:
+    except capabilities.UnfitForSparkError:
         return
     if len(files) != len(splits):
         broken(PARQUET, f"it has returned {len(files)} files for {len(splits)} splits")
