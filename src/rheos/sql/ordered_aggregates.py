@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import polars as pl
 from sqlglot import exp
 
+from rheos.core.aggregates.quantile import interpolated
 from rheos.sql import types
 from rheos.sql.expressions.table import CAST, Compiler, Typed
 from rheos.sql.text import kind
@@ -193,9 +194,7 @@ def _median(call: ListCall) -> OfList:
 @_of_lists(exp.Quantile, exp.PercentileCont, knows=("quantile", "expression"))
 def _percentile(call: ListCall) -> OfList:
     share = _share(call)
-    return over(
-        call.list_of(call.number()), types.DOUBLE, lambda values: values.quantile(share, "linear")
-    )
+    return over(call.list_of(call.number()), types.DOUBLE, lambda values: interpolated(values, share))
 
 
 @_of_lists(exp.PercentileDisc, exp.ApproxQuantile, knows=("quantile", "expression", "accuracy"))

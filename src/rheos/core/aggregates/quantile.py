@@ -33,20 +33,21 @@ class Quantile(Agg):
             f"values.{self.column}",
             given(self.column).cast(pl.Float64),
             distinct=False,
-            result=one_zero(self._interpolated()),
+            result=one_zero(interpolated(pl.col(VALUE), self.q)),
         )
 
-    def _interpolated(self) -> pl.Expr:
-        values = pl.col(VALUE)
-        found = values.quantile(self.q, interpolation="linear")
-        # Polars computes with the difference of two values, which may be infinite.
-        place = (values.len() - 1) * self.q
-        share = place - place.floor()
-        low = values.quantile(self.q, interpolation="lower")
-        high = values.quantile(self.q, interpolation="higher")
-        between = low * (1 - share) + high * share
-        other = pl.when((low == high) | (share == 0)).then(low).otherwise(between)
-        return pl.when(found.is_finite()).then(found).otherwise(other)
+
+def interpolated(values: pl.Expr, q: float) -> pl.Expr:
+    """Return the quantile of values with linear interpolation, also between infinite ones."""
+    found = values.quantile(q, interpolation="linear")
+    # Polars computes with the difference of two values, which may be infinite.
+    place = (values.len() - 1) * q
+    share = place - place.floor()
+    low = values.quantile(q, interpolation="lower")
+    high = values.quantile(q, interpolation="higher")
+    between = low * (1 - share) + high * share
+    other = pl.when((low == high) | (share == 0)).then(low).otherwise(between)
+    return pl.when(found.is_finite()).then(found).otherwise(other)
 
 
 def quantile(column: str, q: float) -> Agg:
