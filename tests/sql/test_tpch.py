@@ -50,7 +50,15 @@ def _sorted(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
         tuple(float(value) if isinstance(value, Decimal | int) else value for value in row)
         for row in rows
     ]
-    return sorted(plain, key=lambda row: [f"{v:.3g}" if isinstance(v, float) else str(v) for v in row])
+    return sorted(plain, key=lambda row: [*map(_place, row)])
+
+
+def _place(value: Any) -> str:
+    """Return a string that is the same for numbers which differ by rounding alone. Whole numbers, such
+    as years, keep all digits."""
+    if isinstance(value, float):
+        return f"{value:.0f}" if value.is_integer() else f"{value:.3g}"
+    return str(value)
 
 
 def agree(ours: Iterable[tuple[Any, ...]], theirs: Iterable[tuple[Any, ...]]) -> bool:
