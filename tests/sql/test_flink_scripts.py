@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 import rheos as rh
+from rheos.cli.main import app
+from rheos.sql.set_statement import _OF_JOBS
 from tests.sql.data import registered
 
 ORDERS = """
@@ -240,3 +244,10 @@ def test_an_invalid_statement_is_refused_at_its_place(text: str) -> None:
         env.sql_script(text)
     assert WRONG[text] in str(caught.value)
     assert caught.value.detail is not None
+
+
+def test_notes_on_settings_of_jobs_name_options_that_exist() -> None:
+    shown = CliRunner().invoke(app, ["run", "--help"], env={"COLUMNS": "200"}).stdout
+    assert _OF_JOBS
+    for option in _OF_JOBS.values():
+        assert re.search(rf"{option}\b", shown), option

@@ -18,10 +18,9 @@ _TIME_TO_LIVE = ("state_ttl", "table.exec.state.ttl")
 _TIME_ZONES = ("table.local-time-zone", "spark.sql.session.timeZone")
 _OF_JOBS = {
     "parallelism.default": "--parallelism",
-    "pipeline.name": "--name",
     "execution.checkpointing.interval": "--checkpoint-interval",
-    "execution.checkpointing.dir": "--checkpoints",
-    "state.checkpoints.dir": "--checkpoints",
+    "execution.checkpointing.dir": "--checkpoint-dir",
+    "state.checkpoints.dir": "--checkpoint-dir",
     "execution.runtime-mode": "--runtime",
 }
 """Settings of Flink's jobs, and the options of `rheos run` for the same."""
