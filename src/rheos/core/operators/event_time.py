@@ -84,28 +84,14 @@ _STATE = pa.schema(
 
 
 @dataclass(frozen=True)
-class EventTimeSpec(RowSpec):
-    """Assigns a new event time to the rows of a source, and watermarks that follow from it."""
-
-    kind: ClassVar[str] = "with_event_time"
-    keeps_splits: ClassVar[bool] = True
+class AssignedTimeSpec(RowSpec):
+    """Assigns to each row the event time in one of its columns."""
 
     watermark: Watermark
-
-    def operator(self, ctx: OperatorContext) -> Operator:
-        return EventTimeOperator(ctx, self)
 
     @property
     def stamps(self) -> Watermark | None:
         return self.watermark
-
-    def looks_at(self, column: str) -> bool | None:
-        return {WM: False, SWM: False, SPLIT: True}.get(column)
-
-    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
-        value = TypeShape(name="event time", label=self.watermark.read_from)
-        latest = StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=value)
-        return {LATEST: latest, **progress_shapes(self.watermark)}
 
     def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
         return needed[MAIN] | self.watermark.columns_read(columns)
@@ -118,6 +104,25 @@ class EventTimeSpec(RowSpec):
 
     def summary(self) -> str:
         return spell_watermark(self.watermark)
+
+
+@dataclass(frozen=True)
+class EventTimeSpec(AssignedTimeSpec):
+    """Assigns a new event time to the rows of a source, and watermarks that follow from it."""
+
+    kind: ClassVar[str] = "with_event_time"
+    keeps_splits: ClassVar[bool] = True
+
+    def operator(self, ctx: OperatorContext) -> Operator:
+        return EventTimeOperator(ctx, self)
+
+    def looks_at(self, column: str) -> bool | None:
+        return {WM: False, SWM: False, SPLIT: True}.get(column)
+
+    def states(self, ports: Sequence[PortType]) -> dict[str, StateShape]:
+        value = TypeShape(name="event time", label=self.watermark.read_from)
+        latest = StateShape(kind=StateKind.UNION, holds=StatePurpose.PROGRESS, value=value)
+        return {LATEST: latest, **progress_shapes(self.watermark)}
 
 
 class EventTimeOperator(Operator):

@@ -34,46 +34,24 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pyarrow as pa
 
 from rheos.core.graph.nodes import MAIN
-from rheos.core.graph.render import spell_watermark
-from rheos.core.graph.types import without
-from rheos.core.graph.watermark import Watermark
-from rheos.core.operators.contract import Needed, Operator, OperatorContext, Out, RowSpec
+from rheos.core.operators.contract import Operator, OperatorContext, Out
+from rheos.core.operators.event_time import AssignedTimeSpec
 from rheos.core.operators.event_times import event_times
-from rheos.core.operators.origins import Origin, SameRow
 from rheos.core.operators.records import HiddenColumns, Stamps, with_hidden
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, Batch, strip_hidden
 
 
 @dataclass(frozen=True)
-class ResultTimeSpec(RowSpec):
+class ResultTimeSpec(AssignedTimeSpec):
     """Assigns a new event time to rows that have one, and delays the watermark by its bound."""
 
     kind: ClassVar[str] = "event_time_of_results"
     begins_chain: ClassVar[bool] = True
 
-    watermark: Watermark
-
     def operator(self, ctx: OperatorContext) -> Operator:
         return ResultTimeOperator(ctx, self)
-
-    @property
-    def stamps(self) -> Watermark | None:
-        return self.watermark
-
-    def columns_read(self, port: int, columns: pa.Schema, needed: Needed) -> frozenset[str] | None:
-        return needed[MAIN] | self.watermark.columns_read(columns)
-
-    def narrowed(self, tag: str, columns: pa.Schema, gone: frozenset[str]) -> pa.Schema:
-        return without(columns, gone)
-
-    def origin(self) -> Origin:
-        return SameRow()
-
-    def summary(self) -> str:
-        return spell_watermark(self.watermark)
 
 
 class ResultTimeOperator(Operator):
