@@ -88,12 +88,20 @@ class ListCall:
         )
         return OfList(of, pl.List(value.type), lambda values: values.list.eval(ordered))
 
-    def pairs(self, first: Typed, second: Typed) -> Typed:
-        """Return both values of each row as a struct with the fields `a` and `b`. Rows without the
-        second one are left out.
+    def of_pairs(
+        self,
+        first: Typed,
+        second: Typed,
+        type_: pl.DataType,
+        compute: Callable[[pl.Expr, pl.Expr], pl.Expr],
+    ) -> OfList:
+        """Return an aggregate of the two values of each row. Rows without the second one are left
+        out.
         """
         there = _where(self.condition, second.expr.is_not_null())
-        return _struct(self.node, {"a": first, "b": second}, there)
+        pairs = _struct(self.node, {"a": first, "b": second}, there)
+        both = OfList(pairs, pl.List(pairs.type), lambda values: values)
+        return over(both, type_, lambda pair: compute(pair.struct.field("a"), pair.struct.field("b")))
 
 
 def _where(condition: pl.Expr | None, value: pl.Expr) -> pl.Expr:
@@ -107,7 +115,7 @@ def _struct(node: exp.Expr, parts: dict[str, Typed], where: pl.Expr) -> Typed:
 
 
 def over(of: OfList, type_: pl.DataType, compute: OfValues) -> OfList:
-    """Return an aggregate of the list's values: `compute` reduces them to one."""
+    """Return an aggregate of the list's values: the first value that `compute` returns for them."""
 
     def result(values: pl.Expr) -> pl.Expr:
         return of.result(values).list.eval(compute(pl.element())).list.first()
@@ -167,12 +175,11 @@ def _last(call: ListCall) -> OfList:
 
 def _by(call: ListCall, *, greatest: bool) -> OfList:
     by = call.compiler.compile(call.node.expression)
-    element = pl.element().struct
-    best = element.field("a").sort_by(element.field("b"), descending=greatest, maintain_order=True)
-    return OfList(
-        call.pairs(call.value, by),
+    return call.of_pairs(
+        call.value,
+        by,
         call.value.type,
-        lambda values: values.list.eval(best).list.first(),
+        lambda value, by: value.sort_by(by, descending=greatest, maintain_order=True),
     )
 
 
@@ -218,7 +225,7 @@ def _share(call: ListCall) -> float:
 
 @_of_lists(exp.Mode)
 def _mode(call: ListCall) -> OfList:
-    # Of equally frequent values, the least.
+    # If several values are equally frequent, the least one.
     return over(call.list_of(), call.value.type, lambda values: values.mode(maintain_order=True).min())
 
 
@@ -256,13 +263,7 @@ def _of_pairs(compute: Callable[[pl.Expr, pl.Expr], pl.Expr]) -> Maker:
         first = call.number()
         second = call.compiler.cast(call.compiler.compile(call.node.expression), types.DOUBLE)
         both = pl.when(first.expr.is_not_null()).then(second.expr)
-        element = pl.element().struct
-        result = compute(element.field("a"), element.field("b"))
-        return OfList(
-            call.pairs(first, Typed(both, types.DOUBLE, call.node)),
-            types.DOUBLE,
-            lambda values: values.list.eval(result).list.first(),
-        )
+        return call.of_pairs(first, Typed(both, types.DOUBLE, call.node), types.DOUBLE, compute)
 
     return maker
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
@@ -95,7 +96,8 @@ class _ListCell(Cell):
                 value = _NAN if value != value else value
                 if signs[place] > 0:
                     known.append(value)
-                elif value in known:
+                    continue
+                with suppress(ValueError):
                     known.remove(value)
             begin = end + 1
         last = pa.array([self._lists[slot] for slot in rows.slots.tolist()], self._plain)
