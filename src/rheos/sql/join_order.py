@@ -7,7 +7,7 @@ The order depends on the query alone, because joins keep state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -70,16 +70,7 @@ def joined_in_order(
         items.remove(item)
         on = item.on
         if not item.is_outer:
-            scopes = [NameScope(planner.sql, side.tables) for side in (relation, item.relation)]
-            own = {id(part) for part in item.on}
-            on = [
-                part
-                for part in pool
-                if (sides := _sides(every, scopes, part)) is not None
-                and (
-                    all(sides) or (id(part) in own and any(sides)) or (id(part) in written and sides[1])
-                )
-            ]
+            on = _conditions(planner, every, relation, item, pool, written)
             taken = {id(part) for part in on}
             pool = [part for part in pool if id(part) not in taken]
             where[:] = [part for part in where if id(part) not in taken]
@@ -90,6 +81,34 @@ def joined_in_order(
     where += [part for part in pool if id(part) in written]
     order = sorted(range(len(owners)), key=lambda at: owners[at])
     return replace(relation, tables=tuple(relation.tables[at] for at in order))
+
+
+def _conditions(
+    planner: Planner,
+    every: NameScope,
+    left: SqlRelation,
+    item: _Item,
+    pool: Sequence[exp.Expr],
+    written: Collection[int],
+) -> list[exp.Expr]:
+    """Return the conditions of an inner join: those that read both sides, those of its own ON that read
+    one, and those of other ONs that read only its table.
+
+    Args:
+        pool: The conditions that no join has yet.
+        written: Ids of those that are part of any ON.
+    """
+    scopes = [NameScope(planner.sql, side.tables) for side in (left, item.relation)]
+    own = {id(part) for part in item.on}
+    found = []
+    for part in pool:
+        sides = _sides(every, scopes, part)
+        if sides is None:
+            continue
+        is_own, is_written = id(part) in own, id(part) in written
+        if all(sides) or (is_own and any(sides)) or (is_written and sides[1]):
+            found.append(part)
+    return found
 
 
 def _check_columns(every: NameScope, parts: Sequence[exp.Expr]) -> None:
@@ -112,8 +131,8 @@ def _sides(every: NameScope, scopes: Sequence[NameScope], part: exp.Expr) -> tup
 def _connects(
     planner: Planner, every: NameScope, left: SqlRelation, item: _Item, pool: Sequence[exp.Expr]
 ) -> bool:
-    """Return whether a condition connects a table with those before it: an equality, or a distance in
-    time."""
+    """Return whether an equality connects a table with those before it. An outer join is connected
+    once all tables of its condition are."""
     scopes = [NameScope(planner.sql, side.tables) for side in (left, item.relation)]
     if item.is_outer:
         return all(_sides(every, scopes, part) is not None for part in item.on)
