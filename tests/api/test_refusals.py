@@ -684,7 +684,7 @@ PROGRAMS: dict[str, tuple[Program, type[rh.RheosError], str, str]] = {
         "select() at",
         "rename the computed column",
     ),
-    "an event time of results that have none": (
+    "a new event time of results without event time": (
         lambda: (
             environment()
             .from_source(rh.collection([{"user": "a", "at": 1}]))

@@ -78,7 +78,7 @@ LISTED = [
         "STRING_AGG(DISTINCT CAST(bidder AS STRING), ',' ORDER BY CAST(bidder AS STRING)) AS c",
         spark=False,
     ),
-    # Of equally frequent values, DuckDB returns any.
+    # If several values are equally frequent, DuckDB returns any of them.
     Query("SELECT MODE(CASE WHEN channel = 'web' THEN 1 ELSE 2 END) AS a FROM bids", spark=False),
     Query(
         "SELECT STRING_AGG(channel, ',') AS a, MEDIAN(price) AS b, COUNT(DISTINCT auction, price) AS c "

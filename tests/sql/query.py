@@ -13,4 +13,4 @@ class Query:
     spark: bool = True
     """Whether Spark reads it, and means the same."""
     expression: str = ""
-    """Where that is all there is to it: an expression for each row of the table of its topic."""
+    """The expression, if the query only computes one for each row of the table of its topic."""

@@ -38,7 +38,7 @@ def _queries(seed: int, count: int) -> list[str]:
 
 
 def _failure(queries: Sequence[str], *, run: bool) -> str | None:
-    """Return the message of an error that is not a placed one; None if there is none."""
+    """Return the message of an error without a place in the SQL, or None."""
     env = rh.Environment(runtime="simulated")
     env.register("edges", env.from_source(rh.collection(table(0).slice(0, 8))))
     for place, query in enumerate(queries):
@@ -49,7 +49,7 @@ def _failure(queries: Sequence[str], *, run: bool) -> str | None:
         except rh.RheosError as error:
             if "^" not in str(error):
                 return f"no place: {query}\n{error}"
-        except Exception as error:  # What is tested is that no such error occurs.
+        except Exception as error:  # The test fails on any other error.
             return f"{query}\n{error!r}"
     try:
         if run:

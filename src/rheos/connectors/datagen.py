@@ -27,7 +27,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 @dataclass(frozen=True)
 class GeneratedColumn:
-    """How the values of one column are generated."""
+    """Generator of the values of one column."""
 
     field: pa.Field
     options: Mapping[str, str]

@@ -61,7 +61,7 @@ _CODES = {
     "InvalidAccessKeyId": RetryReason.CREDENTIALS,
     "AuthenticationFailed": RetryReason.CREDENTIALS,
     "InvalidAuthenticationInfo": RetryReason.CREDENTIALS,
-    "400": RetryReason.CREDENTIALS,  # How S3 refuses a token: an answer to HEAD has only a status.
+    "400": RetryReason.CREDENTIALS,  # S3 refuses a token so: an answer to HEAD has only a status.
 }
 """Error codes of S3 and Azure."""
 _STATUSES = {
