@@ -357,6 +357,13 @@ def _key_of_pairs(left: PlanNode, right: PlanNode, keys: JoinKeys) -> tuple[str,
     return tuple(each.name for each in (*left.columns, *right.columns) if each.name in known)
 
 
+def retractions_of(left: PlanNode, keys: Sequence[str]) -> Changes:
+    """Return the changes of rows that a join by `keys` keeps or drops: they have the key of the left
+    rows and these keys, or no key if the left rows have none."""
+    known = () if left.changes is None else left.changes.key
+    return Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
+
+
 def plain(columns: Sequence[SqlColumn], kept: ColumnRole = ColumnRole.PLAIN) -> tuple[SqlColumn, ...]:
     """Return the columns with the role PLAIN, except for those with the role `kept`."""
     return tuple(

@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Literal
 import polars as pl
 from sqlglot import exp
 
-from rheos.core.graph.changelog import Changes
 from rheos.sql import types
 from rheos.sql.correlation import Correlation, correlation, with_group_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import distinct, is_grouped
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
-from rheos.sql.joins import FOR_EVER, plain
+from rheos.sql.joins import FOR_EVER, plain, retractions_of
 from rheos.sql.plan import PlanNode, SqlColumn, may_be_null, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 
@@ -100,8 +99,7 @@ def _joined(
     left = rekeyed(left, keys)
     changes = None
     if how == "anti" or left.changes is not None or right.changes is not None:
-        known = () if left.changes is None else left.changes.key
-        changes = Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
+        changes = retractions_of(left, keys)
     of_left = plain(left.columns)
     made = JoinPlan(
         left,
@@ -124,17 +122,14 @@ def _sides(planner: Planner, relation: SqlRelation, of: Membership, found: Corre
     compiler = Compiler(sql, scope)
     outer = [compiler.compile(value) for value in (*of.values, *(here for here, _ in found.pairs))]
     _check_rest(planner, found)
-    if found.rest or not of.values or found.pairs:
-        keys = [there for _, there in found.pairs]
-        read = _read(planner, found, scope)
+    keys = [there for _, there in found.pairs]
+    read = _read(planner, found)
+    if not of.values or keys or found.rest:
         values = [each.unalias() for each in query.expressions] if of.values else []
-        query = _selecting(query, [*values, *keys, *read] or [exp.Literal.number(1)], keys)
-    else:
-        read = []
+        ones = [] if outer else [exp.Literal.number(1)]
+        query = _selecting(query, [*values, *ones, *keys, *read], keys)
     if not outer:
         outer = [Typed(pl.lit(1, dtype=types.INT), types.INT, of.node)]
-        if read:
-            query = _selecting(found.query, [exp.Literal.number(1), *read], [])
     inner = planner.query(query)
     width = len(outer) + len(read)
     if len(inner.columns) != width:
@@ -178,7 +173,7 @@ def _check_rest(planner: Planner, found: Correlation) -> None:
             )
 
 
-def _read(planner: Planner, found: Correlation, around: NameScope) -> list[exp.Expr]:
+def _read(planner: Planner, found: Correlation) -> list[exp.Expr]:
     """Return the columns of the nested query in its conditions on both queries."""
     if not found.rest:
         return []

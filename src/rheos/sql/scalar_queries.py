@@ -21,7 +21,7 @@ from rheos.sql.correlation import Correlation, correlation, with_group_keys
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.grouping import GroupedColumns, calls_in, is_grouped, spelled
 from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
-from rheos.sql.joins import FOR_EVER, plain
+from rheos.sql.joins import FOR_EVER, plain, retractions_of
 from rheos.sql.plan import PlanNode, Project, SqlColumn, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
 from rheos.sql.text import SqlText
@@ -136,8 +136,7 @@ def _with_value(
         ),
         Changes(names, retracts=made.plan.changes is None or made.plan.changes.retracts),
     )
-    known = () if left.changes is None else left.changes.key
-    changes = Changes(tuple(dict.fromkeys((*known, *keys))) if known else (), retracts=True)
+    changes = retractions_of(left, keys)
     of_left = plain(left.columns)
     columns = (*of_left, *right.columns)
     how = AllRows(planner.ttl)
