@@ -82,6 +82,7 @@ WRONG = {
     "SELECT price FROM bids WHERE (price > 3": ("write ) at the end", "(price > 3"),
     "SELECT price + 3) FROM bids": ("this closing parenthesis has no opening one", ")"),
     "SELECT price FROM bids WHERE channel = 'a": ("the ' that starts here is not closed", "'a"),
+    "SELECT price FROM bids WHERE price IN ()": ("IN needs at least one value", "price"),
     "SHOW TABLES": ("sql() takes a query", "SHOW"),
     "SHOW JOBS": ("this is not valid SQL: expecting tables", "JOBS"),
     "CALL x()": ("CALL is not supported here", "CALL"),

@@ -74,6 +74,8 @@ def among(compiler: Compiler, node: exp.In) -> Typed:
             "use it in WHERE, combined with other conditions by AND",
         )
     compiler.sql.only(node, ("this", "expressions"))
+    if not node.expressions:
+        raise compiler.sql.error("IN needs at least one value", node, "write x IN (1, 2)")
     value, *others = [compiler.compile(each) for each in (node.this, *node.expressions)]
     if all(each.is_constant and each.constant is not None for each in others):
         return _among_constants(compiler, node, value, others)
