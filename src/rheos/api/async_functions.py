@@ -32,7 +32,8 @@ def mapped(
     retries: Any,
     on_timeout: Any,
 ) -> tuple[AsyncMapSpec, DeclaredOutput]:
-    """Return the operator and output type for a stream with this schema. Raises ProgramError."""
+    """Return the operator and the output type for a stream with this schema. Raise ProgramError for
+    invalid arguments."""
     called = fn.invoke if isinstance(fn, AsyncFunction) else fn
     if not _is_async(called):
         raise ProgramError(

@@ -97,8 +97,8 @@ class ChangelogMethods(Stream):
             return (_emptied(made, changes, skips) if empties else made.with_changes(changes)).stream
 
     def retractions(self) -> DataStream:
-        """Add the previous version of each row to upserts: "update_before" precedes "update_after", and
-        a deleted row is emitted whole. So downstream aggregates can retract rows.
+        """Add the previous version of each row to upserts, so that downstream aggregates can retract
+        rows. "update_before" then precedes "update_after", and a deleted row has all its columns.
 
         ```python
         orders.upserts(key="id").retractions().key_by("state").table(n=rh.agg.count())
@@ -142,7 +142,7 @@ class ChangelogMethods(Stream):
 
 
 def _emptied(rows: Transformation, changes: Changes, skips: bool) -> Transformation:
-    """Return the changes, after resolving those that apply to all rows of the table (TRUNCATE)."""
+    """Return the changes after replacing those that apply to all rows of the table (TRUNCATE)."""
     type = rows.type
     part = part_column(type.schema)
     parted = pa.schema([*type.schema, pa.field(part, pa.int64(), nullable=False)])

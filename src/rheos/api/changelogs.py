@@ -1,5 +1,5 @@
-"""Changelogs in the methods of streams: how a stream becomes one, which methods accept one, and how it
-reaches a sink."""
+"""Changelogs in the methods of streams: how a stream becomes one, which methods accept one, and how a
+sink writes one."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def upsert_columns(
 ) -> tuple[list[pl.Expr], pa.Schema]:
     """Return the expressions and the schema of upserts. The stream's column `op` is the kind of change.
 
-    With `of_tables`, a row may also be a TRUNCATE, or no change. With `skips`, rows with an unknown
-    `op` are marked as rejected.
+    With `of_tables`, a row may also be a TRUNCATE, or a message that is no change. With `skips`, rows
+    with an unknown `op` are marked as rejected.
 
     Raises ProgramError, SchemaError.
     """
@@ -114,7 +114,8 @@ def part_column(schema: pa.Schema) -> str:
 def check_expressions(
     op: str, exprs: Sequence[pl.Expr], before: pa.Schema, after: pa.Schema, changes: Changes
 ) -> Changes:
-    """Return the kind of changelog after expressions: by the same key. Raises ProgramError."""
+    """Return the kind of changelog after expressions, which must keep the key columns. Raise
+    ProgramError."""
     fixed = (*changes.key, OP)
     if op == "filter":
         read = {name for expr in exprs for name in _read(expr, before)}

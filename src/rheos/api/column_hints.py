@@ -21,11 +21,11 @@ _SIGNS = (
     *("and_", "or_", "xor", "lt", "le", "gt", "ge", "neg", "pos", "invert", "abs"),
 )
 _REFLECTED = 14
-"""Number of the signs that have a method for the right operand, such as `__radd__`."""
+"""Operators that also have a method for the right operand, such as `__radd__`."""
 
 
 class WithColumns(HintedBase):
-    """Base of streams. Attributes, items and operators that values of columns have are refused."""
+    """Base of streams that refuses attributes, items and operators which only columns have."""
 
     _by_name: ClassVar[str] = '.select("{}")'
     """Example of a method that takes a column by its name."""

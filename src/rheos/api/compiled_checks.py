@@ -21,8 +21,8 @@ def check_compiled(
     declared: DeclaredOutput,
     sides: Mapping[str, DeclaredOutput],
 ) -> None:
-    """Check that a function can be compiled. Raise ProgramError at the line that cannot, unless the
-    function falls back to being interpreted.
+    """Check that a function can be compiled. Otherwise raise ProgramError at the line that prevents it,
+    unless the function may be interpreted instead.
     """
     if compiled_mark(fn) is not None:
         emits = {tag: EmittedType(*each) for tag, each in {MAIN: declared, **sides}.items()}

@@ -85,7 +85,7 @@ class _Pair(WithColumns):
         return first, second
 
     def _like(self, declared: DeclaredOutput) -> StreamType:
-        """Return the output type. It has event time if the inputs that are not broadcast have it."""
+        """Return the output type. It has event time if all inputs that are not broadcast have it."""
         rows = [
             type
             for type, port in zip(self._types, self._ports, strict=True)

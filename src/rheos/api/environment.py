@@ -63,7 +63,7 @@ def _typed_as(
 
 
 class Environment(HintedBase):
-    """A program, and the settings it runs with.
+    """A program, and the settings with which it runs.
 
     ```python
     env = rh.Environment(parallelism=2)
@@ -120,7 +120,8 @@ class Environment(HintedBase):
 
     @property
     def parallelism(self) -> int:
-        """Number of subtasks of each operator; if it follows the load, the initial number."""
+        """Number of subtasks of each operator. If the parallelism follows the load, its initial
+        value."""
         return self._parallelism
 
     @property
@@ -273,9 +274,9 @@ class Environment(HintedBase):
     # --- SQL ------------------------------------------------------------------------------------------
 
     def register(self, name: str, stream: DataStream | Lookup) -> None:
-        """Make a stream or a lookup known to SQL queries as a table.
+        """Make a stream or a lookup available to SQL queries as a table.
 
-        A changelog is the table that it describes. A query can join a lookup.
+        A changelog becomes the table whose changes it has. Queries can only join a lookup.
 
         ```python
         env.register("bids", bids)
@@ -300,7 +301,7 @@ class Environment(HintedBase):
             self._sql_session().register(name, stream)
 
     def register_function(self, name: str, fn: Any, returns: Any = None) -> None:
-        """Make a Python function known to SQL queries. Its annotations declare its types.
+        """Make a Python function available to SQL queries. Its annotations declare its types.
 
         ```python
         def dollars(cents: int) -> float:
@@ -372,9 +373,9 @@ class Environment(HintedBase):
             return self._sql_session().explained(query, state_ttl)
 
     def _explained(self, make: Callable[[], DataStream], logical: str) -> str:
-        """Return a logical plan, and how the stream that `make` builds would run alone.
+        """Return a logical plan, and how the stream that `make` builds would run on its own.
 
-        The program keeps nothing that `make` adds.
+        Operators that `make` adds are removed from the program afterwards.
         """
         with self._program.tried():
             port = make().transformation.port
@@ -479,11 +480,11 @@ class Environment(HintedBase):
         return handle
 
     def explain(self, format: str = "text", name: str = "job") -> str:
-        """Return a description of the program and of the plan by which it would run.
+        """Return a description of the program, and of the plan with which it would run.
 
         - "text": the operators with their columns, then the plan;
         - "plan": the chains that run in one piece, and the edges between them;
-        - "mermaid": a drawing of the plan, for mermaid.js;
+        - "mermaid": a diagram of the plan, for mermaid.js;
         - "spark": Spark's plan of a batch job. It needs a Spark session.
 
         ```python
@@ -576,7 +577,7 @@ class Environment(HintedBase):
             return self._plan(name)[1]
 
     def check_executed(self) -> None:
-        """Check that no sink waits for `execute`, when a program has ended without running anything.
+        """Check that no sink still waits for `execute` when a program ends without having run anything.
 
         Raises:
             ProgramError: A sink was declared and not run. The error has its line.
@@ -612,7 +613,7 @@ class Environment(HintedBase):
         )
 
     def _job_id(self, name: str) -> JobId:
-        """Return the same id for each start of a job whose log is kept, and otherwise a new id."""
+        """Return the job's id: the same at each start if the job's log is kept, otherwise a new one."""
         slug = job_slug(name)
         return (
             slug if self._config.checkpoint_dir is not None else JobId(f"{slug}-{uuid.uuid4().hex[:8]}")

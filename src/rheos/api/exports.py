@@ -1,4 +1,4 @@
-"""What `rheos` exports: the API."""
+"""Names that `rheos` exports: the API."""
 
 from polars import col, lit
 

@@ -1,4 +1,4 @@
-"""Methods of `DataStream` that compute rows by expressions, or without a function of the user."""
+"""Methods of `DataStream` that compute rows by expressions, without a function of the user."""
 
 from __future__ import annotations
 
@@ -188,8 +188,8 @@ class ExpressionMethods(Stream):
             lookup: The lookup, such as rh.redis.lookup(...).
             on: The column with the key, or several if the lookup has several key columns.
             columns: The lookup's columns to add, or their new names: `{"new": "old"}`. All by default.
-            how: "left" keeps rows without a result, with nulls; "inner" drops them. If a key has
-                several rows, the input row is emitted several times in either case.
+            how: "left" keeps rows without a result, with nulls; "inner" drops them. If the lookup has
+                several rows for a key, the input row is emitted once for each.
             cache_for: Time for which a subtask reuses a result, or the lack of one ("10m"). Without it,
                 each row is looked up anew.
             cache_keys: Maximum number of cached keys; the oldest are dropped first.

@@ -25,11 +25,11 @@ from rheos.core.graph.types import empty_frame, from_polars
 from rheos.core.graph.validate import check_columns, unknown_column
 
 ExprLike: TypeAlias = pl.Expr | str
-"""A Polars expression, the name of a column, or SQL text such as `"status < 400"`."""
+"""A Polars expression, the name of a column, or an SQL string such as `"status < 400"`."""
 
 Op: TypeAlias = Literal["filter", "select", "with_columns"]
 Method: TypeAlias = Op | Literal["where", "until"]
-"""Methods that take expressions; those of a pattern are conditions, like those of a filter."""
+"""Methods that take expressions. The conditions of a pattern are checked like those of a filter."""
 
 _CONDITIONS = ("filter", "where", "until")
 

@@ -62,7 +62,7 @@ _ELSEWHERE: Mapping[type, str] = {
     KeyedBroadcastProcessFunction: "a keyed stream and a broadcast one: "
     'stream.key_by("user").connect(rules.broadcast()).process(...)',
 }
-"""For each function class, the methods that accept it."""
+"""Methods that accept a function, by the class of the function."""
 
 
 def check_function(
@@ -76,7 +76,7 @@ def check_function(
     """Check that an object is an instance of a class that derives from `base` and defines these
     methods.
 
-    `instead` is a hint for a plain function.
+    `instead` is the hint of the error for a plain function.
     """
     if isinstance(fn, type):
         raise ProgramError(

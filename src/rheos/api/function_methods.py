@@ -192,7 +192,7 @@ class FunctionMethods(Stream):
     ) -> DataStream:
         """Make one record of each record with an `async def` function, many calls at a time.
 
-        Use it for calls that wait for other systems.
+        Use this method for calls that wait for other systems.
 
         ```python
         async def ask(visit: Visit) -> Enriched: ...
@@ -206,8 +206,8 @@ class FunctionMethods(Stream):
             fn: The function, or an `rh.AsyncFunction` with a client that is opened once.
             returns: The type of the results, if no annotation declares it.
             capacity: Maximum number of concurrent calls per subtask.
-            timeout: Maximum time of a call, with its retries. A longer call fails the attempt, at the
-                line where it waits; the job is restarted by its strategy.
+            timeout: Maximum time of a call, with its retries. A longer call fails the attempt, with the
+                line at which it waits. The restart strategy then restarts the job.
             order: "ordered" emits results in the order of the rows; "unordered" as they complete, but
                 never past a watermark.
             retries: Errors after which a call is repeated, and how often: `rh.retry(...)`. Each retry

@@ -36,9 +36,8 @@ def iterate_spec(body: Any, rounds: Any, capacity: Any) -> IterateSpec:
 
 
 def loop_type(of_input: StreamType, spec: IterateSpec) -> StreamType:
-    """Return the type of the feedback: the input's columns, without its event time. Raises
-    SchemaError.
-    """
+    """Return the type of the feedback: the input's columns, without its event time. Raise
+    SchemaError."""
     fields = [field.with_nullable(True) for field in of_input.schema]
     if spec.rounds is None:
         return StreamType(pa.schema(fields), event_time=False, record=of_input.record)

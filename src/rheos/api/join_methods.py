@@ -50,8 +50,8 @@ class JoinMethods(Stream):
         suffix: str | None = None,
     ) -> DataStream:
         """Join rows of this stream and of another one that have the same key and are close together in
-        time. The bounds are the distance of the other row after this one; negative distances mean
-        before.
+        time. The bounds limit the time from this row to the other one; a negative time means that the
+        other row is earlier.
 
         ```python
         orders.key_by("id").interval_join(payments.key_by("order_id"), between=("-5m", "10m"))
@@ -116,8 +116,8 @@ class JoinMethods(Stream):
     def co_group(
         self, other: KeyedStream, window: Window, fn: CoGroupFunction, returns: Any = None
     ) -> DataStream:
-        """Call a function once per key and window, with all records of both streams, each sorted by
-        event time.
+        """Call a function once per key and window, with all records of both streams. The records of
+        each stream are sorted by event time.
 
         ```python
         class Missed(rh.CoGroupFunction):
@@ -189,8 +189,8 @@ class JoinMethods(Stream):
         ttl: TimeToLive | None = None,
         suffix: str | None = None,
     ) -> DataStream:
-        """Join all rows of this stream and of another one that have the same key, whatever their times.
-        Each side is append-only or an updating table (`upserts`).
+        """Join all rows of this stream and of another one that have the same key, regardless of their
+        times. Each side is append-only or an updating table (`upserts`).
 
         ```python
         orders = orders.upserts(key="id").retractions()
@@ -206,8 +206,8 @@ class JoinMethods(Stream):
             how: "left", "right" and "full" also emit the rows of that side, or of both, without a
                 partner: with nulls, until a partner arrives. "semi" emits the left rows that have a
                 partner, once each, and "anti" the other left rows.
-            where: a condition on the columns of a pair. Rows for which it does not hold are no
-                partners.
+            where: a condition on the columns of a pair. Rows for which it is false or null are not
+                joined.
             ttl: required: time after a row's event time at which it is dropped, or up to a tenth of
                 that time later. A dropped row finds no further partner, and its pairs remain. "forever"
                 keeps all rows.

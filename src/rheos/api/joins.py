@@ -55,7 +55,7 @@ def check_suffix(suffix: Any) -> None:
 
 
 _FARTHEST_MS = 1_000_000 * 366 * 86_400_000
-"""Maximum distance: sums of larger ones with times would overflow 64 bits."""
+"""Maximum bound of an interval: the sum of a larger one and a time would overflow 64 bits."""
 
 
 def interval_of(between: Any) -> tuple[int, int]:
@@ -213,7 +213,7 @@ def _key_of_pairs(
     """Return the columns that identify a row of the result: the keys of both rows, or of the left one
     in semi-joins and anti-joins, and the key of the join. None if they do not identify one.
 
-    The key of the join is needed because a row whose key changes leaves its pairs to another subtask.
+    The key of the join is included because a change of a row's key moves its pairs to another subtask.
     """
     of_left, of_right = left.type.changes, right.type.changes
     mine: set[str] = set()
@@ -244,7 +244,7 @@ def co_grouped(
 
 
 def checked_window(window: Any, method: str) -> Window:
-    """Check that a window is of a kind in event time."""
+    """Check that a window is of a kind in event time, and return it."""
     if not isinstance(window, Window) or not WindowsOfKeys(window).in_columns:
         raise ProgramError(
             f"{method}() takes windows in event time, not {window!r}",

@@ -232,16 +232,16 @@ class KeyedStream(JoinMethods):
             return self._at.add(RunningSpec(checked), "running", {MAIN: type}).stream
 
     def dedup(self, keep: Keep = "first", *, within: Duration | None = None) -> DataStream:
-        """Keep one row per key: the first that arrives, or always the last, as upserts with `op`.
+        """Keep one row per key: the first that arrives; or the last, as a stream of upserts with `op`.
 
         ```python
         clicks.key_by("id").dedup(within="1h")
         payments.key_by("order_id").dedup("last").sink_to(rh.redis.sink(url, key="paid:{order_id}"))
         ```
 
-        With `within`, which needs event time, rows are duplicates for that long after the emitted one;
-        then the key is forgotten. Without it, keys are never forgotten. Late rows go to the side output
-        `"late"`. If rows are out of order, the first to arrive counts.
+        With `within`, which needs event time, rows are duplicates for that long after the emitted row.
+        Then the state of the key is dropped. Without `within`, the state of keys is never dropped. Late
+        rows go to the side output `"late"`. If rows are out of order, the first to arrive counts.
 
         Args:
             keep: "first" emits the first row of a key to arrive; "last" emits each row as an upsert.
@@ -284,9 +284,9 @@ class KeyedStream(JoinMethods):
         sales.key_by("shop", "item").table(n=rh.agg.count()).key_by("shop").top_n(3, by="n")
         ```
 
-        Rows with equal values are ordered by their columns. Nulls have no rank, and NaN is greater than
-        all numbers. If the input is an updating table, all its rows are state; otherwise only the
-        ranked ones.
+        Rows with equal values are ordered by their other columns. Rows with null have no rank, and NaN
+        is greater than all numbers. If the input is an updating table, all its rows are state;
+        otherwise only the ranked ones.
 
         Args:
             n: Number of ranks, at least 1.
@@ -314,8 +314,8 @@ class KeyedStream(JoinMethods):
             return self._at.add(spec, "top_n", {MAIN: type}).stream
 
     def table(self, **aggregates: Agg) -> DataStream:
-        """Aggregate into an updating table with a row per key, and emit its changes: each input row
-        emits the current row of its key, with `op` telling whether that row is new.
+        """Aggregate into an updating table with a row per key, and emit its changes. Each input row
+        emits the current row of its key, and `op` tells whether that row is new.
 
         If the input is a changelog with retractions (`retractions()`), retracted rows are subtracted.
 

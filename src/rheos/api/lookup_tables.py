@@ -104,7 +104,7 @@ def _collected(table: Any) -> Any:
 
 
 def _parted(whole: pa.Schema, keys: tuple[str, ...]) -> tuple[pa.Schema, pa.Schema]:
-    """Return the key columns and the other columns."""
+    """Divide the columns of a schema into the key columns and the others."""
     if not keys or len(set(keys)) < len(keys):
         raise ProgramError(f"key must name at least one column, not {keys!r}", hint='write key="id"')
     for key in keys:

@@ -28,7 +28,8 @@ def looked_up(
     cache_keys: int,
     retry_for: str,
 ) -> tuple[LookupSpec, pa.Schema]:
-    """Return the operator and output columns for a stream with this schema. Raises ProgramError."""
+    """Return the operator and the output columns for a stream with this schema. Raise ProgramError for
+    invalid arguments."""
     if not isinstance(lookup, Lookup):
         known = callable(lookup) or hasattr(lookup, "columns")
         hint = 'write .lookup(rh.lookup_table(table, key="id"), on="id")' if known else _EXAMPLE

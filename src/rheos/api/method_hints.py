@@ -1,4 +1,5 @@
-"""Methods by the kind of stream that has them, for the hints of the other kinds."""
+"""Names of methods, by the kind of stream that has them. Errors of other kinds of streams use them as
+hints."""
 
 from __future__ import annotations
 

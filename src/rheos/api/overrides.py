@@ -1,4 +1,4 @@
-"""Settings from a command, which take precedence over the program's own.
+"""Settings that a command passes, which take precedence over the program's own.
 
 A command sets them before it runs the user's file, in the same process:
 
@@ -32,11 +32,11 @@ class Overrides:
     settings: tuple[PartialSettings, ...] = ()
     """Settings; later ones take precedence, and all take precedence over the program's."""
     listener: Callable[[str], Listener] | None = None
-    """Makes the listener of a job from its name."""
+    """Function that makes the listener of a job from the job's name."""
     submitted: Callable[[JobHandle], None] | None = None
-    """Called with each job that was started."""
+    """Function that is called with each job that was started."""
     made: Callable[[Environment], None] | None = None
-    """Called with each environment that the program makes."""
+    """Function that is called with each environment that the program makes."""
     capture: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
     """Parameters of the job, which take precedence over the program's."""
@@ -54,7 +54,8 @@ class Overrides:
 
 
 class ProgramCapture(BaseException):
-    """The environment of a program that is inspected and not run. `execute` raises it."""
+    """Exception with the environment of a program that is inspected and not run. `execute` raises
+    it."""
 
     def __init__(self, environment: Environment, job_name: str) -> None:
         super().__init__(job_name)

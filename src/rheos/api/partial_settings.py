@@ -68,8 +68,8 @@ class MergedSettings:
 
     @contextmanager
     def checking(self, *names: str) -> Iterator[None]:
-        """Prefix errors of the block with the place of the first of these settings that was set
-        anywhere.
+        """Add the place of a setting to errors of the block: that of the first of these settings that
+        is set.
         """
         wider = [name.partition(".")[0] for name in names]
         given = (self.places[name] for name in (*names, *wider) if name in self.places)
@@ -79,7 +79,7 @@ class MergedSettings:
 
 @contextmanager
 def blamed(place: Place) -> Iterator[None]:
-    """Prefix errors of the block with a place."""
+    """Add a place to the errors of the block."""
     try:
         yield
     except RheosError as error:
@@ -91,8 +91,8 @@ def blamed(place: Place) -> Iterator[None]:
 
 
 def merge(partials: Sequence[PartialSettings], site: Site) -> MergedSettings:
-    """Merge partial settings; later ones take precedence. `site` is the line of their environment.
-    Raises ConfigurationError if a group is not valid.
+    """Merge partial settings; later ones take precedence. `site` is the line of the environment. Raise
+    ConfigurationError if a group is not valid.
     """
     merged = MergedSettings(Settings(state=StateConfig()), site)  # a short form is expanded
     for partial in partials:
@@ -138,8 +138,8 @@ def from_command(values: Mapping[str, Any]) -> PartialSettings:
 
 
 def from_file(path: str | Path) -> PartialSettings:
-    """Read settings from a TOML file. Raises ConfigurationError if the file does not exist, is not
-    valid TOML, or has an unknown setting or one that only a program can set.
+    """Read settings from a TOML file. Raise ConfigurationError if the file does not exist or is not
+    valid TOML. Also raise it for an unknown setting, and for one that only a program can set.
     """
     try:
         text = Path(path).read_text(encoding="utf-8")

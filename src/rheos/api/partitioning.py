@@ -118,11 +118,11 @@ class PartitioningMethods(Stream):
     def partition_by(
         self, to: ExprLike | Callable[..., Any], on: str | Sequence[str] = ()
     ) -> DataStream:
-        """Send each row to the subtask with the computed number, from 0 to one less than the number of
-        the next operator's subtasks. Any other number fails the job, with the record.
+        """Send each row to the subtask with the computed number. Numbers range from 0 to one less than
+        the number of the next operator's subtasks; any other number fails the job, with the record.
 
-        It does not partition state; use `key_by` for that. Rows that an unaligned checkpoint has stored
-        in flight may go to any subtask when they are restored.
+        The method does not partition state; use `key_by` for that. An unaligned checkpoint stores rows
+        in flight; when they are restored, they may go to any subtask.
 
         ```python
         events.partition_by(lambda subtasks: col("shard") % subtasks)
@@ -150,8 +150,8 @@ class PartitioningMethods(Stream):
     def start_new_chain(self) -> DataStream:
         """Begin a new chain with the operator that produced this stream.
 
-        The operator then receives its rows through a buffer, so it delays the operators upstream of it
-        only when the buffer is full.
+        The operator then receives its rows through a buffer. It slows the upstream operators down only
+        while the buffer is full.
 
         ```python
         lines.map(parse).start_new_chain()

@@ -54,8 +54,8 @@ def detected(
 
 
 def _checked(part: Part, schema: pa.Schema, asked: pa.Schema) -> Part:
-    """Return a part of the pattern with checked conditions. `asked` has the columns that expressions
-    may use, and `schema` those of the rows.
+    """Return a part of the pattern with checked conditions. Expressions may use the columns of `asked`;
+    the rows have those of `schema`.
     """
     if isinstance(part, Absence):
         return replace(part, condition=_fitted(part, "where", part.condition, schema, asked))

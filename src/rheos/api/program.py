@@ -1,4 +1,4 @@
-"""The program under construction: its nodes so far. Streams refer to it."""
+"""The program under construction: its nodes so far, to which streams refer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Program:
         self.to_frame = to_frame
         """Function that returns a Spark DataFrame of the rows that reach the only sink of a graph."""
         self.stream_of = stream_of
-        """Function that returns the stream of a transformation: lower modules cannot import it."""
+        """Function that returns the stream of a transformation. It is an attribute because this module
+        cannot import streams."""
         self._nodes: list[Node] = []
         self._executed: set[int] = set()
         self._within_loop = False
@@ -91,8 +92,8 @@ class Program:
         return self._nodes[port.node].outputs[port.tag]
 
     def go_by_event_time(self, port: Input) -> None:
-        """Record that an operator uses the event time at a port: plain functions upstream must not
-        change the column that it was read from, which is checked.
+        """Record that an operator uses the event time at a port. Plain functions upstream then must not
+        change the column of the event time, and a check enforces this.
         """
         node = self._nodes[port.node]
         type = node.outputs[port.tag]

@@ -18,8 +18,9 @@ from rheos.core.site import done_for
 def run_file(file: Path, arguments: Sequence[str]) -> None:
     """Run a file as `__main__`, with its folder first on `sys.path` and `arguments` in `sys.argv`.
 
-    For SQL, the path may be a folder of files. Raise ConfigurationError if the file does not exist or
-    cannot be read, ProgramError if it is not valid Python, and any error of the program.
+    The path may be a folder of SQL files. Raise ConfigurationError if the file does not exist or cannot
+    be read, and ProgramError if it is not valid Python. Errors of the program itself are raised
+    unchanged.
     """
     models = file.is_dir() and any(file.rglob("*.sql"))
     if not file.is_file() and not models:
@@ -116,8 +117,8 @@ def _run_script(file: Path, arguments: Sequence[str]) -> None:
 
 
 def captured_program(file: Path, arguments: Sequence[str], settings: Overrides) -> ProgramCapture:
-    """Return the program at the first `execute` of a file; nothing runs. Raises ProgramError if the
-    file does not call it, and like `run_file`.
+    """Run a file up to its first `execute`, and return the program; no job starts. Raise ProgramError
+    if the file does not call `execute`, and the errors of `run_file`.
     """
     try:
         with overrides.applied(replace(settings, capture=True)):

@@ -1,5 +1,5 @@
-"""Conversion of settings to the values that a runtime takes. Every setting is checked here, and only
-here.
+"""Conversion of settings to the values that a runtime takes. This is the only place that checks
+settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEAST_STATE_BYTES = MIB
 
 @dataclass(frozen=True)
 class ResolvedSettings:
-    """Settings that were checked."""
+    """Settings after all checks."""
 
     parallelism: int
     max_parallelism: int
@@ -277,8 +277,8 @@ def _min_parallelism(
 
 
 def _read(merged: MergedSettings, name: str) -> Any:
-    """Return the value of a setting as runtimes take it, by its declared type: durations in ms, folders
-    absolute. Raises ConfigurationError or ProgramError if it is not of that type."""
+    """Convert the value of a setting by its declared type: durations to ms, folders to absolute paths.
+    Raise ConfigurationError or ProgramError if the value is not of that type."""
     declared, value = SETTINGS[name], merged.value(name)
     last = name.rpartition(".")[2]
     if value is None and declared.optional:

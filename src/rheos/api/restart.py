@@ -22,7 +22,7 @@ def exponential_delay(
     max: Duration = "1m",
     reset_after: Duration = "10m",
 ) -> ExponentialDelay:
-    """Return the strategy that restarts for ever, with a growing delay. It is the default.
+    """Return the strategy that restarts without limit, with a growing delay. It is the default.
 
     ```python
     rh.Environment(restart=rh.restart.exponential_delay("1s", max="5m"))

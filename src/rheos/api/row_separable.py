@@ -122,8 +122,8 @@ def _ask(part: pl.Expr, spelled: str) -> None:
 
 
 def _askable(tree: Tree) -> Tree:
-    """Return the tree, with functions that Polars resolves only in a frame replaced by functions that
-    behave alike.
+    """Replace functions that Polars resolves only in a frame by similar functions that it resolves
+    without one, and return the tree.
     """
     if isinstance(tree, list):
         return [_askable(branch) for branch in tree]
@@ -176,7 +176,7 @@ def _is_row_wise(function: Tree) -> bool:
 
 
 def _row_wise(inputs: list[Tree]) -> Tree:
-    """Return a row-wise function of a row's values, as a replacement."""
+    """Return a row-wise function of a row's values, which replaces such a function."""
     return {"Function": {"input": _askable(inputs), "function": "AsStruct"}}
 
 
@@ -193,7 +193,7 @@ def _name(form: Tree) -> str:
 
 
 def _refuse_company(part: Tree, spelled: str, columns: pl.LazyFrame) -> None:
-    """Raise an error for a part whose result for a row depends on other or earlier rows."""
+    """Raise an error for a part whose result for a row depends on other rows."""
     match part:
         case {"Eval": {"variant": variant}} if _name(variant) not in _WITHIN_ROWS:
             raise ProgramError(

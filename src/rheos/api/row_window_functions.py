@@ -1,4 +1,4 @@
-"""Window functions that other operators than windows call."""
+"""Window functions that are called outside of window operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choice of a program's runtime, made once from the setting and the program's sources."""
+"""Choice of a program's runtime, made once, from the setting and the program's sources."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class RuntimeChoice:
     name: str
     """"continuous", "batch" or "simulated"; for a runtime object, the name of its class."""
     reason: str = ""
-    """The reason if the setting is "auto", for people: "as every source is bounded"."""
+    """Reason of the choice for people, if the setting is "auto": "as every source is bounded"."""
     given: Runtime | None = None
     """The runtime object that the user passed."""
     endless: Node | None = None
@@ -39,8 +39,8 @@ class RuntimeChoice:
         return f"{self.name} ({self.reason})" if self.reason else self.name
 
     def make(self, config: JobConfig, overrides: Overrides) -> Runtime:
-        """Return the runtime for a job. Raises ProgramError or ConfigurationError if the program or the
-        job's settings do not fit it."""
+        """Return the runtime for a job. Raise ProgramError or ConfigurationError if the runtime does
+        not support the program or the job's settings."""
         if self.given is not None:
             return self.given
         if self.is_batch and self.endless is not None:
@@ -74,9 +74,7 @@ class RuntimeChoice:
         return ControlledRuntime(self.name, getattr(importlib.import_module(module), runtime_class)())
 
     def _check_until_now(self, config: JobConfig) -> None:
-        """Check that the runtime can stop at the input that exists now. Batch reads only that in any
-        case.
-        """
+        """Check that the runtime can stop after the input that exists now. Batch always does."""
         if self.name == "simulated":
             raise ConfigurationError(
                 "--until now resumes from the last run, but a simulated job stores no checkpoints",

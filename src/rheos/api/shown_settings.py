@@ -57,7 +57,8 @@ def shown_settings(settings: Settings, parallelism: int) -> Iterator[tuple[str, 
 
 
 def _strategy(name: str, strategy: RestartStrategy) -> Iterator[tuple[str, str]]:
-    """Yield a strategy by the name of its function in `rh.restart`, and the function's arguments."""
+    """Yield the name of the function in `rh.restart` that made a strategy, then the function's
+    arguments."""
     function = _STRATEGIES[type(strategy)]
     yield name, function.__name__
     for argument in inspect.signature(function).parameters:

@@ -9,8 +9,8 @@ from rheos.connectors.print import PrintSink
 def print_sink(name: str | None = None) -> PrintSink:
     """Print each row as one line, after `name` and the subtask: `alerts[0]> {"user":7}`.
 
-    Lines appear as rows arrive, so some appear twice after a failure. With a local master they appear
-    in the terminal; on a cluster in the executors' logs.
+    The sink prints rows as they arrive, so it prints some twice after a failure. With a local master
+    the lines appear in the terminal, on a cluster in the executors' logs.
 
     ```python
     events.sink_to(rh.print_sink("events"))

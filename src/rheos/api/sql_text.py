@@ -1,8 +1,9 @@
 """Parsing of an SQL string as an expression over the columns of a stream.
 
-A word that is a column's name refers to that column, even if it is a keyword of SQL: `user` is a
-function there, `order` begins a clause, `current_date` is a constant. So such words are quoted. If the
-result is not valid SQL, as for `CASE ... END` with a column `END`, the string is read unchanged.
+A word that is a column's name refers to that column, even if it has a meaning in SQL: `user` is a
+function, `order` begins a clause, `current_date` is a constant. The parser receives such words in
+quotes. If the result is not valid SQL, as for `CASE ... END` with a column `END`, the string is read
+unchanged.
 """
 
 from __future__ import annotations

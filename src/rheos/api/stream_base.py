@@ -1,8 +1,8 @@
 """Base of `DataStream` and `KeyedStream`: a place in the program.
 
-Imports in this package go from `streams` down to here, and never back. The methods of the lower classes
-return a `DataStream`, which they receive from `Transformation.stream`; they import its class for type
-checkers alone.
+Imports in this package go from `streams` down to here, and never back. Methods of the base classes get
+the `DataStream` that they return from `Transformation.stream`. They import its class only for type
+checkers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Streams: `from_source` and every transformation of a stream return one.
 
-A stream is a place in the program, not data: its methods check what they are given, add an operator
-to the program, and return the stream that leaves it. Errors are raised here, at the user's own line.
+A stream is a place in the program, not data. Its methods check their arguments, add an operator to the
+program, and return the operator's output as a stream. They raise errors at the user's own line.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
             body: Receives the stream of the input and the feedback, and returns two streams. The
                 feedback must have the columns of the loop.
             rounds: Maximum number of times that a row passes the body. Rows then have a column `round`,
-                which counts from 0, and which the feedback must keep. Rows beyond it are dropped and
-                counted (`beyond_rounds`).
+                which counts from 0, and which the feedback must keep. The loop drops rows that would
+                    exceed it, and counts them (`beyond_rounds`).
             capacity: Maximum number of fed-back rows that may wait in a subtask; with more the job
                 fails.
 
@@ -213,11 +213,11 @@ class DataStream(ExpressionMethods, FunctionMethods, SinkMethods, PartitioningMe
     def with_event_time(self, watermark: Watermark) -> DataStream:
         """Read event time from another column, with watermarks by it.
 
-        After a source and operators that work row by row, each row still belongs to a split. There
-        the earlier rows of the split decide which rows are late, as directly after the source.
+        After a source and operators that work row by row, each row still belongs to a split. Then the
+        earlier rows of its split decide whether a row is late, as directly after the source.
 
-        After `union`, `key_by` and what follows them, the rows must have event time already. The new
-        time of a row may be at most the bound of the watermark before it; otherwise the row is late.
+        Downstream of a `union` or `key_by`, the rows must already have event time. The new time of a
+        row may be at most the bound of the watermark before it; otherwise the row is late.
 
         ```python
         lines = env.from_source(rh.files.source("logs/*.jsonl", schema=Line))
@@ -435,7 +435,8 @@ def _united(schemas: Sequence[pa.Schema]) -> pa.Schema:
 
 
 def _relaxed(rows: Transformation, schema: pa.Schema) -> Transformation:
-    """Return the same rows with the columns of `schema`, which may declare columns as nullable."""
+    """Return the same rows with the columns of `schema`, which may be nullable where the stream's are
+    not."""
     if schema == rows.type.schema:
         return rows
     exprs = tuple(pl.col(name) for name in schema.names)

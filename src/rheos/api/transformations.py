@@ -31,10 +31,10 @@ class Transformation:
     program: Program
     port: Input
     results_of: Transformation | None = None
-    """Windows, if further operators made these results of their rows: their uid and side outputs are
-    those of the results."""
+    """The operator of the windows, if this is the output of operators that compute the results from the
+    windows' rows. Uid and side outputs of the results are those of the windows."""
     named: Transformation | None = None
-    """Output of the operator that `DataStream.name` names, if not this one."""
+    """Output of the operator that `DataStream.name` renames, if it is not this one."""
 
     @property
     def stream(self) -> DataStream:
@@ -42,7 +42,7 @@ class Transformation:
         return self.program.stream_of(self)
 
     def stream_titled(self, title: str) -> DataStream:
-        """Return the stream of the rows at this output, which `print` shows under a title.
+        """Return the stream of the rows at this output, with a title that `print` shows.
 
         Args:
             title: name of a table or view, or "result-N".

@@ -1,4 +1,5 @@
-"""Windows of a stream before a computation is chosen: their kind, lateness, trigger and evictor."""
+"""Configuration of windows before the computation is chosen: their kind, lateness, trigger and
+evictor."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ WINDOW_FIELDS = [
 
 @dataclass(frozen=True)
 class WindowsOfKeys:
-    """Configuration of windows, without the computation."""
+    """Configuration of the windows of a stream, without the computation."""
 
     window: Window | WindowAssigner
     lateness_ms: int = 0
@@ -97,7 +98,7 @@ class WindowsOfKeys:
 
 
 def check_window(rows: Transformation, window: Any) -> WindowsOfKeys:
-    """Check the argument of `window` for a stream. Raises ProgramError, SchemaError."""
+    """Check the argument of `window` for a stream. Raise ProgramError or SchemaError."""
     if isinstance(window, type) and issubclass(window, Window | WindowAssigner):
         raise ProgramError(
             f"window() takes an instance, not the class {window.__name__}",

@@ -37,7 +37,7 @@ class AggregateFunction(Generic[A]):
     """
 
     def create_accumulator(self) -> A:
-        """Return an accumulator without records. Called once for each new accumulator."""
+        """Return an accumulator without records. Rheos calls it once for each new accumulator."""
         raise NotImplementedError
 
     def add(self, record: Any, accumulator: A) -> A:
@@ -64,7 +64,7 @@ class AggregateFunction(Generic[A]):
         raise NotImplementedError
 
     def merge(self, a: A, b: A) -> A:
-        """Combine two accumulators. Windows that merge, such as sessions, need it.
+        """Combine two accumulators. Windows that merge, such as sessions, need this method.
 
         Args:
             a: An accumulator. It may be changed.

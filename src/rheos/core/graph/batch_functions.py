@@ -47,8 +47,9 @@ class BatchKeys(Protocol):
     def rounds(self) -> Iterator[Rows]:
         """Yield arrays of row positions, in which each key occurs at most once.
 
-        The rows of a key come in order of arrival, one per array. So there are as many arrays as the
-        most frequent key has rows. Use it if the state of a row depends on the earlier rows of its key.
+        An array has at most one row of each key, in order of arrival. So the number of arrays is the
+        number of rows of the most frequent key. Use this method if the state of a row depends on the
+        earlier rows of its key.
         """
         ...
 
@@ -80,7 +81,7 @@ class BatchColumn(Protocol):
     def is_set(self, keys: BatchKeys) -> npt.NDArray[np.bool_]: ...
 
     def clear(self, keys: BatchKeys) -> None:
-        """Reset the values to the default."""
+        """Reset the values of the keys to the default."""
         ...
 
 
@@ -89,20 +90,20 @@ class BatchTimers(Protocol):
     time for all. Registering the same timer twice keeps one."""
 
     def register(self, keys: BatchKeys, timestamps_ms: Any) -> None:
-        """Call `on_timers` once the watermark has passed these times (event time)."""
+        """Request a call of `on_timers` once the watermark has passed these times (event time)."""
         ...
 
     def delete(self, keys: BatchKeys, timestamps_ms: Any) -> None: ...
 
     def register_processing(self, keys: BatchKeys, timestamps_ms: Any) -> None:
-        """Call `on_timers` once the wall clock has passed these times."""
+        """Request a call of `on_timers` once the wall clock has passed these times."""
         ...
 
     def delete_processing(self, keys: BatchKeys, timestamps_ms: Any) -> None: ...
 
 
 class BatchState(Protocol):
-    """The context of `process_batch` and `on_timers`. It has an attribute for each declared state."""
+    """The context of `process_batch` and `on_timers`, with an attribute for each declared state."""
 
     timers: BatchTimers
 
@@ -125,9 +126,9 @@ class Emit(Generic[T]):
     ["ada"]})`. `T` is the dataclass of their columns, for annotations such as
     `Iterator[rh.Emit[Alert]]`.
 
-    For each output row, `rows` has the number of the input row (or timer) that it originates from; this
-    determines its event time. Without `rows`, there must be one output row for each row of the batch,
-    in the same order. On a stream without event time, any number of rows is allowed.
+    For each output row, `rows` has the number of its input row (or timer). The output row gets the
+    event time of that row. Without `rows`, there must be one output row for each row of the batch, in
+    the same order. On a stream without event time, any number of rows is allowed.
     """
 
     columns: pl.DataFrame | pa.RecordBatch | pa.Table | Mapping[str, Any]

@@ -35,12 +35,13 @@ def is_calendar(zone: str | None, *lengths: Duration) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CalendarCut:
-    """The calendar that determines window bounds. A window ends at every step of the local clock."""
+    """The calendar that determines window bounds. Windows end at the steps of the zone's local
+    clock."""
 
     every: CalendarLength
     """Length of a step."""
     size: CalendarLength
-    """Length of a window. If windows grow, length of the longest."""
+    """Length of a window; of the longest one if the windows grow."""
     grows: bool
     """Whether windows begin together and grow by `every`, as cumulating windows do."""
     zone: str
@@ -62,7 +63,7 @@ class CalendarCut:
 
     @classmethod
     def stored(cls, cut: Mapping[str, int | str]) -> CalendarCut:
-        """Return the calendar from the stored form that `cut` returns."""
+        """Return the calendar of a stored form, which `cut` returned."""
         grows = "within" in cut
         size = str(cut["within" if grows else "size"])
         return cls(
@@ -92,7 +93,8 @@ class CalendarCut:
         return -(-size_ms // self.every.ms)
 
     def check(self, window: object) -> None:
-        """Raise ProgramError if such windows are impossible. `window` is the user's description."""
+        """Raise ProgramError if windows of these lengths are impossible. `window` is the user's
+        description."""
         _check_zone(self.zone)
         for length in (self.every, self.size):
             _check_length(length, window)
@@ -122,7 +124,8 @@ class CalendarCut:
 
 
 def anchor_ms(length: CalendarLength) -> int:
-    """Return the local time from which windows are counted: a Monday for weeks, otherwise 1970."""
+    """Return the local time from which windows are counted: a Monday for weeks, otherwise
+    1970-01-01."""
     return MONDAY_MS if length.ms and length.ms % WEEK_MS == 0 else 0
 
 

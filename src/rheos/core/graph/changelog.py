@@ -9,13 +9,12 @@ Each change is a row. Its column `op` is the kind of change:
 | `update_after` | is the new version of the row |
 | `delete` | no longer exists |
 
-If a table is truncated, the changelog has one row for that. `operators/changelog/truncation_deletes`
-replaces that `truncate` row by deletions of all earlier rows before any other operator reads the
-changes.
+If a table is truncated, the changelog has one `truncate` row. `operators/changelog/truncation_deletes`
+replaces it by deletions of all earlier rows before any other operator reads the changes.
 
 A stream that `retracts` emits each replaced row before its replacement, and each deleted row with all
-columns, so that sums can retract it. A stream of *upserts* does not: a row replaces any earlier row
-with its key, and a deleted row has reliable values only in its key columns.
+columns, so that sums can retract it. A stream of *upserts* has no old rows: a row replaces any earlier
+row with its key. A deleted row has reliable values only in its key columns.
 """
 
 from __future__ import annotations
@@ -29,11 +28,12 @@ UPDATE_AFTER = "update_after"
 DELETE = "delete"
 
 TRUNCATE = "truncate"
-"""The table is truncated. This kind and the next ones occur only upstream of `truncation_deletes`."""
+"""Kind of a row that empties the table. Only rows upstream of `truncation_deletes` have this kind or
+the next ones."""
 MESSAGE = "message"
-"""A message that concerns no row."""
+"""Kind of a message of the source that changes no row."""
 TOMBSTONE = "null"
-"""A record without a value. Debezium sends one to Kafka after the deletion of a key."""
+"""Kind of a record without a value. Debezium sends one to Kafka after the deletion of a key."""
 REJECTED = "rejected:"
 """Prefix of an unknown `op`, which marks the row as rejected."""
 

@@ -1,6 +1,6 @@
-"""`rh.compiled`: marks a keyed function for compilation, and stores its source code for that.
+"""`rh.compiled`: marks a keyed function for compilation, and stores its source code for the compiler.
 
-The source is read where the class is defined, because a worker may not have the file.
+The driver reads the source when it defines the class, because a worker may not have the file.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ def compiled(*, fallback: Fallback = ...) -> Callable[[F], F]: ...
 def compiled(cls: Any = None, /, *, fallback: Fallback = "refuse") -> Any:
     """Compile a keyed function of plain scalar Python to machine code.
 
-    It emits the same rows as the interpreted function. If it cannot be compiled, passing it to
-    `process` raises a ProgramError at the line that prevents it. With `fallback="interpret"` the
+    The compiled function emits the same rows as the interpreted one. If it cannot be compiled, passing
+    it to `process` raises a ProgramError at the line that prevents it. With `fallback="interpret"` the
     function is interpreted instead. Needs the extra `rheos[compiled]`.
 
     ```python
@@ -104,7 +104,8 @@ def compiled_class(cls: Any, fallback: Fallback) -> Any:
 
 
 def compiled_mark(function: object) -> CompilationMark | None:
-    """Return the mark of a function that is to be compiled, or None. A class does not inherit it."""
+    """Return the mark of a function that is to be compiled, or None. Subclasses do not inherit the
+    mark."""
     mark: CompilationMark | None = vars(type(function)).get(_MARK)
     return mark
 

@@ -1,6 +1,6 @@
-"""Base classes for functions of two streams and of streams without a key, and their contexts.
+"""Base classes of functions over two streams and over streams without a key, and their contexts.
 
-They are opened and closed, and declare their outputs, like a KeyedProcessFunction.
+The functions open, close and declare their outputs like a KeyedProcessFunction.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Exact computation of decimal columns as integers.
 
-A decimal is an integer number of units, each `10 ** -scale`. Columns of units are NumPy arrays. If the
-largest magnitudes of the batch show that the result of a step fits in 64 bits, they are 64-bit
-integers. Otherwise they are Python's unbounded integers. The same formulas serve both.
+A decimal is an integer number of units, each `10 ** -scale`. Columns of units are NumPy arrays. Each
+step compares the largest magnitudes of the batch with 64 bits. If its result fits, the arrays contain
+64-bit integers, otherwise Python's unbounded integers. The same formulas serve both.
 
 Halves are rounded away from zero.
 """
@@ -150,7 +150,7 @@ def _most(values: Array) -> int:
 
 
 def both_valid(one: Array | None, other: Array | None) -> Array | None:
-    """Return the rows that are valid in both."""
+    """Return a mask of the rows that are valid in both columns; None if all are."""
     if one is None or other is None:
         return other if one is None else one
     return one & other

@@ -1,4 +1,4 @@
-"""Operations on decimal columns in the form in which Polars calls them: from series to a series.
+"""Operations on decimal columns, as functions that Polars calls with series and that return a series.
 
 If a value does not fit the result's type, a strict operation raises `ComputeError`; otherwise the value
 becomes null. A division by 0 is null in both cases.
@@ -69,7 +69,7 @@ class DecimalArithmetic:
 
 @dataclass(frozen=True)
 class WholeDecimals:
-    """The nearest integers, rounded down or up."""
+    """The nearest integers of decimals, rounded down or up."""
 
     kind: pl.Decimal
     above: bool

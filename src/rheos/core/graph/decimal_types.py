@@ -72,7 +72,8 @@ def of_sum(one: pl.Decimal, other: pl.Decimal) -> pl.Decimal:
 
 
 def is_wider(kind: pl.Decimal, one: pl.Decimal, other: pl.Decimal) -> bool:
-    """Return whether a type has more digits before the point than both, and no fewer after it."""
+    """Return whether a type has more digits before the point than both others, and no fewer after
+    it."""
     whole = max(whole_digits(one), whole_digits(other))
     return kind.scale >= max(one.scale, other.scale) and whole_digits(kind) > whole
 

@@ -37,7 +37,7 @@ def count(n: int, *, after: bool = False) -> Evictor:
 
 
 def time(keeps: Duration, *, after: bool = False) -> Evictor:
-    """Return an evictor that keeps the records of the last `keeps` of event time.
+    """Return an evictor that keeps the records of the last `keeps` of event time in a window.
 
     As in Flink, the bound is exclusive: a record exactly `keeps` older than the latest is dropped.
 

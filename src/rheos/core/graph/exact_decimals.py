@@ -58,7 +58,7 @@ _OF_SEVERAL: Final = (
     *("Coalesce", "MaxHorizontal", "MinHorizontal", "SumHorizontal", "MeanHorizontal", "AsStruct"),
     *("AllHorizontal", "AnyHorizontal", "ConcatHorizontal", "Format", "Concat"),
 )
-"""Functions for which a selector in an argument expands to several arguments."""
+"""Functions in whose arguments a selector expands to several arguments."""
 
 
 def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
@@ -76,7 +76,7 @@ def exact(exprs: Iterable[pl.Expr], frame: pl.LazyFrame) -> list[pl.Expr]:
 
 
 def exact_one(expr: pl.Expr, frame: pl.LazyFrame) -> pl.Expr:
-    """Return an expression with exact decimals and one output."""
+    """Return an expression with one output that computes decimals exactly."""
     made = exact([expr], frame)
     return made[0] if len(made) == 1 else expr
 
@@ -115,7 +115,8 @@ def _is_affected(expr: pl.Expr) -> bool:
 
 
 class ExactExpression:
-    """An expression with one output. Its first frame determines how it computes decimals exactly."""
+    """An expression with one output that computes decimals exactly. The types of its first frame
+    determine how."""
 
     def __init__(self, expr: pl.Expr) -> None:
         self._expr = expr
@@ -174,7 +175,8 @@ def _combined(
 
 
 def _takes_several(function: Tree) -> bool:
-    """Return whether this is one of `_OF_SEVERAL`, with or without options and the name of its kind."""
+    """Return whether a function is one of `_OF_SEVERAL`. Its tree may have options, and the name of its
+    kind."""
     match function:
         case str():
             return function in _OF_SEVERAL
@@ -189,7 +191,7 @@ def _takes_several(function: Tree) -> bool:
 
 
 class _Part:
-    """A rewritten part of an expression, and its type."""
+    """A rewritten part of an expression, with its type."""
 
     def __init__(self, tree: Tree, ask: Callable[[Tree], pl.DataType | None]) -> None:
         self.tree = tree

@@ -26,10 +26,11 @@ import polars as pl
 from rheos.core.graph.row_functions import is_row_function
 
 Tree: TypeAlias = Any
-"""A part of an expression: a dict with one key, or the string "Element" or "Len"."""
+"""A part of an expression, as Polars serialises it: a dict with one key, or the string "Element" or
+"Len"."""
 
 _MOST_AWAY: Final = 8
-"""Maximum distance, counted in floats, between a number and the float that Polars reads for it."""
+"""Maximum distance, in floats, between a number and the float that Polars may read for its digits."""
 
 FAILURES = (pl.exceptions.PolarsError, pl.exceptions.PanicException)
 """Errors that Polars raises for an invalid expression, or because of a defect of its own."""
@@ -55,8 +56,8 @@ _SOURCES = ("Column", "Selector", "Field")
 
 
 def tree_of(expr: pl.Expr) -> Tree | None:
-    """Return the expression's tree. Return None if it calls a Python function other than a row function
-    of Rheos, because such a call cannot be read as a tree.
+    """Return the expression's tree. Return None if the expression calls a Python function other than a
+    row function of Rheos: such a call has no readable tree.
 
     JSON has neither infinities nor NaN: the value of such a literal is missing (None).
     """
@@ -81,7 +82,8 @@ def expression_of(tree: Tree) -> pl.Expr:
 
 
 def is_whole(tree: Tree) -> bool:
-    """Return whether `expression_of` restores the expression: JSON can represent its literals."""
+    """Return whether JSON can represent all literals, so that `expression_of` restores the
+    expression."""
     return bool(_with_floats(tree, lambda value: 0.0 if value is None else value) == tree)
 
 
@@ -99,8 +101,9 @@ def _written(value: float | None) -> str:
     """Return digits that Polars reads as exactly `value`.
 
     Polars' JSON reader multiplies the digits, as a float, by a power of ten, so it may read a nearby
-    float instead. Other digits, possibly more of them, are then read as the right float: always from
-    1e-5 to 1e22, and nearly always outside that range. Raise ComputeError if none are.
+    float instead. Then the function tries other spellings, with more digits if necessary. Between 1e-5
+    and 1e22 one of them is always read as `value`, and outside that range nearly always. If none is,
+    raise ComputeError.
     """
     for digits in _spellings(value or 0.0):
         literal = f'{{"Literal":{{"Scalar":{{"Float64":{digits}}}}}}}'
@@ -177,7 +180,8 @@ def types_of(tree: Tree, frame: pl.LazyFrame) -> list[pl.DataType]:
 
 
 def computes(expr: pl.Expr) -> bool:
-    """Return whether a part of the expression computes with several values; constants count, too."""
+    """Return whether a part of the expression combines several values, such as `a + 1`; constants
+    count, too."""
     tree = tree_of(expr)
     return tree is None or any(map(_computes, subtrees(tree)))
 

@@ -1,7 +1,8 @@
 """Division of floats by a constant.
 
 Polars multiplies by the reciprocal of a constant, so the last digit of `0.3 / 0.1` differs from that
-for a column of divisors. `exact_decimals` replaces such divisions by this one, which really divides.
+for a column of divisors. `exact_decimals` replaces such divisions by the functions of this module,
+which divide by the constant.
 """
 
 from __future__ import annotations

@@ -98,13 +98,13 @@ class Timers(Protocol):
     """Timers of the current key. Registering the same timer twice keeps one."""
 
     def register(self, timestamp_ms: int) -> None:
-        """Call `on_timer` once the watermark has passed `timestamp_ms` (event time)."""
+        """Request a call of `on_timer` once the watermark has passed `timestamp_ms` (event time)."""
         ...
 
     def delete(self, timestamp_ms: int) -> None: ...
 
     def register_processing(self, timestamp_ms: int) -> None:
-        """Call `on_timer` once the wall clock has passed `timestamp_ms`."""
+        """Request a call of `on_timer` once the wall clock has passed `timestamp_ms`."""
         ...
 
     def delete_processing(self, timestamp_ms: int) -> None: ...
@@ -124,8 +124,8 @@ class KeyedContext(Protocol):
 
     @property
     def watermark(self) -> int:
-        """Return the watermark before the record, in ms since the epoch; for a timer, the watermark
-        that made it due."""
+        """Return the watermark before the record, in ms since the epoch. In `on_timer`, it is the
+        watermark that made the timer due."""
         ...
 
     @property
@@ -200,7 +200,7 @@ class KeyedProcessFunction:
 
 
 class TimeWindow(NamedTuple):
-    """A window: start_ms is inclusive, end_ms exclusive."""
+    """A window from `start_ms` (inclusive) to `end_ms` (exclusive)."""
 
     start_ms: int
     end_ms: int
@@ -231,7 +231,8 @@ class CoGroupFunction:
     """
 
     def co_group(self, left: list[Any], right: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Compute records of all records of a key and window. Called if either stream has one.
+        """Compute records of all records of a key and window. Rheos calls it if either stream has a
+        record.
 
         Args:
             left: The records of the first stream, sorted by event time; may be empty.
@@ -257,7 +258,7 @@ class WindowFunction:
     """
 
     def process(self, records: list[Any], ctx: WindowContext) -> Iterable[Any]:
-        """Compute records of all records of a key and window. Called when the window fires.
+        """Compute records of all records of a key and window. Rheos calls it when the window fires.
 
         Args:
             records: The records, at least one. After an aggregate: its result, as the only record.

@@ -13,5 +13,5 @@ class JobContext:
     name: str = "job"
     parameters: Parameters = field(default_factory=Parameters)
     files: Mapping[str, str] = field(default_factory=dict)
-    """Paths of files and folders by name. They are the driver's while the plan is made, and the
-    worker's own when functions receive the context."""
+    """Paths of files and folders by name. While the driver makes the plan they are its own paths.
+    Functions on a worker receive the worker's paths."""

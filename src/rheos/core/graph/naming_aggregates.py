@@ -1,4 +1,4 @@
-"""Advice for aggregates that are passed without names, as pandas and PySpark take them."""
+"""Advice for calls that pass aggregates without names, as in pandas and PySpark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from rheos.core.foreign_names import folded, words
 
 
 def naming(given: object, example: str) -> str:
-    """Return how to write aggregates that were passed as one argument, such as `{"cents": "sum"}`.
+    """Return advice on how to name aggregates that were passed as one argument, such as `{"cents":
+    "sum"}`.
 
     Args:
         given: A dict by column, a list, a name, an aggregate or an expression.
@@ -26,7 +27,7 @@ def naming(given: object, example: str) -> str:
 
 
 def _named(given: object, column: str) -> Iterator[tuple[str, str]]:
-    """Yield the name and the code of each aggregate. An empty `column` is unknown."""
+    """Yield the name and the code of each aggregate. An empty `column` means that it is unknown."""
     match given:
         case Mapping():
             for name, each in given.items():

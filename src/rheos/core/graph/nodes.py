@@ -1,7 +1,7 @@
 """The logical graph: the program as frozen nodes. Workers build running operators from their specs.
 
 A `Node` is one operator with its place in the program; its `spec` describes the operator. Nodes refer
-to their inputs, so a program is the set of its sinks' ancestors."""
+to their inputs, so a program consists of its sinks and all nodes upstream of them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ class StreamType:
     time_column: str | None = None
     """Column with the event time, in ms or finer; None if no column has it."""
     time_changed: str | None = None
-    """Place where that column received other values, and its name; None if that did not happen."""
+    """Place at which the values of that column changed, and the column's name; None if they did not
+    change."""
     changes: Changes | None = None
     """Kind of changelog; None if its rows are not changes of a table."""
 
@@ -56,18 +57,19 @@ class Input:
     tag: str = MAIN
     keys: tuple[str, ...] = ()
     keyed_at: Site | None = None
-    """Line of the `key_by` in the user's program."""
+    """Place of the `key_by` in the user's program."""
     one_key: bool = False
     """Whether all rows have the same key, because they are the rows of a whole stream."""
     broadcast: bool = False
     distribution: AnyDistribution | None = None
     """Distribution that the program specifies; None if the planner decides."""
     feedback: bool = False
-    """Whether its rows return through a loop whose head is this node, from a producer downstream."""
+    """Whether the input's rows return through a loop whose head is this node, from a producer
+    downstream."""
 
 
 class Spec(ABC):
-    """Description of one operator, as the graph and the API need it.
+    """Description of one operator, with everything that the graph and the API need to know of it.
 
     Every operator derives from `operators.contract.OperatorSpec`, which adds how it is built and
     described. This base exists because the graph must not depend on operators.
@@ -76,9 +78,8 @@ class Spec(ABC):
     begins_chain: ClassVar[bool] = False
     """Whether it must be the head of a chain, as an asynchronous operator must."""
     any_order: ClassVar[bool] = False
-    """With several keyed ports: whether the result depends on the times of rows, but not on the order
-    of arrival between ports. A batch job then sends a key's rows port by port, in large batches,
-    without alternating."""
+    """Whether the result depends on the times of rows, but not on the order of arrival between keyed
+    ports. A batch job then sends a key's rows port by port, in large batches, without alternating."""
     is_union: ClassVar[bool] = False
     """Whether the planner removes the node, so that its downstream nodes read all of its inputs."""
     keeps_changes: ClassVar[bool] = False
@@ -87,12 +88,14 @@ class Spec(ABC):
     """Whether its rows are still in the order of the splits of its source, so that they may get another
     event time."""
     side_outputs_hint: ClassVar[str | None] = None
-    """Hint for an error: the way to get a side output from it. None: by default it has none."""
+    """Hint of the error for a missing side output: how to get one. None for operators that have no side
+    outputs."""
 
     @property
     @abstractmethod
     def kind(self) -> str:
-        """Return the prefix of the operator's id, which never changes: it finds restored state."""
+        """Return the prefix of the operator's id. It never changes, because a restored job finds state
+        by it."""
 
     @property
     def takes_changes(self) -> bool:
@@ -115,13 +118,13 @@ class Spec(ABC):
         return None
 
     def looks_at(self, column: str) -> bool | None:
-        """Return whether it reads a hidden column of its inputs; None if it only passes the column on
-        to its outputs."""
+        """Return whether the operator reads a hidden column of its inputs; None if it only passes the
+        column on to its outputs."""
         return None
 
     def keeping(self, column: str) -> Spec | None:
         """Return the same operator with a check that its function does not change that column of its
-        input. Return None if it emits no rows that its function could have changed."""
+        input. Return None if the operator emits no rows that its function could have changed."""
         return None
 
     def reading_side_output(self, tag: str) -> Spec:

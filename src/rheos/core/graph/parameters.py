@@ -15,7 +15,7 @@ T = TypeVar("T")
 _Int: TypeAlias = int
 _Float: TypeAlias = float
 _Bool: TypeAlias = bool
-"""Methods of the class have the names of the types."""
+"""Alias of `bool`: inside the class, this name is a method."""
 
 _MISSING: Any = object()
 _TRUTH = {"true": True, "yes": True, "on": True, "1": True}

@@ -18,14 +18,15 @@ from rheos.core.errors import Site
 
 
 class Contiguity(Enum):
-    """Rows that are allowed between a matched row and the next one."""
+    """Rule for rows between a matched row and the next one."""
 
     NEXT = "next"
-    """No rows."""
+    """No rows are allowed."""
     FOLLOWED_BY = "followed by"
-    """Rows that do not match the next step."""
+    """Rows that do not match the next step are allowed."""
     FOLLOWED_BY_ANY = "followed by any"
-    """Any rows, even those that match the next step. Each such row starts an alternative match."""
+    """Any rows are allowed, even those that match the next step. Each such row starts an alternative
+    match."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +124,8 @@ class PatternStep:
     condition: Condition
     quantifier: Quantifier
     shown: bool = True
-    """Whether a match of a `preferring` pattern shows the step's rows. A step that is used in several
-    places has a value for each."""
+    """Whether a match of a `preferring` pattern shows the step's rows. Each place of a step that occurs
+    several times has its own value."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +204,7 @@ class Previous:
     """Name of the column in conditions."""
     column: str
     back: int
-    """Number of rows to go back; 1 is the previous row."""
+    """Distance to the earlier row: 1 is the previous row."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -219,8 +220,8 @@ class PatternTree:
     would find: parts repeat as often as possible, or as rarely as possible if they are reluctant. Rows
     follow each other directly, and the pattern has no absences and no `until`."""
     previous: tuple[Previous, ...] = ()
-    """Columns of earlier rows that conditions read. Only in a preferring pattern, and only for steps
-    before which every match has at least that many rows."""
+    """Columns of earlier rows that conditions read. Only preferring patterns have them, and only in
+    steps before which every match has at least that many rows."""
 
     def __str__(self) -> str:
         within = [] if self.within_ms is None else [f"within {self.within_ms} ms"]

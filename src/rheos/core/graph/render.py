@@ -14,7 +14,8 @@ from rheos.core.graph.watermark import Watermark
 
 
 def text(graph: Graph) -> str:
-    """Return each operator with its inputs, its work, its columns, and its line in the program.
+    """Return a description of each operator: its inputs, its work, its columns, and its line in the
+    program.
 
     access log
       source    logs/*.jsonl; event time: accessed_at, at most 5s late

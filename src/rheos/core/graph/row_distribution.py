@@ -16,7 +16,7 @@ class RowDistribution(Enum):
     """Distributions that do not depend on the rows."""
 
     FORWARD = "forward"
-    """From subtask i to subtask i."""
+    """Rows of subtask i go to subtask i."""
 
     REBALANCE = "rebalance"
     """Batches go to all subtasks in turn."""
@@ -39,7 +39,7 @@ class PartitionBy:
     to: pl.Expr | Callable[..., Any]
     on: tuple[str, ...]
     name: str
-    """Name of the function in errors and `explain`."""
+    """Name of the user's function in errors and `explain`."""
     site: Site
 
     def expression(self, subtasks: int) -> pl.Expr | None:

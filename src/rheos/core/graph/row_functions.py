@@ -2,10 +2,10 @@
 
     of_columns(remainder, [pl.col("x"), pl.col("y")], pl.Float64())
 
-Rheos refuses other Python functions in an expression: it cannot know whether they use one row only, and
-cannot read them as a tree. A row function receives whole columns and returns one of the same length, in
-which each value depends only on its own row. It is a function of a module, or a `functools.partial` of
-one, so every process serialises expressions with it in the same way.
+Rheos refuses other Python functions in an expression: it cannot tell whether they use only one row, nor
+read them as a tree. A row function receives whole columns and returns one of the same length, in which
+each value depends only on its own row. It is a function of a module, or a `functools.partial` of one,
+so every process serialises expressions with it in the same way.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class RowFunction:
 
 
 _NAME: Final = f"{RowFunction.__module__}".encode()
-"""Bytes in the serialised form of every row function: Polars pickles it with its module's name."""
+"""Bytes that occur in the serialised form of every row function: Polars pickles the function with its
+module's name."""
 
 
 def of_columns(

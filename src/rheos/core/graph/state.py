@@ -67,7 +67,8 @@ class TimeToLive(HintedBase):
 
 
 class StateDeclaration(HintedBase):
-    """A named piece of state, by default one per key. Its name is that of the class attribute."""
+    """A named piece of state, by default one per key. Its name is that of the class attribute that
+    declares it."""
 
     kind: ClassVar[str]
     name: str = ""
@@ -153,7 +154,7 @@ class ValueState(StateDeclaration, Generic[T]):
 
     @property
     def value(self) -> T:
-        """Return the value of the key; the default if none was set, or if it has expired."""
+        """Return the key's value: the default if none was set or the value has expired."""
         self._no_key()
 
     @value.setter
@@ -265,8 +266,8 @@ class UnkeyedStateDeclaration(StateDeclaration):
 
 class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
     """A list per subtask, declared as `rh.OperatorListState(str)`: `append`, `extend`, iteration,
-    `len()`, `replace(values)`, `clear()`. When a job is restored at another parallelism, the elements
-    of all subtasks are distributed one by one.
+    `len()`, `replace(values)`, `clear()`. When a job is restored at another parallelism, Rheos
+    distributes the elements of all subtasks one by one.
     """
 
     kind = "operator list"
@@ -278,8 +279,8 @@ class OperatorListState(UnkeyedStateDeclaration, Generic[T]):
 
 class OperatorUnionState(UnkeyedStateDeclaration, Generic[T]):
     """A list per subtask, like OperatorListState: `rh.OperatorUnionState(str)`. When a job is restored,
-    each subtask gets the elements of all: `replace` the elements that do not belong to it, or the list
-    grows with every restore.
+    each subtask gets the elements of all subtasks. In `open`, `replace` the list by the elements that
+    belong to the subtask; otherwise the list grows with every restore.
     """
 
     kind = "operator union"

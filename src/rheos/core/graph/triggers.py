@@ -115,7 +115,8 @@ def continuous_processing_time(every: Duration) -> Trigger:
 
 def delta(of: Callable[[Any], float], threshold: float) -> Trigger:
     """Return a trigger that fires when `of(record)` differs by more than `threshold` from its value
-    when the trigger last fired. Before that, the value of the first record counts.
+    when the trigger last fired. Before the first firing, the trigger compares with the value of the
+    first record.
 
     ```python
     rh.triggers.delta(lambda trade: trade.price, threshold=10.0)

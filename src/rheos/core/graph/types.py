@@ -87,7 +87,8 @@ def empty_frame(schema: pa.Schema) -> pl.DataFrame:
 
 
 def from_polars(schema: pl.Schema) -> pa.Schema:
-    """Return the canonical Arrow schema of a Polars schema, all nullable. Raise SchemaError."""
+    """Return the canonical Arrow schema of a Polars schema, with all columns nullable. Raise
+    SchemaError."""
     for name, kind in schema.items():
         if kind in (pl.Null, pl.Object, pl.Unknown):
             raise SchemaError(

@@ -36,9 +36,9 @@ def unknown_column(name: str, schema: pa.Schema, where: str = "") -> SchemaError
 
 
 def _is_pattern(name: str) -> bool:
-    """Return whether an expression would not take the name as that of a single column or field: Polars
-    may read it as all columns, as a regular expression, or as a shorter name, because it ends names at
-    a NUL."""
+    """Return whether Polars may read a name in an expression as something else than one column or
+    field. Polars may read it as all columns, as a regular expression, or as a shorter name, because it
+    ends names at a NUL."""
     return name == "*" or "\0" in name or (name.startswith("^") and name.endswith("$"))
 
 
@@ -250,7 +250,7 @@ def check_time_of_results(type: StreamType, watermark: Watermark, name: str) -> 
 
 
 def lateness_ms(duration: Duration) -> int:
-    """Return an allowed lateness in ms. Raise ProgramError if it is negative."""
+    """Return an allowed lateness in ms. Raise ProgramError for a negative one."""
     lateness = duration_ms(duration)
     if lateness < 0:
         raise ProgramError(f"the allowed lateness must not be negative: {duration!r}")

@@ -1,4 +1,4 @@
-"""Description of event time and watermarks in users' programs. Frozen; `operators/watermarks.py`
+"""Description of event time and watermarks in users' programs. It is frozen; `operators/watermarks.py`
 implements it."""
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class Watermark(HintedBase):
     format: str | None = None
     """Format of the column if it is a string."""
     max_drift: Duration | None = None
-    """Maximum event time that a split may be ahead of the slowest one. A split that is further ahead is
-    not read until the slowest comes closer. So few rows wait for the slowest split. It needs
-    `idle_after`."""
+    """Maximum event time that a split may be ahead of the slowest one. The source pauses a split that
+    is further ahead until the slowest comes closer. So operators buffer few rows while they wait for
+    the slowest split. `idle_after` must be set, too."""
     when: pl.Expr | None = field(default=None, compare=False)
     """Condition of the rows that advance event time, if the watermark is punctuated."""
     generated_by: WatermarkGenerator | None = field(default=None, compare=False)
@@ -51,8 +51,8 @@ class Watermark(HintedBase):
     max_ahead: Duration | None = None
     """Maximum event time that a row may be ahead of the latest row of its split. Other rows go to the
     side output "rejected" and are counted (`ahead`). So a single timestamp far in the future does not
-    make all later rows late. Choose it longer than a split may pause: only a hundred such rows in
-    succession advance the split."""
+    make all later rows late. Choose a time that is longer than any pause of a split: after a pause,
+    only a hundred such rows in succession advance event time."""
 
     @classmethod
     def bounded_out_of_orderness(
@@ -243,7 +243,7 @@ class Watermark(HintedBase):
 
     @property
     def read_from(self) -> str:
-        """Return the origin of event time, in words."""
+        """Return a description of where event time comes from."""
         return "when a row is read" if self.on is None else self.on
 
     bound_ms = DurationMs("bound")

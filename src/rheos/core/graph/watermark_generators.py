@@ -17,13 +17,14 @@ class WatermarkGenerator:
             return self.latest - (60_000 if record.slow else 1_000)
     ```
 
-    Each split has its own copy. Checkpoints store the attributes, so they must be numbers, strings, or
-    lists and dicts of these. Lateness depends on the data alone as long as the generator uses nothing
-    else.
+    Each split has its own copy of the generator. Checkpoints store the copy's attributes, so they must
+    be numbers, strings, or lists and dicts of these. Lateness depends on the data alone as long as the
+    generator uses nothing else.
     """
 
     def on_event(self, record: Any, timestamp: int) -> int | None:
-        """Return the watermark after a record. Called for each record of the split, in order.
+        """Return the watermark after a record. The source calls it for each record of the split, in
+        order.
 
         Args:
             record: The record: an instance of the annotated dataclass, or a row with its columns.
@@ -36,7 +37,8 @@ class WatermarkGenerator:
         return None
 
     def on_periodic(self, now_ms: int) -> int | None:
-        """Return the watermark at a processing time. Called every `period=`, but not in batch.
+        """Return the watermark at a processing time. The source calls it every `period=`, but not in
+        batch.
 
         The result depends on when rows arrive, and so does the lateness of rows.
 

@@ -1,4 +1,4 @@
-"""Base classes of the user's window assigners, triggers and evictors, and their contexts."""
+"""Base classes of users' window assigners, triggers and evictors, and their contexts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rheos.core.graph.state import Time
 from rheos.core.protocol.elements import MAX_TIMESTAMP_MS, MIN_TIMESTAMP_MS
 
 GLOBAL = TimeWindow(MIN_TIMESTAMP_MS, MAX_TIMESTAMP_MS)
-"""The single window of each key if time does not divide the rows."""
+"""The only window of a key if rows are not divided by time."""
 
 
 class TriggerResult(Enum):
-    """The action of a trigger for a window."""
+    """The action that a trigger requests for a window."""
 
     CONTINUE = (False, False)
     """The window does nothing for now."""
@@ -60,7 +60,7 @@ class TriggerContext(Protocol):
         ...
 
     def merged(self) -> Iterator[TimeWindow]:
-        """Yield the windows that were merged, in `on_merge`.
+        """Yield the windows that were merged, for use in `on_merge`.
 
         During the iteration, the trigger's state is that of the current window. After it, the state is
         that of the new window.
@@ -190,7 +190,7 @@ class Evictor:
     """
 
     def evict_before(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Select the records that the result is computed from. Called as the window fires.
+        """Select the records from which the result is computed. The window calls it as it fires.
 
         Args:
             elements: The records of the window, in the order in which they arrived.
@@ -202,7 +202,8 @@ class Evictor:
         return elements
 
     def evict_after(self, elements: list[Element], ctx: EvictorContext) -> Iterable[Element]:
-        """Select the records that the window keeps. Called after the result was computed.
+        """Select the records that the window keeps. The window calls it after it has computed the
+        result.
 
         Args:
             elements: The records that `evict_before` has returned.
@@ -254,5 +255,6 @@ class WindowAssigner:
         raise NotImplementedError
 
     def default_trigger(self) -> Trigger | None:
-        """Return the windows' trigger if the program specifies none. None: they fire at their ends."""
+        """Return the windows' trigger if the program specifies none. Return None if the windows fire at
+        their ends."""
         return None

@@ -1,4 +1,4 @@
-"""Descriptions of windows in users' programs. Frozen; `operators` implements them."""
+"""Descriptions of windows in users' programs. They are frozen; `operators` implements them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rheos.core.unknown_names import HintedBase
 class Window(HintedBase):
     """Description of windows over the rows of each key. Its string form is the user's code.
 
-    The kind with its name implements it (`operators/window/kinds.py`).
+    `kind` names the class that implements the windows (`operators/window/kinds.py`).
     """
 
     _sections = ("window",)
@@ -145,8 +145,8 @@ class Tumbling(_GridWindow):
         offset: shift of the starts from the epoch (UTC): `Tumbling("1d", offset="22h")` are days in
             UTC+2. With a zone, shift on the local clock: with `offset="6h"`, days start at six in the
             morning.
-        time: "event_time" by default. With "processing_time", rows are in the window of their arrival
-            by the wall clock, which also ends the window.
+        time: "event_time" by default. With "processing_time", a row is in the window in which it
+            arrives by the wall clock, which also ends the windows.
         zone: time zone, such as "Europe/Berlin". Windows then follow its local clock: a day may have 23
             or 25 hours, weeks start on Monday. Months without a zone are those of UTC.
     """
@@ -296,8 +296,9 @@ class Session(Window):
 
     Args:
         gap: a duration, or a gap per row: a Polars expression of a duration or of ms, or a function of
-            the record that returns one. With gaps per row, a session ends at the latest end of its
-            rows. A gap that is not positive raises ProgramError; for a gap per row, InputError with the
+            the record that returns one. Each row then ends after its own gap, and a session at the
+                latest of these ends. A gap that is not positive raises ProgramError; for a gap per row,
+                InputError with the
             row.
         time: "event_time", or "processing_time" for the wall clock.
     """
@@ -312,7 +313,7 @@ class Session(Window):
 
     @property
     def gap_of_rows(self) -> pl.Expr | Callable[[Any], Duration | int] | None:
-        """Return the gap if each row has its own; otherwise None."""
+        """Return the gap per row; None if all rows have the same gap."""
         gap = self.gap
         return None if isinstance(gap, str | timedelta) else gap
 
@@ -360,7 +361,7 @@ class GlobalWindows(Window):
 
 
 class CountWindow(Window):
-    """Windows of a number of rows of each key, whatever their times."""
+    """Windows of a number of rows of each key, regardless of their times."""
 
     kind: ClassVar[str] = "count"
 
