@@ -14,7 +14,8 @@ import pytest
 import rheos as rh
 from rheos.core.errors import ProgramError, SchemaError
 from rheos.core.operators.shapes import state_shapes
-from rheos.core.operators.window import aggregate_tables
+from rheos.core.operators.window import row_tables
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.protocol.elements import WatermarkMark
 from rheos.ops.savepoints.layouts import layout_of
 from rheos.testing import OperatorExample, check_example
@@ -139,7 +140,7 @@ def script() -> list[Any]:
 
 def test_sketches_work_in_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check this with rows dropped from each merge that are not needed, as in large state."""
-    monkeypatch.setattr(aggregate_tables, "_WORTH_ROWS", 1)
+    monkeypatch.setattr(row_tables, "_WORTH_ROWS", 1)
     came = check_example(OperatorExample(windowed, SCHEMA, script(), on="at"))["out"]
     many, few = sorted(came, key=lambda row: row["k"])
     values = [row["x"] for row in script() if isinstance(row, dict) and row["k"] == "a"]
@@ -157,9 +158,7 @@ def test_state_is_bounded_by_the_sketch() -> None:
         pane = ("pane",)
         window = ("pane",)
 
-    made = aggregate_tables.Tables(
-        [], {"about": kept, "x": rh.agg.approx_quantile("v", 0.5)}, schema, OneWindow()
-    )
+    made = Tables([], {"about": kept, "x": rh.agg.approx_quantile("v", 0.5)}, schema, OneWindow())
     hashes, counts = made.others
     states: list[list[pl.DataFrame]] = [[], []]
     for number in range(20):

@@ -12,12 +12,13 @@ import pyarrow.compute as pc
 from rheos.connectors.spark.types import spark_arrow_type
 from rheos.core.aggregates import exact_sum
 from rheos.core.aggregates.contract import VALUE, given_name
-from rheos.core.operators.window.aggregate_tables import KEPT, TotalsTable
 from rheos.core.operators.window.contract import Windows
 from rheos.core.operators.window.frames import KEY
 from rheos.core.operators.window.kinds import stored_windows
 from rheos.core.operators.window.late_candidates import STATE as UNDECIDED
 from rheos.core.operators.window.process import STATE as WINDOW_ROWS
+from rheos.core.operators.window.row_tables import KEPT
+from rheos.core.operators.window.totals_table import TotalsTable
 from rheos.core.protocol.elements import TS
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import StateShape

@@ -24,6 +24,8 @@ rows. Merging windows start from single rows and merge. `families` lists the par
 | the progress of firing, as stored in snapshots | `progress` |
 | code shared by window operators | `base`, `frames`, `layout`, `rows` |
 | windows with aggregates (`rheos.core.aggregates`); their state | `operator`; `aggregate_tables` |
+| such tables: contract; one row per pane; several | `table_contract`; `totals_table`; `row_tables` |
+| columns of exact sums | `exact_limbs` |
 | aggregates over a whole stream, in two phases; the rows in between | `two_phases`, `partials` |
 | state as arrays of numbers; merging by small integer keys | `arrays`; `address_merging` |
 | windows with a function | `process` |

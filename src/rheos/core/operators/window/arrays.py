@@ -28,3 +28,10 @@ def identity(reduce: np.ufunc, kind: np.dtype[Any]) -> float:
         return -math.inf if reduce is np.maximum else math.inf
     bounds = np.iinfo(kind)
     return int(bounds.min if reduce is np.maximum else bounds.max)
+
+
+def has_nan(values: pl.Series) -> bool:
+    """Return whether a column of floats contains NaN."""
+    if values.null_count() or not values.len():
+        return bool(values.is_nan().any())
+    return bool(np.isnan(values.to_numpy().max()))  # Several times faster than `is_nan().any()`.

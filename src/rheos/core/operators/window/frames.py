@@ -7,12 +7,14 @@ an internal column: "key.country", "in.price" (`aggregates/contract.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from rheos.core.operators.window.arrays import has_nan
 from rheos.core.operators.window.contract import PaneAssignment
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_column, arrow_table, polars_frame
@@ -106,3 +108,20 @@ def keyed_table(
     grouped = frame.select(pl.Series(KEY_GROUP, groups), pl.all())
     by = [KEY_GROUP] if order is None else [KEY_GROUP, *keys, *order]
     return arrow_table(grouped.sort(by))
+
+
+def in_order(
+    frame: pl.DataFrame, by: Sequence[str], falling: Sequence[bool] | None = None
+) -> pl.DataFrame:
+    """Return the frame sorted by columns, each descending if `falling`, nulls last. Numbers without
+    nulls are sorted much faster than Polars sorts several columns of arbitrary types."""
+    falling = [False] * len(by) if falling is None else falling
+    keys: list[Any] = []
+    for name, falls in zip(by, falling, strict=True):
+        column = frame[name]
+        whole = column.dtype.is_integer()
+        if column.null_count() or not (whole or (column.dtype.is_float() and not has_nan(column))):
+            return frame.sort(by, descending=falling, nulls_last=True)
+        numbers = column.to_numpy()
+        keys.append((~numbers if whole else -numbers) if falls else numbers)
+    return frame[np.lexsort(keys[::-1])]

@@ -43,14 +43,15 @@ from rheos.core.aggregates.sum_too_large import SumTooLarge
 from rheos.core.errors import InputError
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.contract import OperatorContext, Out, Restored
-from rheos.core.operators.window.aggregate_tables import AggregateTable, Tables, in_order
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.base import WindowOperator
 from rheos.core.operators.window.contract import FixedWindows, PaneAssignment
-from rheos.core.operators.window.frames import KEY_GROUP, batches_of, empty_frame, paned
+from rheos.core.operators.window.frames import KEY_GROUP, batches_of, empty_frame, in_order, paned
 from rheos.core.operators.window.layout import PaneLayout
 from rheos.core.operators.window.pane_columns import END, START
 from rheos.core.operators.window.panes import PaneStore
 from rheos.core.operators.window.pending_rows import PendingRows
+from rheos.core.operators.window.table_contract import AggregateTable
 from rheos.core.operators.window.trigger import Firing
 from rheos.core.protocol.elements import MIN_TIMESTAMP_MS, SWM, TS, WM
 from rheos.core.protocol.state_config import NewAggregates

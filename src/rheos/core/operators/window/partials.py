@@ -20,8 +20,9 @@ import polars as pl
 import pyarrow as pa
 
 from rheos.core.aggregates import Agg
-from rheos.core.operators.window.aggregate_tables import LIMB, Tables
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import FixedWindows, PaneAssignment
+from rheos.core.operators.window.exact_limbs import LIMB
 from rheos.core.operators.window.frames import KEY, empty_frame, paned
 from rheos.core.protocol.elements import Batch
 from rheos.core.protocol.polars_frames import arrow_column

@@ -9,13 +9,15 @@ import polars as pl
 from rheos.core.graph.types import canonical
 from rheos.core.operators.contract import PortType
 from rheos.core.operators.keyed_state import columns_shape, keyed_shape
-from rheos.core.operators.window.aggregate_tables import AggregateTable, KeptTable, Tables
+from rheos.core.operators.window.aggregate_tables import Tables
 from rheos.core.operators.window.contract import Cut, MergingWindows
 from rheos.core.operators.window.frames import empty_frame, key_names
 from rheos.core.operators.window.kinds import windows_of
 from rheos.core.operators.window.late_candidates import STATE as UNDECIDED
 from rheos.core.operators.window.process import STATE as WINDOW_ROWS
 from rheos.core.operators.window.progress import FIRED
+from rheos.core.operators.window.row_tables import KeptTable
+from rheos.core.operators.window.table_contract import AggregateTable
 from rheos.core.protocol.elements import visible
 from rheos.core.protocol.polars_frames import arrow_table
 from rheos.core.protocol.shapes import (
