@@ -2,8 +2,8 @@
 
 A plain function, an object with `__call__`, a `functools.partial`, a method or a class of records can
 be called directly. For an instance of a class that users derive from, Rheos calls the methods. The
-checks only look at how a function is called: whether it is asynchronous, whether it yields, and which
-arguments it takes.
+checks cover only the call: whether the function is asynchronous, whether it yields, and which arguments
+it takes.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ def _has_own_call(cls: type) -> bool:
 
 
 def _called(fn: Any) -> Any:
-    """Return the function that a call finally reaches, without partials and `__call__`."""
+    """Return the function that a call finally runs: the one in partials, or the `__call__` of a
+    class."""
     while isinstance(fn, functools.partial):
         fn = fn.func
     if inspect.isroutine(fn) or inspect.isclass(fn):

@@ -17,7 +17,8 @@ _FRAMES = {
     "pandas": ("pandas", 'for Polars leave out form="pandas"'),
     "pyarrow": ("pyarrow", 'for Polars leave out form="arrow", for pandas write form="pandas"'),
 }
-"""Systems of batches by their package: the name, and how a function is passed another one."""
+"""Libraries of frames, by package: the name, and how to let a function receive frames of that
+library."""
 
 _TRUTH = re.compile("the truth value of an? .* is ambiguous", re.IGNORECASE)
 _COMBINED = (
@@ -55,7 +56,7 @@ def hint_for_error(error: BaseException, columns: Sequence[str] = ()) -> str:
 
 
 def _is_of_frame(error: BaseException) -> bool:
-    """Return whether a library of frames raised the error, and not a dict of the user."""
+    """Return whether a library of frames raised the error, rather than a dict of the user."""
     innermost = traceback_of(error)
     while innermost is not None and innermost.tb_next is not None:
         innermost = innermost.tb_next

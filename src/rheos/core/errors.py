@@ -217,7 +217,8 @@ LESS_MEMORY = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an exception reports lack of memory, or of what the system counts as such."""
+    """Return whether an exception reports lack of memory, or that no thread can be started, which has
+    the same cause."""
     if is_error(error, OSError):
         return error.errno == errno.ENOMEM
     # A thread needs memory for its stack. If the system refuses it, Python does not report the

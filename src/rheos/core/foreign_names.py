@@ -2,7 +2,7 @@
 
 The systems are PySpark, pandas, Polars, Flink (Java and Python), Kafka Streams, Bytewax and Beam. Each
 section is for one kind of object. A line has names that mean the same, then ":" and the advice. Case
-and underscores do not count, and names that differ from ours in nothing else need no line.
+and underscores are ignored. A name that differs from ours only in these needs no line.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ def exported(exports: str, namespace: dict[str, Any], name: str) -> Any:
 
 @cache
 def _exports(module: str) -> dict[str, Any]:
-    """Parse a module of exports, without running it. Return the module and name from which each of its
-    names is imported, and the list `__all__`."""
+    """Parse a module of exports without running it. Return the module and name from which it imports
+    each of its names, and its `__all__`."""
     # Some tools, such as pytest's hooks, use loaders without source code.
     folder = importlib.import_module(module.rpartition(".")[0]).__path__
     spec: Any = PathFinder.find_spec(module, folder)

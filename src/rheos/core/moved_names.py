@@ -31,8 +31,8 @@ MOVED: Final = {
     "rheos.core.operators.over.by_time": "rheos.core.operators.over.event_time_over",
     "rheos.core.protocol.accumulated": "rheos.core.protocol.accumulators",
 }
-"""Old names of packages and modules, and their names today. A module may have moved with its package
-before, so it comes later."""
+"""Old names of packages and modules, and their names today. Packages come first, because a module may
+have moved after its package."""
 
 
 def name_today(module: str) -> str:
@@ -53,12 +53,12 @@ class _MovedModules:
         return ModuleSpec(name, loader) if name_today(name) != name else None
 
     def create_module(self, spec: ModuleSpec) -> None:
-        """Let Python create the module."""
+        """Return None, so that Python creates the module as usual."""
 
     def exec_module(self, module: ModuleType) -> None:
         sys.modules[module.__name__] = importlib.import_module(name_today(module.__name__))
 
 
 def find_moved_modules() -> None:
-    """Make imports of old names return today's modules. Called once, when `rheos` is imported."""
+    """Make imports of old names return today's modules. Rheos calls it once, when it is imported."""
     sys.meta_path.insert(0, _MovedModules())

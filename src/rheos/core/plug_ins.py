@@ -1,9 +1,9 @@
 """Registries of plug-ins: connectors and formats that other distributions add by entry points.
 
-A registration is data: it names modules and functions, and importing it does not import them. A table
-lists the registrations of Rheos itself, so that finding a built-in name needs no scan of the
-environment. All other names are looked up among the entry points of the installed distributions. A
-broken distribution, or one that claims a built-in name, causes an error only if its name is used.
+A registration is data: it names modules and functions without importing them. A table lists the
+registrations of Rheos itself, so that finding a built-in name needs no scan of the environment. All
+other names are looked up among the entry points of the installed distributions. A broken distribution,
+or one that claims a built-in name, causes an error only if its name is used.
 """
 
 from __future__ import annotations
@@ -104,7 +104,8 @@ class PlugInRegistry(Generic[R]):
     built_in: Mapping[str, str] = field(repr=False)
     """Registrations that are part of Rheos, as `module:attribute` by name."""
     namespace: str
-    """Module that gets the plug-in as an attribute. The names that it defines are not available."""
+    """Module that gets the plug-in as an attribute. Plug-ins cannot have names that the module
+    defines."""
 
     def find(self, name: str) -> R | None:
         """Return the registration of a name; None if no distribution has one.

@@ -29,7 +29,7 @@ def printable(text: str) -> str:
 
 def printable_lines(text: str, continued: str = CONTINUED) -> str:
     """Return the string with its lines kept and all characters printable. Each line after the first
-    starts with `continued`, so that none can be mistaken for a message of its own."""
+    starts with `continued`, so that readers do not take it for a separate message."""
     if text.isprintable():
         return text
     return f"\n{continued}".join(printable(line) for line in re.split(r"\r?\n", text))

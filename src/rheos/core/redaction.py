@@ -61,7 +61,7 @@ def redacted_values(value: Any) -> Any:
 
 
 def host_alone(url: str) -> str:
-    """Return only the scheme and host of a URL. For addresses whose path is a secret.
+    """Return only the scheme and host of a URL, for addresses whose path is a secret.
 
     >>> host_alone("https://hooks.example.com:8443/services/T0/B0")
     'https://hooks.example.com:8443/***'
@@ -87,8 +87,8 @@ def redacted_repr(self: Any) -> str:
 
 
 class RedactedRepr:
-    """Base of classes whose subclasses show themselves without the credentials in their URLs, unless
-    they define `__repr__`."""
+    """Base of classes that show themselves without the credentials in their URLs, unless they define
+    `__repr__`."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -23,8 +23,8 @@ MOST_MESSAGE_CHARACTERS = 10_000
 
 
 def shown(value: object) -> str:
-    """Return the `repr` of a record, a key or another value, shortened if it is long. Addresses in
-    memory are left out, as in the `repr` of a function: they differ in each run."""
+    """Return the `repr` of a record, a key or another value, shortened if it is long. Memory addresses,
+    as in the `repr` of a function, are left out because they differ in each run."""
     text = _text(repr, value, MOST_VALUE_CHARACTERS)
     return text if isinstance(value, str) else _ADDRESS.sub("", text)
 
@@ -41,7 +41,8 @@ def named_error(error: BaseException) -> str:
 
 
 def is_error(error: BaseException, kind: type[E] | tuple[type[E], ...]) -> TypeGuard[E]:
-    """Return whether an exception is of a class. Unlike `isinstance`, read none of its attributes."""
+    """Return whether an exception is of a class, without reading its attributes as `isinstance`
+    does."""
     return issubclass(type(error), kind)
 
 

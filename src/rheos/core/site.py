@@ -37,7 +37,7 @@ def user_frames() -> Iterator[FrameType]:
 def is_users(file: str) -> bool:
     """Return whether a file is the user's own, and not of this package or a library.
 
-    Files of Cython have no folder: they are those of compiled libraries.
+    A file without a folder belongs to a library that was compiled by Cython.
     """
     compiled = file.endswith((".pyx", ".pxi", ".pxd"))
     return not compiled and not file.startswith(("<", PACKAGE, *_LIBRARIES))
@@ -53,7 +53,7 @@ def call_site() -> Site:
 
 
 def in_notebook(site: Site) -> Site:
-    """Return the notebook cell ("In[3]") and line if IPython generated the file for a cell."""
+    """Return the cell ("In[3]") and line in the notebook, if IPython generated the file for a cell."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     if shell is None:
         return site

@@ -31,7 +31,7 @@ Unfit = npt.NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class TimeColumn:
-    """The column's name, and the details that its type does not determine."""
+    """The name of a column of times, and the details that its type does not determine."""
 
     name: str
     unit: Unit | None = None
@@ -190,8 +190,8 @@ ONE_ZONE = "give all of them a time zone: datetime(..., tzinfo=UTC). A datetime 
 
 
 def mixed_zones(values: Iterable[Any]) -> int | None:
-    """Return the index of the first datetime with a zone after one without, or the other way round. A
-    datetime without a zone is UTC, which a user who also writes zones may not intend."""
+    """Return the index of the first datetime that has a zone after one without, or none after one with.
+    A datetime without a zone is UTC, which a user who also writes zones may not intend."""
     zoned: bool | None = None
     for index, value in enumerate(values):
         if isinstance(value, datetime):

@@ -38,7 +38,7 @@ from rheos.core.safe_strings import shown
 from rheos.core.site import call_site, is_users, user_frames
 
 _WRAPPERS = (site.__file__, __file__)
-"""Files with functions that pass on the arguments of a call."""
+"""Files with functions that only pass the arguments of a call on."""
 
 _MOST_LISTED = 20
 """Maximum number of names in a hint."""
@@ -51,7 +51,8 @@ _CALL = ".{}(...)"
 
 
 def hint_for(name: str, own: Iterable[str], sections: Iterable[str] = (), write: str = _CALL) -> str:
-    """Return the advice for an unknown name: our spelling, our way, or a similar name.
+    """Return the advice for an unknown name: a name of Rheos in the right spelling, the way to do it
+    here, or a similar name.
 
     Args:
         name: The unknown name.
@@ -89,7 +90,7 @@ def unknown_name(
 
 
 class HintedObject:
-    """Base of public classes whose objects have hints for wrong attributes and arguments.
+    """Base of public classes whose objects explain wrong attributes and arguments.
 
     The errors are also an AttributeError and a TypeError, so `hasattr`, `copy` and pickle work.
     """
@@ -99,7 +100,7 @@ class HintedObject:
     _kind: ClassVar[str] = ""
     """Noun for the object in errors; by default the name of its class."""
     _elsewhere: ClassVar[Mapping[str, str]] = {}
-    """Advice for methods that other classes of Rheos have."""
+    """Advice for methods that only other classes of Rheos have."""
 
     if not TYPE_CHECKING:
 
@@ -147,8 +148,8 @@ def _check_arguments_of(cls: type) -> None:
 
 
 def checking_arguments(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function, whose errors begin with the line of the call. If it is called with
-    arguments that it does not take, or with values of other types, the error explains them."""
+    """Return a function that explains wrong arguments at the line of the call. It raises an error for
+    arguments that the function does not take, and for values of other types."""
     if getattr(fn, "_checks_arguments", False):
         return fn
 
@@ -174,7 +175,7 @@ def checking_arguments(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class HintedBase(HintedObject, metaclass=HintedClass):
-    """Base of public classes that users call: the class has hints, too."""
+    """Base of public classes that users call. The class itself explains wrong attributes, too."""
 
 
 def _is_of_call(trace: TracebackType | None) -> bool:
@@ -215,7 +216,7 @@ def _wrong_arguments(
 
 
 def _name_of(fn: Callable[..., Any], args: tuple[Any, ...]) -> str:
-    """Return the name of a function as an error shows it: that of the class for a constructor."""
+    """Return the name of a function as an error shows it; for a constructor, that of its class."""
     first = next(iter(inspect.signature(fn).parameters), "")
     if first == "self" and args and fn.__name__ != "__init__":
         return f"{type(args[0]).__name__}.{fn.__name__}"
@@ -256,7 +257,7 @@ def _may_be(wanted: Any, value: object) -> bool:
 
 
 def with_hints(name: str, exported: Any) -> Any:
-    """Give an exported object hints for the names and arguments that do not exist; return it."""
+    """Let an exported object explain names and arguments that do not exist, and return it."""
     if isinstance(exported, ModuleType):
         vars(exported)["__getattr__"] = _attribute_of(exported, name)
         for each, value in [*vars(exported).items()]:

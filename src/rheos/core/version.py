@@ -1,3 +1,3 @@
-"""The version of Rheos, also if Rheos was shipped as a zip file and is not an installed package."""
+"""The version of Rheos, even if Rheos runs from a zip file and is not an installed package."""
 
 VERSION = "0.2.0"

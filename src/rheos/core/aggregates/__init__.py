@@ -1,6 +1,7 @@
 """The built-in aggregates, a file for each kind. Users know this package as `rh.agg`.
 
-A kind is one class (`contract.Agg`). It defines its result, and one form for each way to compute it:
+A kind is one class (`contract.Agg`). The class defines the result, and a form for each way to compute
+the aggregate:
 
 | form | used by |
 |---|---|

@@ -89,7 +89,7 @@ def approx_count_distinct(column: str, *, error: float = 0.02) -> Agg:
 
 
 def _hashes(values: pl.Series) -> pl.Series:
-    """Return integers from 0 to below 2**63, spread evenly; null for null."""
+    """Return an integer from 0 to below 2**63 for each value, spread evenly; null for null."""
     there = values.is_not_null().to_numpy()
     made = np.zeros(len(values), np.int64)
     column = arrow_column(values.drop_nulls())

@@ -23,7 +23,7 @@ _LARGEST = 1.7976931348623157e308
 _SMALLEST = 2.2250738585072014e-308
 """Smallest float64 with full precision. Numbers closer to 0 count as 0."""
 _FURTHEST = 1_000_000
-"""Limit that is larger than the number of buckets above, or below, the bucket of 1."""
+"""Limit that is larger than the number of buckets above, or below, the bucket of the number 1."""
 _NAN = 4 * _FURTHEST
 
 
@@ -127,7 +127,7 @@ def approx_quantile(column: str, q: float | Sequence[float], *, error: float = 0
 
 
 def _bucket_at(q: float) -> pl.Expr:
-    """Return the bucket with the value at a quantile."""
+    """Return the bucket that contains the value at a quantile."""
     up_to = pl.col(COUNT).sort_by(VALUE).cum_sum()
     place = (pl.col(COUNT).sum() - 1) * q
     return pl.col(VALUE).sort_by(VALUE).filter(up_to > place).first()

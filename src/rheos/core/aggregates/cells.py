@@ -14,7 +14,7 @@ import pyarrow as pa
 from rheos.core.aggregates.segments import Ints, Numbers, Segments
 
 At: TypeAlias = slice | Ints
-"""Slots, as a range or as an array of slot numbers."""
+"""Slots of rows, as a range or as an array of slot numbers."""
 
 Frozen: TypeAlias = Callable[[], pa.Array]
 """Function that returns a frozen column, from any thread."""
@@ -37,7 +37,7 @@ class Cell(ABC):
         """Add a batch's column, and return the aggregate after each row, in the order of the rows."""
 
     def run_few(self, slots: Sequence[int], column: pa.Array | None) -> pa.Array | None:
-        """Do the same as `run` for a few rows, one by one, given the slot of each row.
+        """Do the same as `run` for a few rows, one by one. `slots` has the slot of each row.
 
         The result is identical to the bit. If the cell does not support this for these rows, return
         None and change nothing.
@@ -78,7 +78,7 @@ class SlotArray:
 
 
 class SeenKeys(SlotArray):
-    """Keys that have had a non-null value."""
+    """Keys that have had a value that is not null."""
 
     def __init__(self) -> None:
         super().__init__(np.bool_, False)

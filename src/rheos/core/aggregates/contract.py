@@ -50,13 +50,13 @@ def given_name(name: str) -> str:
 
 
 def given(column: str) -> pl.Expr:
-    """Return an input column, for use in `Column.make` and `ManyRowsState.value`."""
+    """Return the expression of an input column, for use in `Column.make` and `ManyRowsState.value`."""
     return pl.col(input_name(column))
 
 
 def one_zero(value: pl.Expr) -> pl.Expr:
-    """Replace -0.0 by 0.0, under the same name. They are equal, so otherwise the result would depend on
-    which came first. (Polars optimises `+ 0.0` away.)"""
+    """Replace -0.0 by 0.0, under the same name. The two are equal, so otherwise the result would depend
+    on which one came first. (Polars optimises `+ 0.0` away.)"""
     return pl.when(value.ne_missing(0.0)).then(value).otherwise(0.0)
 
 
@@ -68,14 +68,14 @@ class ArrayLayout:
     """Layout of a column of numbers as a NumPy array."""
 
     value: pl.Expr
-    """State of one row."""
+    """Expression of the state of one row."""
     reduce: np.ufunc
     """Function that merges two values: `add`, `minimum` or `maximum`."""
 
 
 @dataclass(frozen=True)
 class NanColumn:
-    """A slower way to compute a column, which handles NaN correctly."""
+    """A slower way to compute a column that handles NaN correctly."""
 
     column: str
     """Input column that may have a NaN."""
@@ -90,13 +90,13 @@ class Column:
     name: str
     """ "kind.column". It must differ from the names of the window's own columns and of sums."""
     make: pl.Expr
-    """Aggregates the rows of a key and pane, whose columns are named by `given`."""
+    """Expression that aggregates the rows of a key and pane, whose columns are named by `given`."""
     merge: pl.Expr
-    """Aggregates several rows of state, with columns by their names."""
+    """Expression that aggregates several rows of state, with columns by their names."""
     array: ArrayLayout | None = None
-    """The same for arrays; None if no NumPy function merges the column."""
+    """NumPy form of `merge`; None if no NumPy function merges the column."""
     of_nan: NanColumn | None = None
-    """Computes the column if a value is NaN; None if `make` and `merge` handle NaN correctly."""
+    """Computation for columns with a NaN; None if `make` and `merge` handle NaN correctly."""
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,8 @@ class Deviations:
 
     column: str
     ddof: int
-    """Number subtracted from the count. The difference divides the sum of squared deviations."""
+    """Number that is subtracted from the count. The sum of squared deviations is divided by the
+    difference."""
 
     @property
     def squares(self) -> str:
@@ -190,7 +191,7 @@ class OneRowState:
 
     parts: Sequence[Part]
     result: pl.Expr
-    """Computes the result from the parts of a key and window."""
+    """Expression that computes the result from the parts of a key and window."""
 
 
 @dataclass(frozen=True)
@@ -200,11 +201,11 @@ class ManyRowsState:
     state: str
     """Name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """Computes the value from an input row."""
+    """Expression that computes the value from an input row."""
     distinct: bool
     """Whether equal values of a key are stored only once."""
     result: pl.Expr | OneRowState
-    """Aggregates the column VALUE of a key and window."""
+    """Expression that aggregates the column VALUE of a key and window."""
     of_nothing: Any = None
     """Result of a window without values."""
     least: int | None = None
@@ -218,9 +219,9 @@ class CountedValues:
     state: str
     """Name of the state in snapshots, "what.column". Equal names mean equal rows."""
     value: pl.Expr
-    """Computes the value from an input row."""
+    """Expression that computes the value from an input row."""
     result: pl.Expr
-    """Aggregates the columns VALUE and COUNT of a key and window."""
+    """Expression that aggregates the columns VALUE and COUNT of a key and window."""
 
 
 @dataclass(frozen=True)
@@ -239,10 +240,10 @@ class RowsState:
     include the time, so all distinguishable rows have a defined order; -0.0 is stored as 0.0."""
 
     columns: Sequence[str]
-    """Input columns that it reads, including the event time."""
+    """Input columns that the result needs, including the event time."""
     result: pl.Expr
-    """Aggregates these columns of a key and window, under their names in the input. Rows are sorted by
-    event time and then by the columns; with `most`, first by its column."""
+    """Expression that aggregates these columns of a key and window, under their names in the input.
+    Rows are sorted by event time and then by the columns; with `most`, first by its column."""
     most: RowLimit | None = None
     """Limit on the rows to keep; None: all rows."""
 
@@ -278,14 +279,14 @@ class Agg(ABC):
 
     column: str | None = None
     written: str | None = field(default=None, compare=False, repr=False, kw_only=True)
-    """Call as the user wrote it in SQL, for errors."""
+    """Call as the user wrote it in SQL, for use in errors."""
 
     def __str__(self) -> str:
         return f"{self.kind}({self.column or ''})"
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Return the columns that it reads."""
+        """Return the columns that the aggregate reads."""
         return () if self.column is None else (self.column,)
 
     @abstractmethod
@@ -312,8 +313,8 @@ class Agg(ABC):
 
     @staticmethod
     def running_value(parts: Mapping[str, pa.Array], kind: pa.DataType) -> pa.Array:
-        """Return the values of running cells, from the columns that they froze; `kind` is their
-        `running_type`. For readers of savepoints, and only for kinds with a running form."""
+        """Return the values of running cells, from the columns that the cells froze. `kind` is their
+        `running_type`. Readers of savepoints call it, and only for kinds with a running form."""
         raise NotImplementedError
 
     @classmethod

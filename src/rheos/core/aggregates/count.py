@@ -97,7 +97,7 @@ class CountCell(Cell):
         return whole_numbers(self.counts_of_few(slots))
 
     def counts_of_few(self, slots: Sequence[int]) -> list[int]:
-        """Return the counts after each of a few rows, all of which count."""
+        """Return the counts after each of a few rows, every one of which counts."""
         values, counts = self._count.values, []
         for slot in slots:
             count = values.item(slot) + 1

@@ -91,7 +91,8 @@ def variances(
     counts: npt.NDArray[np.int64],
     ddof: int,
 ) -> Floats:
-    """Return (squares - sums**2 / counts) / (counts - ddof) of each; arbitrary where counts <= ddof."""
+    """Return (squares - sums**2 / counts) / (counts - ddof) for each position; arbitrary where counts
+    <= ddof."""
     n = np.maximum(counts, 1)
     total = _times(sums, sums)
     scaled = _times(squares, decompose_integers(n))
@@ -126,7 +127,7 @@ def _times(
 
 
 def _two_floats(limbs: Mapping[int, npt.NDArray[np.int64]], length: int) -> tuple[Floats, Floats]:
-    """Return the nearest float of each sum, and the nearest float of the remainder."""
+    """Return each sum as two floats: the nearest float, and the nearest float of the remainder."""
     high = evaluate(limbs, length)
     nearest = decompose(np.where(np.isfinite(high), high, 0.0))
     return high, evaluate(_added(limbs, {bin: -limb for bin, limb in nearest.items()}), length)
@@ -198,7 +199,7 @@ _FLOAT_BITS = 53
 _FEW_BINS = 4
 """Number of bins up to which two floats usually hold a sum. Wider magnitudes need more bits."""
 _NEAR = 20
-"""Number of a bin up to which sums are far from the largest and the smallest floats."""
+"""Number of the bin up to which sums are far from the largest and the smallest floats."""
 
 
 def _nearest(limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int], length: int) -> Floats:
@@ -217,7 +218,8 @@ def _added_as_floats(
     limbs: Mapping[int, npt.NDArray[np.int64]], bins: list[int]
 ) -> tuple[Floats, npt.NDArray[np.bool_]] | None:
     """Return the sums as two floats, added with one rounding, and a mask of the sums that lost more.
-    Return None if a limb is not a float. Most sums fit in two floats, and this is a tenth of the work.
+    Return None if a limb is not exactly a float. Most sums fit in two floats, and adding these takes a
+    tenth of the time.
     """
     if len(bins) > _FEW_BINS or bins[0] < -_NEAR or bins[-1] > _NEAR:
         return None
@@ -269,7 +271,7 @@ def _rounded(limbs: Mapping[int, npt.NDArray[np.int64]], lowest: int, highest: i
 
 
 _PADDING = 3
-"""Number of zero digits below the lowest bin, so that each digit has three below it."""
+"""Number of zero digits below the lowest bin, so that each digit has three lower ones."""
 
 
 def _digits(
@@ -278,7 +280,8 @@ def _digits(
     highest: int,
     sign: npt.NDArray[np.int64],
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]]:
-    """Return the digits of sign * sum, 32 bits each, lowest first, and a factor of 1 or -1.
+    """Return the digits of each sum times its sign, 32 bits each, lowest first; and a factor of 1 or
+    -1.
 
     Multiplied by the factor, the digits represent a number that is not negative.
     """

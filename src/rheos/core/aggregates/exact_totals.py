@@ -147,7 +147,8 @@ class Spread:
     def __init__(self, is_float: bool) -> None:
         self._is_float = is_float
         self._bits = _UNIT_BITS if is_float else 0
-        """Exponent of the units: sums count units of 2**-bits, sums of squares 2**(-2 * bits)."""
+        """Exponent of the units: sums count units of 2**-bits, and sums of squares units of 2**(-2 *
+        bits)."""
         self._sum = self._squares = 0
         self._count = self._odd = 0
 

@@ -2,8 +2,8 @@
 
     .aggregate(p95=rh.col("ms").quantile(0.95), top=rh.col("item").sort_by("n").last())
 
-It receives the rows in the order of event time. Rows of the same time are sorted by the columns that
-the program's expressions read, nulls last. So the result depends on the rows alone.
+The expression receives the rows in the order of event time. Rows of the same time are sorted by the
+columns that the program's expressions read, nulls last. So the result depends on the rows alone.
 """
 
 from __future__ import annotations

@@ -113,7 +113,8 @@ def max(column: str) -> Agg:
 
 
 def _number_storage(kind: pa.DataType) -> pa.DataType | None:
-    """Return the number type that can store values of a type in their order; None without one."""
+    """Return the number type that stores values of a type in their order; None if there is no such
+    type."""
     if pa.types.is_date32(kind) or pa.types.is_time32(kind):
         return pa.int32()
     if pa.types.is_temporal(kind) and not pa.types.is_interval(kind):

@@ -5,8 +5,8 @@ each step, so that a row costs the same whatever the length of the frame. There 
 
 - An aggregate that can subtract a value, such as a sum, defines `add` and `remove`.
 - An aggregate that cannot, such as a minimum, derives from `MergedFrame` and defines how two partial
-  results are merged. The older rows of the frame are stored as merged blocks, which are recomputed each
-  time they are used up. On average a row is merged twice.
+  results are merged. The older rows of the frame are stored as merged blocks. When all blocks are used
+      up, new ones are computed from the newer rows. On average a row is merged twice.
 
 MATCH_RECOGNIZE uses the same state, and never removes a row.
 """

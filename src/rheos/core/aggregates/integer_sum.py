@@ -1,7 +1,7 @@
 """Sums of integers that detect overflow.
 
-A sum is kept as an int64 modulo 2**64, together with the number of times 2**64 that it exceeds that
-value. Both depend only on the rows, so a sum may leave the range of 64 bits and return, in any order
+A sum is kept as an int64 modulo 2**64, together with the multiple of 2**64 by which it exceeds that
+int64. Both depend only on the rows, so a sum may leave the range of 64 bits and return, in any order
 and grouping. The code checks the least and the greatest value first. If they show that no sum can
 overflow, which is nearly always the case, it does nothing more.
 """
@@ -27,7 +27,7 @@ def may_be_beyond(values: pl.Series) -> bool:
 
 
 def beyond(values: pl.Expr) -> pl.Expr:
-    """Return the number of times 2**64 by which a sum of integers exceeds its int64 value."""
+    """Return the multiple of 2**64 by which a sum of integers exceeds its int64 value."""
     low = (values % _WORD).cast(pl.Int64).sum()
     high = (values // _WORD).cast(pl.Int64).sum()
     return (high + low // _WORD - wrapped(values) // _WORD) // _WORD

@@ -127,7 +127,7 @@ class MeanCell(Cell):
     """The sum of integers or decimals divided by the count. The sum may be beyond 64 bits."""
 
     def __init__(self, kind: pa.DataType) -> None:
-        """`kind` is the type of the values."""
+        """Create an empty cell. `kind` is the type of the values."""
         self._kind = averaged_type(kind)
         self._sum_kind = summed_type(kind)
         self._units = RunningUnits()

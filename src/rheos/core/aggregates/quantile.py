@@ -38,7 +38,7 @@ class Quantile(Agg):
 
 
 def interpolated(values: pl.Expr, q: float) -> pl.Expr:
-    """Return the quantile of values with linear interpolation, also between infinite ones."""
+    """Return the quantile of values with linear interpolation, also between infinite values."""
     found = values.quantile(q, interpolation="linear")
     # Polars computes with the difference of two values, which may be infinite.
     place = (values.len() - 1) * q

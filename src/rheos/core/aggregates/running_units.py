@@ -18,8 +18,8 @@ _TOP = 1 << 31
 
 
 class RunningUnits:
-    """Sums as two words: modulo 2**64, and the number of times 2**64 beyond that. As long as no sum
-    exceeds 64 bits, only the first word is used."""
+    """Sums as two words: the sum modulo 2**64, and the multiple of 2**64 by which it exceeds that. As
+    long as no sum exceeds 64 bits, only the first word is used."""
 
     def __init__(self) -> None:
         self.low = SlotArray(np.int64, 0)
@@ -64,7 +64,7 @@ class RunningUnits:
 
 
 def _fits(rows: Segments, values: Ints, carry: Ints) -> bool:
-    """Return whether all sums surely fit 64 bits."""
+    """Return whether all sums fit 64 bits for certain."""
     if not rows.rows:
         return True
     return _largest(values) * rows.rows + _largest(carry) < _LIMIT

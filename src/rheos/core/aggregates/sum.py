@@ -1,4 +1,4 @@
-"""`sum`: exact in windows; in running form floats are added in the order of the rows."""
+"""`sum`: exact in windows. Its running form adds floats in the order of the rows."""
 
 from __future__ import annotations
 

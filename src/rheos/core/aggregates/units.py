@@ -1,4 +1,5 @@
-"""Integers of up to 128 bits as two arrays, and decimals as integer numbers of their last digit.
+"""Integers of up to 128 bits as two arrays, and decimals as integer numbers of units of their last
+digit.
 
 A number is `beyond * 2**64 + low`, with both words signed. If all numbers fit 64 bits, there is no
 second array, so ordinary values cost as much as int64. A decimal with scale 2 is an integer number of
@@ -54,7 +55,7 @@ class Units:
     low: Ints
     """Numbers modulo 2**64."""
     beyond: Ints | None = None
-    """Number of times 2**64 by which a number differs from `low`; None if all are zero."""
+    """Multiple of 2**64 by which each number exceeds `low`; None if all are zero."""
 
     def __len__(self) -> int:
         return len(self.low)
@@ -160,7 +161,8 @@ class Units:
         return pa.Array.from_buffers(kind, len(low), [valid, pa.py_buffer(words.tobytes())])
 
     def means(self, counts: Ints, digits: int) -> Units:
-        """Divide by counts, with `digits` more digits, rounded half up. A count of 0 counts as 1."""
+        """Divide by counts, with `digits` more digits, rounded half up. A count of 0 is treated as
+        1."""
         counts, scale = np.maximum(counts, 1), 10**digits
         if self.beyond is None and len(self):
             largest = max(int(self.low.max()), -int(self.low.min()))

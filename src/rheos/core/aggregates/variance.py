@@ -112,7 +112,8 @@ def _checked(ddof: int) -> int:
 
 
 class SpreadCell(Cell):
-    """The count, the first value, and the sums of the differences from it and of their squares."""
+    """The count, the first value, and two sums: of the differences from the first value, and of their
+    squares."""
 
     def __init__(self, ddof: int, is_root: bool) -> None:
         self._ddof = ddof

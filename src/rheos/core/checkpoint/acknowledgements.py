@@ -1,7 +1,7 @@
 """Checks the files that a subtask reports as written before the checkpoint counts them (CP33).
 
-The log stores their names; later they are opened and deleted by these names. An entry with a foreign
-name could never be read back, and the job would be lost.
+The log stores the names of the files, and later the job opens and deletes the files by these names. If
+an entry named a foreign file, the job could never read it back.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from rheos.core.protocol.snapshots import StateHandle
 def problem(
     share: Acknowledge, operators: Collection[OperatorId], parallelism: int, folder: str
 ) -> str | None:
-    """Return the reason why the report is impossible; None if it is valid. `folder` is the folder of
-    the job's state, `parallelism` that of the attempt."""
+    """Return why the report is impossible; None if it is valid. `folder` is the folder of the job's
+    state, `parallelism` that of the attempt."""
     parts: list[tuple[StateHandle, str]] = [
         *((handle, folder) for handle in share.handles),
         *((handle, STATE) for handle in share.savepoint_handles),

@@ -1,5 +1,5 @@
 """Reads a checkpoint or savepoint of a job as a savepoint in memory, for other jobs and tools that
-start from it. The job itself is not affected: stores are only read."""
+start from it. The job itself is not affected: this module only reads from stores."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class CopiedCheckpoint:
 
     savepoint: Savepoint
     files: Mapping[str, bytes]
-    """Files by their paths below the savepoint's folder, including the manifest."""
+    """Contents of files by their paths below the savepoint's folder, including the manifest."""
 
 
 def newest_checkpoint(store: Store, job: JobId) -> CopiedCheckpoint:
-    """Read and check the newest checkpoint of a job. If a running job deletes it meanwhile, because a
-    newer one is complete, read that one.
+    """Read and check the newest checkpoint of a job. If the running job deletes it in the meantime,
+    because a newer one is complete, read the newer one.
 
     Raise ConfigurationError if there is no checkpoint so far, or the job has finished. Raise
     CheckpointError if it cannot be read.

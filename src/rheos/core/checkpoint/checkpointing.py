@@ -1,4 +1,5 @@
-"""The checkpoints of a job over its attempts: when they are opened, their entries, who is notified.
+"""The checkpoints of a job over its attempts: when they are opened, what their entries contain, and who
+is notified.
 
 Pure: the coordinator reports events and receives actions. This module combines open checkpoints
 (`open_checkpoints`), requests (`savepoint_requests`) and retained checkpoints (`retention`).
@@ -51,13 +52,13 @@ from rheos.core.protocol.ids import Attempt, CheckpointId
 
 
 class AwaitedRequest(NamedTuple):
-    """A request that is not answered yet."""
+    """A request that has no answer so far."""
 
     request: SavepointRequested
     stage: Stage | None
     """Stage of the request; None if it has not begun."""
     subtasks: tuple[int, ...]
-    """Subtasks that it waits for: to end their input, to acknowledge, or to commit."""
+    """Subtasks that the request waits for: to end their input, to acknowledge, or to commit."""
 
 
 class Checkpointing:
@@ -77,13 +78,13 @@ class Checkpointing:
         self._from = Continuation(Attempt(0), CheckpointId(1), None, None, ())
         self._outlived: tuple[int, ...] = ()
         self.rescaled: Rescaled | None = None
-        """Parallelism that a command gave the job, according to the newest entry."""
+        """Parallelism that a command gave the job, as the newest entry stores it."""
         self._given_up = False
         """Whether a checkpoint was aborted since the last one that completed. Then files may exist that
         no subtask has reported."""
         self._drained: set[int] = set()
         self._committed: dict[int, CheckpointId] = {}
-        """Newest committed checkpoint of each subtask in this attempt."""
+        """Newest checkpoint that each subtask has committed in this attempt."""
         self.final: CheckpointId | None = None
         """Final checkpoint, once it is in the log."""
 
@@ -99,7 +100,7 @@ class Checkpointing:
 
     @property
     def own(self) -> CheckpointCompleted | None:
-        """Return the checkpoint that the attempt starts from if it is in the job's own log."""
+        """Return the checkpoint that the attempt starts from, if it is in the job's own log."""
         return self._from.own
 
     # --- an attempt -------------------------------------------------------------------------------
@@ -189,7 +190,7 @@ class Checkpointing:
         return len(self._drained) == self.parallelism
 
     def _opening_ms(self) -> int | None:
-        """Return the time at which the next checkpoint is due; None while none may be opened."""
+        """Return the time at which the next checkpoint is due; None as long as none may be opened."""
         if self.final is not None or self.savepoints.holds:
             return None
         if self._all_drained():
@@ -208,7 +209,8 @@ class Checkpointing:
         return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
     def proceed(self, now_ms: int) -> list[Action]:
-        """Open the next checkpoint if it is due. Not called while an entry is being written."""
+        """Open the next checkpoint if it is due. The caller must not call it while an entry is being
+        written."""
         opening_ms = self._opening_ms()
         if opening_ms is None or now_ms < opening_ms:
             return []
@@ -328,8 +330,8 @@ class Checkpointing:
         )
 
     def _rescaled_by(self, open: OpenCheckpoint) -> Rescaled | None:
-        """Return the change of the parallelism to store in the entry. A job whose input has ended keeps
-        its parallelism."""
+        """Return the change of the parallelism to store in the entry. A job whose input has ended is
+        not rescaled."""
         request = open.savepoint
         if open.final or request is None or request.after is not AfterSavepoint.RESCALE:
             return self.rescaled
@@ -345,7 +347,8 @@ class Checkpointing:
         )
 
     def is_as_wide(self, parallelism: int) -> bool:
-        """Return whether the attempt has the requested parallelism, and no other is wanted."""
+        """Return whether the attempt has the requested parallelism, and no other rescale is
+        requested."""
         wanted = wanted_parallelism(self._shape, self.rescaled)
         return self.parallelism == wanted == parallelism
 

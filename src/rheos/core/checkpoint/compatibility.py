@@ -189,7 +189,8 @@ def refusals(
 
 
 def _chosen(finding: Finding, new_aggregates: NewAggregates | None) -> Finding:
-    """Return the finding, as unreadable if the user's choice for new aggregates cannot be met."""
+    """Return the finding; as unreadable if the user's choice for new aggregates is impossible for
+    it."""
     if new_aggregates is NewAggregates.SINCE and finding.text == _NEW_IN_ROWS:
         fix = "with --new-aggregates null it is null for open windows"
         text = f"{_NEW_IN_ROWS}; it would also need rows from before the upgrade"

@@ -10,7 +10,8 @@ from rheos.core.checkpoint.log_marks import LOG_BLOCK
 
 @dataclass(frozen=True)
 class ExponentialDelay:
-    """Restarts without limit, waiting longer after each failure. A failure-free time resets that."""
+    """Restarts without limit, waiting longer after each failure. A time without failures resets the
+    delay."""
 
     initial_ms: int = 100
     factor: float = 2.0

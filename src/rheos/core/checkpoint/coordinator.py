@@ -101,7 +101,7 @@ _ENDS_BY_ITSELF = (
     LifecycleState.LEAVING,
     LifecycleState.ENDED,
 )
-"""States in which nothing needs to be done for a driver that must end, except a checkpoint."""
+"""States in which a driver that must end only has to take a checkpoint, if anything."""
 
 
 class Coordinator:
@@ -201,7 +201,7 @@ class Coordinator:
         return self._discovery.error
 
     def decisions(self) -> tuple[CoordinatorDecision, ...]:
-        """Return the last thousand events with the actions that followed from them, oldest first."""
+        """Return the last thousand events with the actions that resulted from them, oldest first."""
         return self._decisions.decisions()
 
     @property

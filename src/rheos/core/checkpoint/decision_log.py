@@ -1,8 +1,8 @@
 """Decision log of a job's coordinator: events, the resulting actions, and the state of the job.
 
-It is bounded: it has the last thousand events that had an effect. Each is a short string, created when
-the event happened, so the log keeps no event or action alive. Equal reports of consecutive subtasks
-become one line.
+The log is bounded: it has the last thousand events that had an effect. It stores each event as a short
+string, and keeps no reference to events and actions. Equal reports of consecutive subtasks become one
+line.
 """
 
 from __future__ import annotations

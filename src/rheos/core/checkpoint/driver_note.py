@@ -21,7 +21,7 @@ from rheos.core.protocol.ids import JobId
 
 RENEW_MS = 3_000
 WATCH_MS = 7_000
-"""Time of two renewals, with reserve for a slow store."""
+"""Time for which a note is watched: two renewals, with reserve for a slow store."""
 
 
 class DriverNote(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +91,7 @@ def note_path(job: JobId) -> str:
 def decide(
     first: DriverNote | None, latest: DriverNote | None, driver: Driver, watched_ms: int
 ) -> NoteVerdict:
-    """Decide whether the job may be taken, by the notes found first and after `watched_ms`.
+    """Decide whether a driver may take the job, from the notes found first and after `watched_ms`.
 
     `driver` is the process of `latest`. If its state is unknown, the driver counts as alive if it
     renews its note, or if another driver has written one in the meantime.

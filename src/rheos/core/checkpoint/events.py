@@ -33,7 +33,7 @@ from rheos.core.protocol.splits import Split
 
 @dataclass(frozen=True)
 class WatchedSource:
-    """A source that is listed repeatedly while the job runs."""
+    """A source whose splits the driver lists repeatedly while the job runs."""
 
     every_ms: int
     """Time in ms between the announcement of a listing's splits and the next listing."""
@@ -54,7 +54,7 @@ class JobShape:
     operators: Mapping[OperatorId, str]
     """Names of all operators."""
     parallelism: int
-    """Wanted parallelism; an attempt may run with less."""
+    """Wanted parallelism; an attempt may have fewer subtasks."""
     max_parallelism: int
     states: Mapping[OperatorId, Mapping[str, StateShape]] = field(default_factory=dict)
     """Shape of each state."""
@@ -67,7 +67,8 @@ class JobShape:
     watched: Mapping[OperatorId, WatchedSource] = field(default_factory=dict)
     """Sources whose splits may be discovered while the job runs."""
     until_now: frozenset[OperatorId] = frozenset()
-    """All sources, if the job stops after what they had when the run began; otherwise empty."""
+    """All sources, if the job stops after the input that they had when the run began; otherwise
+    empty."""
     sites: Mapping[OperatorId, Site] = field(default_factory=dict)
     """Lines of the program that define the operators, for errors."""
 
@@ -106,7 +107,8 @@ class AfterSavepoint(Enum):
 
 @dataclass(frozen=True, slots=True)
 class SavepointRequested:
-    """A request for a savepoint, answered once by SavepointEnded. Further requests wait for that."""
+    """A request for a savepoint. SavepointEnded answers it once; further requests wait for that
+    answer."""
 
     request: int
     directory: str | None
@@ -371,7 +373,7 @@ class SendToAll:
 
 @dataclass(frozen=True, slots=True)
 class DeleteFiles:
-    """Delete files that nothing refers to any more. A failure only leaves useless files."""
+    """Delete files that nothing refers to any more. After a failure, useless files remain."""
 
     paths: tuple[str, ...]
 
@@ -385,7 +387,7 @@ class DropEntries:
 
 @dataclass(frozen=True, slots=True)
 class SweepFiles:
-    """Delete the state files of earlier attempts than `attempt`, and files of `attempt` itself for
+    """Delete the state files of attempts before `attempt`, and files of `attempt` itself for
     checkpoints up to `through`, except for `keep`."""
 
     attempt: Attempt
@@ -413,7 +415,7 @@ class WriteSavepoint:
 
 @dataclass(frozen=True, slots=True)
 class DiscardSavepoint:
-    """Delete the files of a failed savepoint in its folder. A failure only leaves useless files:
+    """Delete the files of a failed savepoint in its folder. After a failure, useless files remain, but
     without a manifest they are not a savepoint."""
 
     directory: str

@@ -1,7 +1,7 @@
-"""The life cycle of a job: how its attempts are claimed, started, failed, followed and ended.
+"""The life cycle of a job: how its attempts are claimed, started and ended, and what follows a failure.
 
-Owns the state of the job, as the diagram in `coordinator` shows it. `next_attempt` decides what an
-attempt starts from, and `restart` decides whether another one follows a failure.
+The class below owns the state of the job, as the diagram in `coordinator` shows it. `next_attempt`
+decides what an attempt starts from, and `restart` decides whether another one follows a failure.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ class JobLifecycle:
         return [StartAttempt(self.attempt, self._checkpoints.restore, self.parallelism)]
 
     def connected(self, now_ms: int) -> list[Action]:
-        """Start to run the job: all subtasks of the attempt are connected."""
+        """Set the job running: all subtasks of the attempt are connected."""
         if self.state is LifecycleState.STARTING:
             self.state = LifecycleState.RUNNING
             self._checkpoints.connected(now_ms)
@@ -221,7 +221,7 @@ class JobLifecycle:
         return []
 
     def resume(self, now_ms: int) -> list[Action]:
-        """Continue after a wait, if its time is over."""
+        """Continue after a wait, if its time has passed."""
         due_ms = self.due_ms()
         if due_ms is None or now_ms < due_ms:
             return []
@@ -259,7 +259,8 @@ class JobLifecycle:
         return []
 
     def _rescale(self) -> list[Action]:
-        """Stop the attempt to rescale. All its work is committed, so the next one continues (CP40)."""
+        """Stop the attempt in order to rescale. All its work is committed, so the next attempt
+        continues from there (CP40)."""
         self._checkpoints.savepoints.rescale()
         self._checkpoints.publishing.abandon()
         self.state = LifecycleState.RESCALING
@@ -283,7 +284,7 @@ class JobLifecycle:
                 return self._finished()
 
     def _finished(self) -> list[Action]:
-        """Process the answer that the end of the job is in the log. Later failures do not matter."""
+        """Process the answer that the end of the job is in the log. Later failures have no effect."""
         self._finish_logged = True
         if not self.attempt_lives:
             return self._end(Outcome.FINISHED)
@@ -316,8 +317,8 @@ class JobLifecycle:
     # --- failures and ends ------------------------------------------------------------------------
 
     def failed(self, error: RheosError, now_ms: int) -> list[Action]:
-        """Stop the running attempt after a failure. The decision about what follows waits until it has
-        ended, because the error that explains the others may arrive later."""
+        """Stop the running attempt after a failure. The job decides what follows only after the attempt
+        has ended, because the error that explains the others may arrive later."""
         match self.state:
             case LifecycleState.FINISHING if self._finish_logged:
                 return [StopAttempt(self.attempt)]  # The job is done; only its processes remain.

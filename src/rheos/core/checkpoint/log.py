@@ -67,8 +67,8 @@ _READ_TRIES = 3
 
 
 class JobLog:
-    """The log of one job in a store. It raises errors of the store as CheckpointError. An entry that is
-    damaged, or is not in its own place, raises UnrestorableError (CP31)."""
+    """The log of one job in a store. It converts errors of the store to CheckpointError. An entry that
+    is damaged, or is not in its own place, raises UnrestorableError (CP31)."""
 
     def __init__(self, store: Store, job: JobId, block: int = LOG_BLOCK) -> None:
         self._store = store
@@ -81,11 +81,12 @@ class JobLog:
         """Number of the first entry of format 3 or later; None while unknown."""
         self._appended: NewestEntry | None = None
         self._compacted_at: int | None = None
-        """Number of the newest entry when compaction last ran."""
+        """Number of the newest entry at the time when compaction last ran."""
         self.entries = 0
         """Number of files of the log at the last read, plus later writes and minus deletions."""
         self._staying: dict[int, str | None] = {}
-        """Entries below the floor that stay because of what they name, with their origin's folder."""
+        """Entries below the floor that must stay because of what they name, with their origin's
+        folder."""
 
     def path(self, number: int) -> str:
         return f"{self.folder}/{number:010d}.json"
@@ -214,7 +215,8 @@ class JobLog:
 
     @staticmethod
     def _since_of(stored: StoredEntry, number: int) -> int:
-        """Return an entry's first number of format 3 or later; for an older entry, the next number."""
+        """Return the number of the log's first entry of format 3 or later, which an entry stores. For
+        an entry of an older format, return the number after it."""
         if stored.format < COMPACTED or stored.place is None:
             return number + 1
         return stored.place.since

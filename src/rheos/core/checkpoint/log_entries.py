@@ -45,7 +45,8 @@ class Rescaled(msgspec.Struct, frozen=True):
 
     parallelism: int
     instead_of: int
-    """Parallelism at the start of the program. A start with another one overrides this change."""
+    """Parallelism with which the program was started. If a later start has another one, this change no
+    longer applies."""
 
 
 class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -63,7 +64,7 @@ class JobCounts(msgspec.Struct, frozen=True, omit_defaults=True):
 class Entry(msgspec.Struct, frozen=True, tag=True, kw_only=True, omit_defaults=True):
     attempt: Attempt
     owner: str
-    """Driver that wrote it. By this, a driver distinguishes its own entry from another driver's with
+    """Driver that wrote the entry. A driver uses it to tell its own entry from another driver's with
     the same content."""
     reserved_to: CheckpointId
     """Upper bound of the checkpoint ids that were used before the next entry was written (CP4)."""
@@ -82,7 +83,7 @@ class AttemptStarted(Entry, frozen=True):
     parallelism: int
     completed: list[int]
     """Numbers of the entries whose checkpoints were retained at that time, oldest first. So a reader
-    need not walk over the claims of a job that failed many times."""
+    need not read the claims of a job that failed many times."""
 
 
 class CheckpointCompleted(Entry, frozen=True):

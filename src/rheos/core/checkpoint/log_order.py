@@ -1,7 +1,7 @@
 """Valid orders of entries in a log (CP31), with which a misplaced entry is detected.
 
-Pure. Entries of versions before 0.2.0 do not contain their numbers. But if such an entry is copied over
-a later one, the order of attempts and checkpoints is broken.
+Pure. Entries of versions before 0.2.0 do not contain their numbers. If such an entry is copied over a
+later one, attempts and checkpoints are no longer in order.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ class LogWriter:
 
     def __init__(self) -> None:
         self.next_number: int | None = None
-        """Next number, by this driver's last read or write; None before it first read the log."""
+        """Number of the next entry, after this driver's last read or write; None before it first read
+        the log."""
         self._entry: LogEntry | None = None
 
     @property

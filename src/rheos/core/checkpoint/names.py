@@ -1,7 +1,7 @@
 """Names as path components, and checks of the paths that a file names.
 
-Rheos names files only by `safe_name`. A path that was read back and contains anything else is not from
-Rheos, and is neither opened nor deleted (CP32).
+Rheos names files only by `safe_name`. If a path that was read back contains anything else, Rheos has
+not written it, and neither opens nor deletes the file (CP32).
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ def state_path(
 
 
 def handle_problem(handle: StateHandle, parallelism: int, folder: str) -> str | None:
-    """Return the problem of a handle that was read back, or received from a subtask; None if it
-    is valid. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
+    """Return the problem of a handle that was read back, or that a subtask has sent; None if it is
+    valid. `folder` must contain its file; `parallelism` is that of the attempt that wrote it."""
     of = f"state {handle.state!r} of operator {handle.operator!r}"
     if not 0 <= handle.subtask < parallelism:
         return f"{of} belongs to subtask {handle.subtask}, but the parallelism was {parallelism}"

@@ -35,7 +35,7 @@ class NoStep:
     """A step: do nothing, as the job has finished according to the log."""
 
     totals: Totals | None
-    """Counts of the job, if it had finished before this driver; None if under this driver."""
+    """Counts of the job, if it finished before this driver; None if it finished under this driver."""
 
 
 @dataclass(frozen=True, slots=True)

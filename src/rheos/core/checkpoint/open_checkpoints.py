@@ -57,7 +57,7 @@ class OpenCheckpoints:
         self._failures_in_row = 0
 
     def run(self, now_ms: int) -> None:
-        """Start the first interval: all subtasks are connected."""
+        """Begin the first interval: all subtasks are connected."""
         self._plan_next(now_ms)
 
     def _plan_next(self, now_ms: int) -> None:
@@ -88,8 +88,8 @@ class OpenCheckpoints:
         return max(self._due_ms, self._pause_until_ms)
 
     def retry_ms(self) -> int:
-        """Return the time from which a checkpoint may be opened that does not wait for the interval.
-        Only failures delay it."""
+        """Return the earliest time of a checkpoint that does not wait for the interval. Only failures
+        delay it."""
         return self._pause_until_ms if self._failures_in_row else 0
 
     def timeout_ms(self) -> int | None:

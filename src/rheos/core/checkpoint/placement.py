@@ -37,14 +37,15 @@ Choice: TypeAlias = StartDecision | WaitForSlots | ReportShortage
 
 
 class Placement:
-    """Decides the parallelism of a job's attempts: all wanted slots if they are available."""
+    """Decides the parallelism of a job's attempts: the wanted number of subtasks if there are enough
+    slots."""
 
     def __init__(self, wanted: int, least: int | None, within_ms: int) -> None:
         self._given_least = least
         self.want(wanted)
         self._within_ms = within_ms
         self._since_ms: int | None = None
-        """Time when the shortage began, or of the event that may have caused it."""
+        """Time at which the shortage began, or at which the event occurred that may have caused it."""
 
     def want(self, wanted: int) -> None:
         """Set the wanted number of subtasks, from the next attempt on."""

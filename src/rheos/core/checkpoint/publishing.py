@@ -1,4 +1,4 @@
-"""Publications that only the driver can make: the next checkpoint to publish for each such sink.
+"""Publications that only the driver can make: which checkpoint each such sink publishes next.
 
     entered in the log -> (waits for the one before) -> running -> published
                                                           |   ^
@@ -60,7 +60,7 @@ class Publishing:
         return actions
 
     def published(self, operator: OperatorId, checkpoint: CheckpointId) -> list[Action]:
-        """Notify the subtasks (CP28), and publish what waited for this publication."""
+        """Notify the subtasks (CP28), and start the publication that has waited for this one."""
         return self._sinks[operator].published(checkpoint)
 
     def failed(
@@ -86,7 +86,7 @@ class _SinkPublications:
     def __init__(self, operator: OperatorId) -> None:
         self._operator = operator
         self._waiting: PublishOnDriver | None = None
-        """Newest checkpoint with committables whose publication has not started."""
+        """Newest checkpoint with committables whose publication has not begun."""
         self.under_way: PublishOnDriver | None = None
         self._is_over = False
         """Whether the attempt of the running publication has ended."""

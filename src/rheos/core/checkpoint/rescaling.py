@@ -8,7 +8,7 @@ from rheos.core.errors import CheckpointError, ConfigurationError, RheosError
 
 
 def wanted_parallelism(shape: JobShape, rescaled: Rescaled | None) -> int:
-    """Return the parallelism that a job wants: that of its start, or of its last rescaling."""
+    """Return the parallelism that a job should have: that of its start, or of its last rescaling."""
     return shape.parallelism if rescaled is None else rescaled.parallelism
 
 

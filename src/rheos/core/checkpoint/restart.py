@@ -43,7 +43,7 @@ output resumes soon after the system's return, however long it was unavailable."
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The failures of a job so far, as far as a strategy considers them."""
+    """The failures of a job so far that a strategy considers."""
 
     failures: int = 0
     times_ms: tuple[int, ...] = ()

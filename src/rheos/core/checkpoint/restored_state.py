@@ -28,8 +28,8 @@ from rheos.core.protocol.snapshots import (
 )
 
 Decode: TypeAlias = Callable[[bytes, range | None], pa.Table]
-"""`state.format.decode`: returns the rows of a written part, limited to a range of key groups if one is
-passed."""
+"""Type of `state.format.decode`: it returns the rows of a written part, limited to a range of key
+groups if one is passed."""
 
 RestoredByOperator: TypeAlias = dict[OperatorId, dict[str, RestoredState]]
 
@@ -71,7 +71,7 @@ class _TableState(RestoredState):
         self, some: StateHandle, taken: Sequence[HandleShare], store: Store, decode: Decode
     ) -> None:
         self._some = some
-        """Part of any subtask's state. It defines the columns if this subtask has no part."""
+        """Part of any subtask's state. It determines the columns if this subtask has no part."""
         self.kind = some.kind
         self._taken = taken
         self._store = store

@@ -2,7 +2,8 @@
 
 Several checkpoints may refer to one state file, since each checkpoint names all files of a chain of
 deltas. So a file is not deleted with its checkpoint. It is deleted when no retained or open checkpoint
-refers to it, and no future one can: chains only grow from those of the newest completed checkpoint.
+refers to it and no future one can. Future checkpoints only extend the chains of the newest completed
+checkpoint.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ def stale(
     keep: frozenset[str],
     through: CheckpointId | None = None,
 ) -> list[str]:
-    """Return the files in the state folder that are no longer needed, among those of attempts before
-    `attempt` and of its own checkpoints up to `through`."""
+    """Return the files in the state folder that are no longer needed: those of attempts before
+    `attempt`, and of its own checkpoints up to `through`."""
     own = range(0 if through is None else through + 1)
     return [
         path
@@ -90,7 +91,7 @@ class Retention:
 
     @property
     def numbers_with_next(self) -> list[int]:
-        """Return the numbers of the entries to retain in addition to the next checkpoint."""
+        """Return the numbers of the entries that are retained in addition to the next checkpoint."""
         return self.numbers[max(0, len(self._kept) + 1 - self._retain) :]
 
     @property
@@ -99,7 +100,8 @@ class Retention:
         return frozenset(path for kept in self._kept for path in referred(kept.entry.handles))
 
     def noted(self, checkpoint: CheckpointId, handles: Iterable[StateHandle]) -> None:
-        """Record files that a subtask has acknowledged. Their checkpoint may or may not complete."""
+        """Record files that a subtask has acknowledged. Whether their checkpoint completes is still
+        open."""
         for path in referred(handles):
             self._known[path] = max(checkpoint, self._known.get(path, checkpoint))
 

@@ -73,7 +73,7 @@ class SavepointRequests:
 
     @property
     def one_behind(self) -> bool:
-        """Return whether a request waits until the current one, with its checkpoint, is settled."""
+        """Return whether a request waits until the current request, with its checkpoint, is settled."""
         return bool(self._queue) and self.stage in (Stage.COMMITTING, Stage.WRITING)
 
     @property
@@ -93,7 +93,8 @@ class SavepointRequests:
 
     @property
     def holds(self) -> bool:
-        """Return whether the attempt ends with the savepoint: no checkpoint opens (CP16, CP40)."""
+        """Return whether the attempt ends with the savepoint, so that no further checkpoint may open
+        (CP16, CP40)."""
         return (
             self._current is not None
             and self._current.request.after in (AfterSavepoint.STOP, AfterSavepoint.RESCALE)

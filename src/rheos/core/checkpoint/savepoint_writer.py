@@ -59,8 +59,8 @@ class SavepointWriter:
         self._encode = encode
 
     def begin(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> PendingSavepoint:
-        """Submit the writes as one piece of work. Tables are made and written one after another: only
-        one is in memory at a time, and the other threads stay free for checkpoints."""
+        """Submit the writes as one piece of work. It makes and writes one table after another: only one
+        is in memory at a time, and other threads remain free for checkpoints."""
         return PendingSavepoint(self._io.submit(lambda: self._write(parts)))
 
     def _write(self, parts: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]]) -> _WrittenParts:

@@ -33,7 +33,7 @@ from rheos.core.protocol.snapshots import (
 from rheos.core.safe_strings import named_error
 
 Encode: TypeAlias = Callable[[pa.Table, StateKind, PartMode], bytes]
-"""`state.format.encode`."""
+"""Type of `state.format.encode`."""
 
 INLINE_BYTES = 16 * 1024
 """Maximum size in bytes of a part that is stored in the log itself."""
@@ -65,11 +65,11 @@ class _Link:
 
 
 _Written: TypeAlias = dict[tuple[str, str], StateHandle | Exception]
-"""Outcome of the writes of files, by state and name."""
+"""Result of the writes of files, by state and name."""
 
 
 class _FileOfSet:
-    """The completion of one of the files that a single piece of work writes."""
+    """The completion of one file, among several that one piece of work writes."""
 
     def __init__(self, written: Completion[_Written], file: tuple[str, str]) -> None:
         self._written = written
@@ -145,7 +145,7 @@ class SnapshotWriter:
         self._files: dict[tuple[OperatorId, str, str], _Link] = {}
 
     def adopt(self, handles: Iterable[StateHandle]) -> None:
-        """Reuse the FILEs of the checkpoint that the attempt starts from: they are written.
+        """Reuse the FILEs of the checkpoint that the attempt starts from, which are already written.
 
         Names are unique over the life of a job, so the files of all subtasks may be passed (CP20).
         """

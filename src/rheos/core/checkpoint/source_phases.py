@@ -11,7 +11,8 @@ from rheos.core.protocol.ids import Attempt, OperatorId
 
 
 class SourcePhases:
-    """Phases of the running attempt. Reports of subtasks only rise, so repeating them is harmless."""
+    """Phases of the sources in the running attempt. The phases that subtasks report only rise, so
+    repeated reports are harmless."""
 
     def __init__(self) -> None:
         self._attempt = Attempt(0)
@@ -28,7 +29,8 @@ class SourcePhases:
         self._open.clear()
 
     def reported(self, event: PhaseRead) -> list[Action]:
-        """Record the phases that a subtask has read. Return the actions that open further phases."""
+        """Record the phases that a subtask has finished reading. Return the actions that open further
+        phases."""
         read = self._read.setdefault(event.operator, {})
         read[event.subtask] = max(read.get(event.subtask, 0), event.phase)
         if len(read) < self._parallelism:

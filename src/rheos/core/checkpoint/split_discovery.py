@@ -68,7 +68,7 @@ class _Discovery:
     """Ids of announced splits that the last listing lacked. They are gone if the next does, too."""
     listings: int = 0
     whole_is_known: bool = False
-    """Whether subtasks were notified that all existing splits have been announced."""
+    """Whether subtasks know that all existing splits have been announced."""
     message: SplitsFound | None = None
     """Message that some subtasks have not taken yet."""
     taken: dict[int, int] = field(default_factory=dict)

@@ -32,8 +32,8 @@ class Standby:
 
     def look(self, note: DriverNote | None, driver: Driver, now_ms: int) -> StandbyView:
         """Decide after reading the note. `driver` is the process of the note; `now_ms` is monotonic.
-        Call this about every LOOK_EVERY_MS, whenever the note could be read. Longer gaps do not count
-        against the driver, since this process may have been suspended or disconnected for that time."""
+        Call this about every LOOK_EVERY_MS, whenever the note could be read. A longer gap is not taken
+        as silence of the driver, because this process may have been suspended or disconnected."""
         if note is None:
             # Notes are released, never removed. So a missing note means that this is no longer the same
             # store, for example because a folder is not mounted. A job must not start over there.

@@ -27,7 +27,7 @@ class HandleShare:
     offset: int = 0
     """First row of a LIST part: the share has the rows offset, offset + every, ..."""
     receiver: int | None = None
-    """Number of the old subtask for which rows waited in the output of a broadcast edge."""
+    """Number of the old subtask to which rows in the output of a broadcast edge were to be sent."""
 
 
 def shares(

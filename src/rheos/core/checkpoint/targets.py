@@ -1,7 +1,7 @@
 """Checks whether the columns of sinks' targets are still those that a checkpoint recorded.
 
-Other programs may alter a table while the job is stopped. But staged output and the program's rows were
-fitted to the table as it was. Pure; part of CP22.
+While the job is stopped, other programs may alter a table, to whose old form staged output and the
+program's rows were fitted. Pure; part of CP22.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Consequences for stored values if their declared type has changed.
+"""Effects on stored values if their declared type has changed.
 
 Pure, on shapes. The rules follow `state/codec.py`: values are MessagePack, read strictly by the type
 that is declared now.
@@ -15,7 +15,7 @@ from rheos.core.protocol.shapes import FieldShape, TypeShape
 
 
 class Verdict(Enum):
-    """Outcomes in the order of their severity."""
+    """Result of comparing two types, in the order of severity."""
 
     SAME = "same"
     NEW = "new"
@@ -175,8 +175,8 @@ def _best(
     member: TypeShape, allowed: Sequence[TypeShape], path: str
 ) -> tuple[TypeShape | None, list[Change]]:
     """Return the type of a union that reads the values of `member`, and the changes. A union has at
-    most one type for each form of encoding. That type reads all values of its form. Other types are
-    tried only if no type has the form."""
+    most one type for each form of encoding, and that type reads all values of its form. Other types are
+    compared only if the union has no type of the form."""
     alike = [other for other in allowed if _form(other) & _form(member)]
     options = [(other, changes(member, other, path)) for other in alike or allowed]
     if alike and len(alike) == 1 and member.name == alike[0].name:
@@ -361,7 +361,7 @@ def _simple(old: TypeShape, new: TypeShape, path: str) -> list[Change]:
 
 
 def _narrowed(old: TypeShape, new: TypeShape) -> bool:
-    """Return whether the new type has a constraint that the old one did not have."""
+    """Return whether the new type has a constraint that the old type did not have."""
     return not {*new.members} <= {*old.members}
 
 

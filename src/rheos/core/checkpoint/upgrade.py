@@ -35,7 +35,8 @@ NOTHING_ALLOWED = Upgrade()
 def under_new_ids(
     entry: CheckpointCompleted, renamed: Mapping[OperatorId, OperatorId], what: str
 ) -> CheckpointCompleted:
-    """Return the checkpoint with renamed operators. Those that have their new id stay as they are.
+    """Return the checkpoint with renamed operators. Operators that already have the new id stay
+    unchanged.
 
     Args:
         entry: A checkpoint or savepoint.

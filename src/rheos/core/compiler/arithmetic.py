@@ -1,8 +1,8 @@
 """Python's arithmetic on 64 bits, compiled.
 
-If Python would raise an error, or a result does not fit 64 bits, the function records a failure: the
-last arguments are the array for it and the numbers of the possible failures. The returned value is then
-arbitrary, because the row fails. Only the first failure is recorded.
+If Python would raise an error, or a result does not fit 64 bits, the function records a failure. Its
+last arguments are the array that receives the failure, and the numbers of the possible failures. The
+returned value is then arbitrary, because the row fails. Only the first failure is recorded.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ from rheos.core.compiler.values import BITS_64, KINDS, ZEROS, CannotCompile, Kin
 from rheos.core.state.columnar.string_codes import StringCodes
 
 _MOST_PLACES = 1 << 20
-"""Maximum number of places of a table, which has one for each combination of the parts of its keys."""
+"""Maximum number of places of a table, which has a place for each combination of the parts of its
+keys."""
 
 DTYPES: dict[Kind, Any] = {"int": np.int64, "float": np.float64, "bool": np.bool_, "str": np.int64}
 
@@ -60,7 +61,7 @@ class Table:
 
 
 def table_of(given: Any, name: str, texts: StringCodes, line: int) -> Table:
-    """Return the table of a dict, or of a collection, treated as a dict of its members.
+    """Return the table of a dict. Any other collection is treated as a dict of its members.
 
     Raise CannotCompile if it is not constant.
     """

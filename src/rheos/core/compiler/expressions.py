@@ -1,4 +1,5 @@
-"""Writes expressions of a method as plain typed Python. Each part is evaluated in order, and once."""
+"""Writes expressions of a method as plain typed Python. The written code evaluates each part in order,
+and once."""
 
 from __future__ import annotations
 
@@ -118,7 +119,8 @@ class Expressions:
         return self.constant(given, node.lineno)
 
     def object(self, node: ast.expr) -> Any:
-        """Return the object that a name, or an attribute of a module or class, means; or MISSING."""
+        """Return the object to which a name, or an attribute of a module or class, refers; MISSING if
+        it does not exist."""
         match node:
             case ast.Name(id=name):
                 return MISSING if self.scope.has(name) else self.around.find(name)
@@ -266,7 +268,7 @@ class Expressions:
     # --- alternatives ---------------------------------------------------------------------------------
 
     def _tried(self, node: ast.expr) -> Value:
-        """Return the value that the node would have, without writing code."""
+        """Return the value that the node would have, without keeping the written code."""
         with self.out.trial(), self.scope.perhaps():
             return self.value(node)
 
@@ -291,7 +293,7 @@ class Expressions:
             self.out.write(f"{null} = {value.null or 'False'}")
 
     def _any_or_all(self, node: ast.BoolOp) -> Value:
-        """Return the operand that decides the result, as in Python."""
+        """Write `and` or `or`, whose value is the operand that decides the result, as in Python."""
         kind, name, null = self._one_of(node.values, node)
         first = self.value(node.values[0])
         self._put(first, name, null)
@@ -384,7 +386,8 @@ class Expressions:
     # --- dicts of constants ---------------------------------------------------------------------------
 
     def _found(self, key: Value | list[Value], of: ast.expr, line: int) -> tuple[Table, str]:
-        """Return the table of a dict or collection, and the name of the key's position in it."""
+        """Return the table of a dict or collection, and the name of the variable with the key's
+        position in it."""
         if isinstance(of, ast.Tuple | ast.List | ast.Set):
             given: Any = [self._literal(each) for each in of.elts]
         else:

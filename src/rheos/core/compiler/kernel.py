@@ -80,7 +80,7 @@ class Typing:
     record: type | None
     event_time: bool
     outputs: Mapping[str, EmittedType | None]
-    """EmittedType type, by tag; None if it is unknown because nobody reads the output."""
+    """Types of the outputs, by tag; None if the type is unknown because nobody reads the output."""
 
 
 def loops_of(function: Any, typing: Typing, texts: StringCodes) -> dict[Role, Loop]:

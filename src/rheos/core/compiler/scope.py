@@ -63,7 +63,8 @@ def record_fields(schema: pa.Schema, record: type | None) -> dict[str, RecordFie
 
 
 class MethodScope:
-    """The scope of one method, for all passes over it. Variables keep the types already inferred."""
+    """The scope of one method, for all passes over it. Variables keep the types that earlier passes
+    inferred."""
 
     def __init__(
         self,
@@ -149,7 +150,7 @@ class MethodScope:
 
     @contextmanager
     def perhaps(self) -> Iterator[None]:
-        """Mark variables assigned within as possibly unassigned afterwards."""
+        """Mark variables that are assigned in the block as possibly unassigned afterwards."""
         before = set(self.assigned)
         yield
         self.assigned = before
@@ -310,7 +311,8 @@ class MethodScope:
     # --- tables ---------------------------------------------------------------------------------------
 
     def table(self, given: Any, make: Callable[[], Table]) -> Table:
-        """Return the table of an object, made once. Each literal counts as a separate object."""
+        """Return the table of an object, which is made once. Each literal counts as an object of its
+        own."""
         key = id(given)
         if key not in self._tables:
             self._tables[key] = make()

@@ -326,7 +326,7 @@ class Statements:
         return part if isinstance(part, Value) else self.expressions.value(part)
 
     def _taken(self, part: ast.expr | Value, field: pa.Field) -> str | None:
-        """Return the record's column if the part only passes it on unread; otherwise None."""
+        """Return the column of the record that the part only passes on unread; None for other parts."""
         if isinstance(part, Value):
             return part.column if part.kind == "other" else None
         found = self.scope.field(part)

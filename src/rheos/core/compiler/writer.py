@@ -16,14 +16,14 @@ from rheos.core.state.columnar.string_codes import StringCodes
 
 @dataclass(frozen=True)
 class Parameter:
-    """An argument of the loop, with its source and the kind of its elements."""
+    """An argument of the loop: where it comes from, and the kind of its elements."""
 
     source: Literal["column", "nulls", "key", "state", "present", "changed", "table"]
     name: str
     kind: Kind
     table: Table | None = None
     part: str = ""
-    """Array of the table that is passed."""
+    """Name of the array of the table that is passed."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Writer:
 
     @contextmanager
     def trial(self) -> Iterator[None]:
-        """Discard the code written within."""
+        """Discard the code that the block writes."""
         lines, self.lines = self.lines, list(self.lines)
         failures, self.failures = self.failures, list(self.failures)
         parameters, self.parameters = self.parameters, dict(self.parameters)

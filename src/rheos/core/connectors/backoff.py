@@ -11,8 +11,8 @@ _LONGEST_WAIT_US = 1_000_000
 class Backoff:
     """The back-off of one caller. By default it waits 50 ms first, then twice as long, up to 1 s.
 
-    With `most_tries`, it also ends after that number of failures. With `jitter`, which returns random
-    numbers below 1, each wait is between half of its length and its length.
+    With `most_tries`, the back-off also ends after that number of failures. With `jitter`, which
+    returns random numbers below 1, each wait is between half of its length and its length.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class Backoff:
         return self._since_us is not None
 
     def failed(self, now_us: int, began_us: int | None = None) -> int | None:
-        """Record a failure, and return how long to wait before the next try. Return None if tries have
+        """Record a failure, and return the time to wait before the next try. Return None if tries have
         failed for `retry_for_us`. That time starts at `began_us`, when the first try began, or at the
         first failure."""
         if self._since_us is None:

@@ -1,8 +1,8 @@
 """Optional capabilities of a source and its readers. Each capability is a small protocol.
 
-A source has a capability if it has the protocol's members; it need not name the protocol among its
-bases. A subclass that lacks a capability of its base sets the method to None. The functions below call
-a source's members, and return the default if it lacks the capability. Nothing else in Rheos uses these
+A source has a capability if it has the protocol's members. The protocol need not be among its bases. A
+subclass that lacks a capability of its base sets the method to None. The functions below call a
+source's members, and return the default if it lacks the capability. Nothing else in Rheos uses these
 members of a source directly.
 
 >>> from rheos import collection
@@ -44,11 +44,12 @@ class Discovers(Protocol):
     """
 
     discovery_ms: int | None
-    """Time between two searches for new splits. None: no searches, though the class may have them."""
+    """Time between two searches for new splits. None: this source does not search, though its class
+    can."""
 
 
 def discovery_ms(source: Source) -> int | None:
-    """Return how often to search for splits; None if the source does not discover any."""
+    """Return the interval of searches for splits; None if the source does not discover any."""
     return source.discovery_ms if isinstance(source, Discovers) else None
 
 
@@ -59,7 +60,8 @@ def discovery_phase(source: Source) -> int:
 
 
 def discovered(source: Source) -> Iterable[Split]:
-    """Return all splits that exist now. Those with new ids are read, too; known ones stay.
+    """Return all splits that exist now. The job also reads those with new ids; known ones are not
+    affected.
 
     The driver calls this every `discovery_ms`, one call at a time, in a thread, so it may wait. If it
     raises, the status shows the error; after five failures in a row the attempt fails.
@@ -76,7 +78,7 @@ def nothing_found(source: Source) -> RheosError | None:
 
 @runtime_checkable
 class ForgetsSplits(Protocol):
-    """A source whose old splits are forgotten, so that state does not grow without a bound.
+    """A source whose old splits are forgotten, so that state does not grow without bound.
 
     A split is forgotten once it is read, no longer listed, and older by `forget_ms` than the newest
     known one. A split of that age that is discovered later is an error. `discover` must return splits
@@ -133,15 +135,15 @@ def is_endless(source: Source, split: Split) -> bool:
 
 @runtime_checkable
 class SelectsSplits(Protocol):
-    """A source that decides which splits to read when a job resumes."""
+    """A source that selects the splits to read when a job resumes."""
 
     def resumed(self, splits: Sequence[Split], known: Mapping[str, bytes]) -> Sequence[Split]:
         """Return which of the listed `splits` to read. The result is the same in every subtask.
 
         Args:
             splits: result of the source's `splits`.
-            known: payloads of the splits at the time of the checkpoint, by id. Splits that are known
-                but no longer listed are also read further.
+            known: payloads of the splits at the time of the checkpoint, by id. The job also continues
+                to read splits that are known but no longer listed.
 
         Returns:
             The splits to read.
@@ -224,7 +226,7 @@ def release(source: Source) -> None:
 
 @runtime_checkable
 class RunsQueries(Protocol):
-    """A source that is staged by queries of Spark, which run alongside the job."""
+    """A source whose rows are staged by Spark queries, which run alongside the job."""
 
     def queries(self) -> Sequence[Source]:
         """Return the parts of the source (or the source itself) that a Spark query stages."""
@@ -270,7 +272,7 @@ def dataframe_of(source: Source) -> Any | None:
 
 
 class UnfitForSparkError(Exception):
-    """The reason why Spark may not read a source's files itself."""
+    """An error with the reason why Spark may not read a source's files itself."""
 
 
 @runtime_checkable
@@ -304,8 +306,9 @@ class ReadsUntilNow(Protocol):
     """A source that can be limited to the rows that exist now, for a run that a later run continues."""
 
     def as_of_now(self) -> Source:
-        """Return the source limited to what exists now: `bounded` unchanged, without discovery, with
-        the same positions. The reader of a split that may grow later implements `CatchesUp`.
+        """Return the source limited to the rows that exist now. `bounded` and the positions stay the
+        same, and the result discovers no splits. The reader of a split that may grow later implements
+        `CatchesUp`.
 
         Called once on the driver, before all else, unless all sources of the job are bounded.
 
@@ -315,7 +318,7 @@ class ReadsUntilNow(Protocol):
 
 
 def until_now(source: Source) -> Source:
-    """Return the source limited to what exists now. A bounded source is returned unchanged.
+    """Return the source limited to the rows that exist now. A bounded source is returned unchanged.
 
     Raises:
         ConfigurationError: the source cannot tell what exists now.
@@ -353,7 +356,8 @@ class ReadsAlone(Protocol):
     """A source that no other program may read while a job reads it. `rheos fork` does not read it."""
 
     def only_reader(self) -> str | None:
-        """Return the reason, such as that only one reader gets each row; None if others may read."""
+        """Return why no other program may read the source, such as that only one reader gets each row.
+        Return None if others may read."""
 
 
 def reads_alone(source: Source) -> str | None:
@@ -401,15 +405,15 @@ def reading(source: Source, columns: frozenset[str]) -> Source | None:
 
 @runtime_checkable
 class KnowsSplitValues(Protocol):
-    """A source that knows the values of some columns for all rows of a split before it reads them, such
-    as those in the names of folders."""
+    """A source that knows the values of some columns for all rows of a split before it reads the rows.
+    An example are values in the names of folders."""
 
     split_columns: Sequence[str]
     """Columns with one value in each split. May be empty."""
 
     def skipping(self, condition: pl.Expr) -> Source:
-        """Return a source of the same splits and positions that does not read some splits: their
-        readers are at the end at once.
+        """Return a source of the same splits and positions that skips some splits: their readers are at
+        the end at once.
 
         Args:
             condition: a condition on these columns. The program drops the rows of a split for which it
@@ -435,11 +439,12 @@ class MakesRecords(Protocol):
     """A source whose user has named a class for its rows."""
 
     def record_class(self) -> type | None:
-        """Return the class whose objects users' functions receive; None if there is no such class."""
+        """Return the class of the records that users' functions receive; None if there is no such
+        class."""
 
 
 def record_class(source: Source) -> type | None:
-    """Return the class whose objects users' functions receive for the rows of a source."""
+    """Return the class of the records that users' functions receive for the rows of a source."""
     return source.record_class() if isinstance(source, MakesRecords) else None
 
 
@@ -481,10 +486,11 @@ def earliest_ms(source: Source, split: Split, on: TimeColumn) -> int | None:
 
 @runtime_checkable
 class FixesEventTime(Protocol):
-    """A source whose splits need `TimeReached` to advance. That refers to one time column only."""
+    """A source whose splits need `TimeReached` to advance. Such a time belongs to one time column
+    only."""
 
     event_time_behind: bool
-    """Whether `with_event_time` may follow the source. By another time column, a split without rows
+    """Whether `with_event_time` may follow the source. With another time column, a split without rows
     would never advance, so the source may forbid it."""
 
 
@@ -519,8 +525,8 @@ class ReportsPlaces(Protocol):
 
     def places(self) -> RowPlaces | None:
         """Return the coordinates of the rows that `poll` returned last, independent of which position
-        was restored before. None: they are unknown. Only diagnosis calls it, right after such a `poll`;
-        jobs never do."""
+        was restored before. None: they are unknown. Only diagnosis calls this method, right after such
+        a `poll`; jobs never do."""
 
 
 def places(reader: SplitReader) -> RowPlaces | None:
@@ -569,7 +575,7 @@ READER_CAPABILITIES: Final = (ReportsLag, ReportsPlaces, CatchesUp)
 
 
 def has_members(made: type, capability: type) -> bool:
-    """Return whether objects of a class have a capability, as far as the class tells.
+    """Return whether objects of a class have a capability, as far as the class itself shows.
 
     >>> from rheos import connectors
     >>> has_members(connectors.Source, Discovers)

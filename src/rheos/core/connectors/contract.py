@@ -3,7 +3,7 @@
 `Source` and `Sink` are frozen, picklable descriptions of what the user configured. The worker creates
 the running readers, writers and committers from them.
 
-Only the data determines how a source is divided into *splits*, never the parallelism. Watermarks are
+The data alone determines how a source is divided into *splits*, never the parallelism. Watermarks are
 generated per split and decide lateness, so the division affects the result.
 """
 
@@ -54,7 +54,7 @@ Polled: TypeAlias = Batch | Pending | TimeReached | EndOfSplit
 
 
 class RowPlaces(msgspec.Struct, frozen=True, array_like=True):
-    """Positions of rows in their split, in the source's own unit. A user can find the rows there."""
+    """Positions of rows in their split, in the source's own unit, at which a user can find the rows."""
 
     unit: str
     """Unit of the positions, such as `offset` or `line`."""
@@ -69,13 +69,13 @@ class ReaderContext:
     clock: Clock
     io: IoExecutor
     count: Callable[[str, int], None]
-    """Adds to a named counter of the operator, such as `skipped`."""
+    """Function that adds to a named counter of the operator, such as `skipped`."""
     reject: Callable[[Batch], None]
-    """Routes rows to the source's side output of rejected rows, if it has one."""
+    """Function that routes rows to the source's side output of rejected rows, if it has one."""
     wake: Callable[[], None]
-    """Notifies the engine that rows are available, so that it polls the readers soon. Any thread may
-    call it at any time. Readers that use it return `Pending()`. The batch runtime polls often without
-    it."""
+    """Function that notifies the engine that rows are available, so that it polls the readers soon. Any
+    thread may call it at any time. Readers that use it return `Pending()`. The batch runtime polls
+    often and ignores it."""
     client: SourceClient | None = None
     """The client of this subtask (`SharesClient`); None in the context of a client itself."""
 
@@ -201,7 +201,8 @@ class SinkContext:
     name: str = ""
     """Name of the operator, for people."""
     count: Callable[[str, int], None] = lambda name, by: None
-    """Adds to a named counter of the operator, such as `retries`. Only in the writer's process."""
+    """Function that adds to a named counter of the operator, such as `retries`. It counts only in the
+    writer's process."""
 
 
 class SinkWriter(ABC):

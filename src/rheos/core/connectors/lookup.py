@@ -36,7 +36,7 @@ class LookupContext:
     keys: pa.Schema
     """Key columns of the requests: names of the lookup's keys, types of the stream's columns."""
     clock: Clock | None = None
-    """Clock of the runtime; None if a test passes no clock."""
+    """Clock of the runtime; None in tests that pass no clock."""
 
 
 class LookupClient(ABC):
@@ -88,7 +88,7 @@ class Lookup(RedactedRepr, ABC):
 
     @abstractmethod
     def open(self, ctx: LookupContext) -> LookupClient:
-        """Return the client of one subtask. Called in the mailbox, so it must not connect yet.
+        """Return the client of one subtask. The mailbox calls it, so it must not connect yet.
 
         Args:
             ctx: The environment of the client.

@@ -1,4 +1,4 @@
-"""Operating system errors that mean that a target is temporarily unavailable.
+"""Errors of the operating system that mean that a target is temporarily unavailable.
 
 Examples are an unreachable server, a broken network connection, or a full disk. Such a call is retried
 until it succeeds.
@@ -43,7 +43,8 @@ def is_outage(error: BaseException) -> bool:
 
 
 def unpublished(error: Exception, staged_by: str) -> RheosError:
-    """Convert an error of a committer to a RheosError: `UnavailableError` if it may go away.
+    """Convert an error of a committer to a RheosError; to `UnavailableError` if the error may go away
+    by itself.
 
     Args:
         error: exception that the committer raised.

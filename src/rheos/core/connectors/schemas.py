@@ -38,7 +38,7 @@ def _type_of_column(name: str, kind: Any) -> pa.DataType:
 
 
 def spelled(annotation: Any) -> str:
-    """Return a type, or another object in its place, as errors name it."""
+    """Return the name of a type, or of an object that was passed instead of one, for errors."""
     if inspect.isclass(annotation) and not get_args(annotation):
         return annotation.__name__
     return str(annotation).replace("collections.abc.", "").replace("typing.", "")

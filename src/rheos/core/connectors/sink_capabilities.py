@@ -1,7 +1,7 @@
 """Optional capabilities of a sink, its writers and its committer. Each is a small protocol.
 
-They work like those of sources (`capabilities.py`): a sink has a capability if it has the members. The
-functions below return the default for a sink that lacks it.
+They work like those of sources (`capabilities.py`): a sink has a capability if it has the protocol's
+members. For a sink that lacks a capability, the functions below return the default.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class StagesOutput(Protocol):
     """A sink whose target cannot store prepared rows that are not yet committed."""
 
     def staged(self, folder: str) -> Sink:
-        """Return the sink that stores such rows in a folder. Called on the driver, after `prepared`.
+        """Return the sink that stores prepared rows in a folder. The driver calls it after `prepared`.
 
         Args:
             folder: a path or URL that every worker can access. It belongs to this sink, and exists as
@@ -121,21 +121,21 @@ def target_shape(sink: Sink) -> TypeShape | None:
 
 @runtime_checkable
 class LimitsWriters(Protocol):
-    """A sink that only some of the subtasks write to."""
+    """A sink to which only some of the subtasks may write."""
 
     max_parallelism: int | None
-    """Number of subtasks of a continuous job that write to it, the first ones; None: all. The writers
-    of the other subtasks are opened, too, but receive no rows."""
+    """Number of subtasks of a continuous job that write to the sink; None: all. These are the first
+    ones. The writers of the other subtasks are opened, too, but receive no rows."""
 
 
 def most_writers(sink: Sink) -> int | None:
-    """Return how many subtasks may write to the sink; None if all may."""
+    """Return the number of subtasks that may write to the sink; None if all may."""
     return sink.max_parallelism if isinstance(sink, LimitsWriters) else None
 
 
 @runtime_checkable
 class StaysInProcess(Protocol):
-    """A sink whose rows stay in this process. Only for the simulated runtime."""
+    """A sink whose rows stay in this process. Only the simulated runtime supports it."""
 
     in_process: bool
 
@@ -165,14 +165,15 @@ class CollectsRows(Protocol):
 
 @runtime_checkable
 class HasRoom(Protocol):
-    """A writer that sometimes cannot accept rows."""
+    """A writer that cannot accept rows at some times."""
 
     def has_room(self) -> bool:
         """Return whether the writer can accept more rows now.
 
         Called in the mailbox before the subtask takes rows for the writer. While the result is False,
-        the subtask takes no rows and no barriers for this sink, so senders wait. It may be False only
-        while a commit runs or is retried; it is called again once that commit has ended.
+        the subtask takes no rows and no barriers for this sink, so senders wait. The result may be
+        False only while a commit runs or is retried; Rheos calls the method again once that commit has
+        ended.
         """
 
 
@@ -181,8 +182,8 @@ class HasCommitter(Protocol):
     """A writer that shares a connection with the committer of what it prepares."""
 
     def committer(self) -> Committer | None:
-        """Return that committer; None: use the sink's. Called once. The writer's `close` also closes
-        it, after the last commit has ended."""
+        """Return that committer; None: use the sink's. Rheos calls it once. The writer's `close` also
+        closes the committer, after the last commit has ended."""
 
 
 def own_committer(writer: SinkWriter) -> Committer | None:
@@ -195,7 +196,7 @@ def own_committer(writer: SinkWriter) -> Committer | None:
 
 @runtime_checkable
 class CommitsOnDriver(Protocol):
-    """A committer that needs all staged output of a checkpoint at once, or a SparkSession."""
+    """A committer that needs a SparkSession, or all staged output of a checkpoint at once."""
 
     on_driver: bool
     """Whether only the driver commits: checkpoint by checkpoint, each before the subtasks are notified
@@ -213,7 +214,7 @@ class CommitsAfterOutages(Protocol):
     """A committer of writers that deliver rows immediately, at least once."""
 
     for_outages: bool
-    """Whether it publishes only what was staged while the target was unavailable."""
+    """Whether the committer publishes only rows that were staged while the target was unavailable."""
 
 
 def is_for_outages(committer: Committer) -> bool:
@@ -226,7 +227,7 @@ class NumbersByLog(Protocol):
     """A committer that stores numbers of checkpoints in its target."""
 
     def of_log(self, log: str) -> Committer:
-        """Return the committer for one log. Called before it commits on the driver.
+        """Return the committer for one log. The driver calls it before it commits.
 
         Checkpoint numbers rise only within a log. A job whose log is lost counts from one again.
 

@@ -29,7 +29,7 @@ MAX_PAYLOAD_BYTES = 1 << 26
 """Maximum size of a payload. Longer payloads are bad, whatever they contain."""
 MAX_VALUES = 1 << 20
 """Maximum number of values (fields, elements of lists, entries of maps) in one payload. A payload with
-more is bad: as objects or columns they would take a hundred times the bytes that announce them."""
+more is bad: its values, as objects or columns, would take a hundred times the bytes of the payload."""
 
 
 NOT_UTF_8 = 'pass the encoding of the files: rh.files.source(..., encoding="latin-1"), or "utf-16"'
@@ -42,7 +42,8 @@ class BadPayload(NamedTuple):
     """Position among the payloads that were decoded together."""
     payload: bytes | None
     error: str
-    """Error that can follow the record's place: "column 'user' must be a number, and is a string"."""
+    """Description of the error, to be shown after the record's place: "column 'user' must be a number,
+    and is a string"."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +63,12 @@ class Decoded:
 
 
 class Decoder(ABC):
-    """Decodes payloads to rows. Its calls run one at a time, on any thread, and may block: a source
-    calls it on the I/O executor.
+    """Decodes payloads to rows. Calls run one at a time, on any thread, and may block: a source makes
+    them on the I/O executor.
 
     The result for a payload depends on that payload alone, not on others in the same call: the division
-    of the input into calls must not affect the rows. Nothing in a payload is trusted: its size is
-    checked here, and an implementation limits nesting depth and announced sizes.
+    of the input into calls must not affect the rows. Payloads are not trusted: this class checks their
+    size, and implementations limit nesting depth and announced sizes.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -76,9 +77,9 @@ class Decoder(ABC):
     def decode(self, payloads: pa.Array) -> Decoded:
         """Return the rows that a `binary` column of payloads contains.
 
-        Pass a bounded batch: a few thousand payloads, a few MB, always less than 2 GB. A payload that
-        does not fit the schema is returned in `bad`. A null payload (a tombstone in Kafka) becomes a
-        row of nulls if all columns are nullable; otherwise it is bad.
+        Pass a bounded batch: a few thousand payloads, usually a few MB, and always less than 2 GB. A
+        payload that does not fit the schema is returned in `bad`. A null payload (a tombstone in Kafka)
+        becomes a row of nulls if all columns are nullable; otherwise it is bad.
 
         Raise TransportError if a needed service, such as a schema registry, is unreachable, and
         ConfigurationError if it refuses the request. Neither is the fault of a payload, and the same
@@ -95,7 +96,8 @@ class Decoder(ABC):
         return self._decode_joined(payloads)
 
     def _decode_joined(self, payloads: JoinedPayloads) -> Decoded:
-        """Decode joined payloads, none too long. Implementations that join payloads override this."""
+        """Decode joined payloads, none of which is too long. Implementations that join payloads
+        override this."""
         return self._decode(payloads.column())
 
     @abstractmethod
@@ -135,7 +137,7 @@ class LineLayout:
     """Layout of a format's payloads in a file of lines."""
 
     end: str
-    """File name extension without the dot: "jsonl"."""
+    """File name extension without the dot, such as "jsonl"."""
     header: bool = False
     """Whether the first line of each file names the columns. It is not a payload."""
     quote: bytes | None = None
@@ -207,12 +209,13 @@ class Format(ABC):
     """Name of the format in settings, in `describe` and in errors: "json"."""
 
     rows_per_payload: int = 1
-    """Maximum number of rows that an encoder puts into one payload. Only if it is 1 can a payload have
-    the key of its row. A decoder accepts any number."""
+    """Maximum number of rows that an encoder puts into one payload. A payload can have the key of its
+    row only if this is 1. A decoder accepts any number."""
 
     @property
     def finds_by_name(self) -> bool:
-        """Return whether the format finds columns by name in files, to decode any of them alone."""
+        """Return whether the format finds columns in files by name, so that it can decode any of them
+        without the others."""
         return False
 
     @property
@@ -221,7 +224,7 @@ class Format(ABC):
         return None
 
     def own_schema(self) -> pa.Schema | None:
-        """Return the schema for use when the user passes none; None if the format needs one."""
+        """Return the schema to use when the user passes none; None if the format requires one."""
         return None
 
     @abstractmethod
@@ -234,14 +237,16 @@ class Format(ABC):
 
     @abstractmethod
     def decoder(self, schema: pa.Schema, header: bytes | None = None) -> Decoder:
-        """Return a decoder to rows of the checked schema. Access nothing outside the process.
+        """Return a decoder to rows of the checked schema. The call must not access anything outside the
+        process.
 
         `header` is the file's first line, if it has one. Raise InputError if a column is missing.
         """
 
     @abstractmethod
     def encoder(self, schema: pa.Schema) -> Encoder:
-        """Return an encoder of rows of the checked schema. Access nothing outside the process."""
+        """Return an encoder of rows of the checked schema. The call must not access anything outside
+        the process."""
 
     def describe(self) -> str:
         """Return one or two words for `explain` and the status."""

@@ -1,4 +1,4 @@
-"""Payloads joined in one buffer with line ends between them, as decoders of whole columns read them."""
+"""Payloads joined in one buffer with line ends between them. Decoders read them as a whole column."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ def joined(payloads: pa.Array) -> JoinedPayloads:
 
 
 def split_at(data: bytes | memoryview, ends: npt.NDArray[np.int64]) -> pa.Array:
-    """Split data into payloads at the separators at positions `ends`. The last byte is one."""
+    """Split data into payloads at the separators, whose positions are `ends`. The last byte is a
+    separator."""
     offsets = np.concatenate(([0], ends - np.arange(len(ends)))).astype(np.int32)
     kept = np.delete(np.frombuffer(data, np.uint8), ends)
     return pa.Array.from_buffers(

@@ -1,5 +1,5 @@
-"""Names of the counters that operators and connectors of Rheos keep. They need no declaration: one that
-has counted nothing is zero."""
+"""Names of the counters that operators and connectors of Rheos keep. Operators need not declare them: a
+counter to which nothing was added is zero."""
 
 from __future__ import annotations
 

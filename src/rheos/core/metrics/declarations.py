@@ -14,7 +14,7 @@ class Kind(Enum):
     COUNTER = "counter"
     """Value that only grows within an attempt."""
     GAUGE = "gauge"
-    """Current value."""
+    """Current value of something."""
     HISTOGRAM = "histogram"
     """Distribution of numbers; it only grows within an attempt."""
 
@@ -84,7 +84,7 @@ class Metric:
     across: Merge
     """Rule that merges readings of several subtasks."""
     over: Merge
-    """Rule that merges gauges over time. Of counters and histograms, the growth is merged instead."""
+    """Rule that merges gauges over time. For counters and histograms, the growth is merged instead."""
 
 
 METRICS: dict[str, Metric] = {}

@@ -1,8 +1,8 @@
 """The event log of a job, for people: what happened, when, for how long, and what followed. Pure.
 
-An event is one sentence with a time: "worker 1 lost (killed by signal 9), restarted in 4 s". While its
-outcome is open, it is *ongoing*; then it gets an end. Repeated events, such as the restarts of a job
-that fails again and again, become one event with a count. The log keeps the newest events.
+An event is one sentence with a time: "worker 1 lost (killed by signal 9), restarted in 4 s". An event
+is *ongoing* until its outcome is known; then it gets an end. Repeated events, such as the restarts of a
+job that fails again and again, become one event with a count. The log keeps the newest events.
 """
 
 from __future__ import annotations
@@ -161,7 +161,7 @@ class OngoingCondition(msgspec.Struct, frozen=True, kw_only=True):
     kind: EventKind = EventKind.HEALTH
     level: EventLevel = EventLevel.WARNING
     since_ms: int | None = None
-    """Time when it began, if that is before it was noticed."""
+    """Time at which the condition began, if that is before it was noticed."""
     over: str = "over after {span}"
     """Outcome of its event once it no longer holds."""
     detail: str = ""
@@ -201,7 +201,7 @@ class EventLog:
         return list(self._events)
 
     def precede(self, earlier: Iterable[JobEvent]) -> None:
-        """Put the events of earlier drivers before those of this one. Events that were ongoing get an
+        """Put the events of earlier drivers before those of this one. Ongoing events among them get an
         end without an outcome."""
         closed = [msgspec.structs.replace(event, ongoing=False) for event in earlier]
         self._earlier = closed[-MAX_EVENTS:]

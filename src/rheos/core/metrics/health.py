@@ -1,6 +1,6 @@
 """The health of a job: one state, and the findings for it. `rheos.runtimes.health` computes it.
 
-Each finding has a problem, its start and a remedy. The most severe one determines the state.
+Each finding describes a problem, its start and a remedy. The most severe finding determines the state.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class JobFinding(msgspec.Struct, frozen=True, kw_only=True):
     since: str
     """The same as ISO 8601 in UTC."""
     for_ms: int
-    """Time for which it had held when the health was computed."""
+    """Duration of the problem when the health was computed."""
     operator: str | None = None
     """Id of the operator that it is about."""
     subtask: int | None = None

@@ -1,9 +1,9 @@
 """Past metrics of a job: fine for an hour, coarse for a week, in ring buffers of bounded size. Pure.
 
 A *moment* has one number for each *series*: a metric with its labels, over all subtasks. For a counter,
-the number is the growth per second since the previous moment. For a histogram, there are quantiles of
-the numbers added since. A coarse moment merges the fine moments of its period; the declaration of each
-metric defines how.
+the number is the growth per second since the previous moment. For a histogram, the moment has quantiles
+of the numbers that were added since then. A coarse moment merges the fine moments of its period; the
+declaration of each metric defines how.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class MomentMaker:
 
 def _is_kept(reading: Reading) -> bool:
     """Return whether the history keeps a reading. Splits and keys come and go, and there may be many.
-    For them, the history only has the skew of splits and the lag of the source."""
+    So the history has only the skew of all splits, and the lag of the source."""
     return METRICS[reading.metric].scope not in (Scope.SPLIT, Scope.KEY)
 
 

@@ -85,7 +85,7 @@ def encode_segment(path: str, segment: HistorySegment) -> bytes:
 
 
 def decode_segment(path: str, data: bytes, job: str) -> HistorySegment:
-    """Decode a file. Raise UnrestorableError with the file's name."""
+    """Decode a file. Raise UnrestorableError, which names the file, if it is damaged."""
     sealed = _sealed(path)
     segment = decode_file(sealed, data, _decoder, job, MAX_BYTES)
     if len(segment.at_ms) != len(segment.values):

@@ -1,5 +1,5 @@
-"""Checks workers' reports before they are used. Reports arrive through a socket, and the metrics that
-are stored for a week must stay bounded. Pure."""
+"""Checks of workers' reports before they are used. Reports arrive through a socket, and the metrics
+that are stored for a week must stay bounded. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rheos.core.protocol.control import Progress
 from rheos.core.protocol.readings import Reading
 
 MAX_READINGS = 100_000
-"""Maximum number of readings in a report. Each named metric of each operator is one."""
+"""Maximum number of readings in a report. A report has one for each metric of each operator."""
 MAX_NAME = 1024
 """Maximum length of a label."""
 MAX_BUCKETS = 4096

@@ -5,9 +5,9 @@ late. So a row is rejected if it is more than `max_ahead` ahead of the latest ti
 lateness, this depends only on the rows of the split and their order. It uses no clock, so a replay
 rejects the same rows.
 
-A split may also have moved on, after a pause or from old files to new ones. Then all its rows are
-ahead. After `_AGREE` such rows in succession, within `max_ahead` of each other, the operator accepts
-their time as that of the split: the next rows count again.
+After a pause, or a change from old files to new ones, all further rows of a split are ahead. After
+`_AGREE` such rows in succession, within `max_ahead` of each other, the operator treats their time as
+that of the split, and accepts the next rows.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class AheadRows:
         self._splits: dict[str, _Split] = {}
 
     def counting(self, split: str, times: Times) -> npt.NDArray[np.bool_] | None:
-        """Return a mask of the next rows of a split that are accepted; None if all are."""
+        """Return a mask of the rows of a split that are accepted, in order; None if all are."""
         of_split = self._splits.setdefault(split, _Split())
         if of_split.latest_ms == MIN_TIMESTAMP_MS:
             # Before the first row of a split there is no time to compare with.

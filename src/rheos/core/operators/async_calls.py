@@ -68,7 +68,7 @@ class _Worker:
         self.batch: CallBatch | None = None
         self.at = 0
         self.call: Any = None
-        """Awaitable that the function returned."""
+        """Awaitable that the function has returned."""
         self.since_s = 0.0
         self.abandoned = False
 

@@ -113,7 +113,7 @@ class AsyncMapOperator(AsyncOperator):
         self._opened: Completion[None] | None = None
         self._ping: Completion[None] | None = None
         self._silent_us = 0
-        """Observed time in µs for which the event loop has not answered the last ping."""
+        """Time in µs for which the event loop has not answered the last ping, as far as observed."""
         self._watched_us = 0
 
     def open(self, restored: Restored) -> None:

@@ -37,7 +37,8 @@ class RowKeys:
         names: tuple[str, ...],
         event_times: EventTimes = None,
     ) -> None:
-        """`event_times` holds the event time of each row's call if state expires by event time."""
+        """Create the keys. `event_times` has the event time of each row's call, if state expires by
+        event time."""
         self._state = state
         self.slots = slots.astype(np.intp, copy=False)
         self.event_times = event_times

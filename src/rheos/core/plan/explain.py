@@ -1,4 +1,4 @@
-"""Shows a plan in words and as a drawing."""
+"""Descriptions of a plan: as text, and as a diagram."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The physical plan: chains of operators, and the edges between them. Frozen and picklable.
 
 Every chain has one subtask in every slot; subtask i of all chains runs in slot i. A chain is a tree of
-operators without channels between them. The head reads the chain's edges (or is a source), and each
-output tag leads to further operators of the same chain or to edges.
+operators without channels between them. The head reads the chain's edges, or is a source. Each output
+tag leads to further operators of the same chain, or to edges.
 
 A chain may be narrower than the job: only its first subtasks, up to its width, receive rows and hold
 state. The other subtasks forward marks, so that time, barriers and the end need no special case.
@@ -25,10 +25,11 @@ from rheos.core.protocol.ids import ChainId, OperatorId
 
 class Exchange(Enum):
     FORWARD = "forward"
-    """From subtask i to subtask i, without copying the batch."""
+    """Rows of subtask i go to subtask i, without a copy of the batch."""
 
     REBALANCE = "rebalance"
-    """Batches go to all subtasks of the receiver in turn; for different widths of both sides."""
+    """Batches go to all subtasks of the receiver in turn; used if the two sides have different
+    widths."""
 
     HASH = "hash"
     """Each row goes to the subtask that owns its key group."""
@@ -60,7 +61,8 @@ class Edge:
     feedback: bool = False
     """Whether the edge leads back to the head of a loop, against the topological order."""
     loop: ChainId | None = None
-    """Head of the loop that the edge is part of. Rows that the head sends on it may return."""
+    """Head of the loop that the edge is part of. Rows that the head sends on the edge may return to the
+    head."""
 
     def peers(self, subtask: int, parallelism: int) -> range:
         """Return the subtasks to which a sender or receiver has channels. Marks go to all of them. Rows

@@ -5,9 +5,10 @@
 3. A node with a single input that is neither keyed nor broadcast joins the chain of its producer. Any
    other node begins a chain. For each output that it reads, one edge leads to one of its ports. The
    edge is HASH if the port is keyed, BROADCAST if it is broadcast, else FORWARD. If producer and reader
-   differ in parallelism, the edge is REBALANCE, and the reader begins a chain, too. An asynchronous
-   operator also begins a chain, after a FORWARD edge, because the rows that it processes ahead of their
-   turn stay at the chain's input. If the program specifies how rows are distributed, the edge does so.
+       differ in parallelism, the edge is REBALANCE, and the reader begins a chain, too. An asynchronous
+       operator also begins a chain, after a FORWARD edge. The rows that it processes ahead of their
+       turn stay at the chain's input. If the program specifies how rows are distributed, the edge
+       follows it.
    If the program disables chaining, the node begins a chain. Feedback edges are added last.
 4. Each stream gets the hidden columns that are needed downstream. `__ts` is on every stream with event
    time. `__wm` is needed by windows and by functions that process rows in event-time order, and `__swm`
@@ -121,7 +122,8 @@ class _Output:
 
 
 class _Wiring:
-    """The live nodes without unions, the readers of each output, and the hidden columns of each."""
+    """The live nodes without unions, the readers of each output, and the hidden columns of each
+    output."""
 
     def __init__(self, graph: Graph) -> None:
         live = live_nodes(graph)

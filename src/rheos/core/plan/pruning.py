@@ -150,7 +150,7 @@ class _Pruning:
         yield replace(node, inputs=tuple(inputs), outputs=outputs)
 
     def _is_sent(self, union: Node) -> bool:
-        """Return whether rows of the union are sent to other subtasks next."""
+        """Return whether the next step sends rows of the union to other subtasks."""
         return any(
             _is_exchange(input) or (node.spec.is_union and self._is_sent(node))
             for node in self._nodes
@@ -215,7 +215,8 @@ def _is_exchange(input: Input) -> bool:
 
 
 def _with_schema(type: StreamType, schema: pa.Schema) -> StreamType:
-    """Return the type with other columns, without a record class if columns of it are missing."""
+    """Return the type with other columns. It has no record class if columns of that class are
+    missing."""
     if schema.names == type.schema.names:
         return type
     return replace(type, schema=schema, record=None)

@@ -13,7 +13,7 @@ import msgspec
 _PER_DOUBLING = 16
 _EXPONENTS = 64
 _LOWEST = -_EXPONENTS * _PER_DOUBLING - 1
-"""Bucket of numbers that are negative, zero, or close to zero."""
+"""Bucket of numbers that are negative, zero, or almost zero."""
 MOST_INT = 2**63 - 1
 _MOST_FLOAT = sys.float_info.max
 
@@ -112,8 +112,8 @@ class Accumulated(msgspec.Struct, frozen=True):
 
 
 def bounded(total: int | float) -> int | float:
-    """Return a sum in a storable form: beyond 64 bits as a float, and beyond the range of floats as the
-    greatest float."""
+    """Return a sum in a form that can be stored: beyond 64 bits as a float, and beyond the range of
+    floats as the greatest float."""
     if -MOST_INT <= total <= MOST_INT:
         return total
     return float(min(max(total, -_MOST_FLOAT), _MOST_FLOAT))

@@ -24,7 +24,7 @@ def decimal(precision: int, scale: int = 0) -> pa.DataType:
     """Return the type of decimals with up to `precision` digits, `scale` of them after the point.
 
     Annotate a field, a parameter, a result or a state with it: `Annotated[Decimal, rh.decimal(18, 2)]`.
-    It also serves wherever a column's type is passed.
+    It can also be passed wherever a column's type is expected.
 
     ```python
     Price = Annotated[Decimal, rh.decimal(18, 2)]

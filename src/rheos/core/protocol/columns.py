@@ -49,7 +49,7 @@ class TypeMismatch(Exception):  # noqa: N818 - its users name it as the thing it
         self.given_type = given_type
 
     def inside(self, field: str, index: int) -> TypeMismatch:
-        """Return the same mismatch as seen from the column that encloses the nested one."""
+        """Return the same mismatch as seen from the enclosing column."""
         place = f"{field}{self.field or ''}"
         return TypeMismatch(index, place, self.expected, self.given, self.given_type)
 
@@ -238,8 +238,8 @@ _MISFITS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def _array(values: Sequence[Any], kind: pa.DataType, *, to_float: bool = True) -> pa.Array:
-    """Return an array of values of the classes that the type allows. Raise one of `_MISFITS` if Arrow
-    would truncate or change a value."""
+    """Return an array of values whose classes the type allows. Raise one of `_MISFITS` if Arrow would
+    truncate or change a value."""
     t = pa.types
     if t.is_floating(kind):
         if to_float:
@@ -271,7 +271,8 @@ _ANY: frozenset[type] = frozenset()
 
 @lru_cache(maxsize=256)
 def _classes_of(kind: pa.DataType) -> frozenset[type]:
-    """Return the classes whose values Arrow converts exactly. Other values are examined singly."""
+    """Return the classes whose values Arrow converts exactly. Values of other classes are checked one
+    by one."""
     t = pa.types
     if t.is_boolean(kind):
         return frozenset([bool])

@@ -34,13 +34,14 @@ class TriggerCheckpoint(Message, frozen=True):
 
 
 class CheckpointComplete(Message, frozen=True):
-    """The checkpoint is in the log. Sinks commit up to it, except what the driver publishes."""
+    """Announces that the checkpoint is in the log. Sinks commit up to it, except what the driver
+    publishes."""
 
     checkpoint: CheckpointId
 
 
 class SinkPublished(Message, frozen=True):
-    """The driver has published what the sink staged up to the checkpoint."""
+    """Announces that the driver has published what the sink staged up to the checkpoint."""
 
     operator: OperatorId
     checkpoint: CheckpointId
@@ -51,11 +52,12 @@ class CheckpointAborted(Message, frozen=True):
 
 
 class Drain(Message, frozen=True):
-    """Sources stop as if their input had ended. Windows fire; the final checkpoint ends the job."""
+    """Tells sources to stop as if their input had ended. Windows fire; the final checkpoint ends the
+    job."""
 
 
 class OpenPhase(Message, frozen=True):
-    """All subtasks have read all splits of the source's phases below `phase`."""
+    """Announces that all subtasks have read all splits of the source's phases below `phase`."""
 
     operator: OperatorId
     phase: int
@@ -78,15 +80,15 @@ class SplitsFound(Message, frozen=True):
 
 class Align(Message, frozen=True):
     """Progress of the slowest split of the source, over all subtasks; None if no split counts. Subtasks
-    pause splits that are too far ahead of it."""
+    pause splits that are too far ahead of that split."""
 
     operator: OperatorId
     least_ms: int | None
 
 
 class SampleStacks(Message, frozen=True):
-    """Requests that a subtask's stack is sampled at an interval, for some time. The host of the slot
-    answers with StacksSampled, concurrently with the slot's work."""
+    """Requests samples of a subtask's stack at an interval, for some time. The host of the slot answers
+    with StacksSampled, concurrently with the slot's work."""
 
     request: int
     for_ms: int
@@ -94,11 +96,11 @@ class SampleStacks(Message, frozen=True):
 
 
 class Finish(Message, frozen=True):
-    """The final checkpoint is committed everywhere: the subtask exits."""
+    """Announces that the final checkpoint is committed everywhere. The subtask then exits."""
 
 
 class Cancel(Message, frozen=True):
-    """The subtask stops its output at once and exits."""
+    """Tells the subtask to stop its output at once and to exit."""
 
     replaced: bool = False
     """Whether the attempt has failed. The next attempt may be waiting for the slot, so the subtask
@@ -171,7 +173,7 @@ class Cost(msgspec.Struct, frozen=True):
 
 
 class Acknowledge(Message, frozen=True):
-    """The subtask has written its share of a checkpoint."""
+    """Reports that the subtask has written its share of a checkpoint."""
 
     subtask: int
     checkpoint: CheckpointId
@@ -179,7 +181,7 @@ class Acknowledge(Message, frozen=True):
     committables: list[CommittableHandle]
     """All staged output that is not yet committed, of this checkpoint and of earlier ones."""
     totals: Totals = Totals()
-    """Counts at the barrier, kept in the log so that replayed rows are not counted twice."""
+    """Counts at the barrier. The log stores them so that replayed rows are not counted twice."""
     savepoint_handles: list[StateHandle] = []
     """For a savepoint: handles of the whole state, with paths in the savepoint's directory."""
     savepoint_error: str = ""
@@ -188,7 +190,8 @@ class Acknowledge(Message, frozen=True):
 
 
 class Decline(Message, frozen=True):
-    """The subtask could not take the checkpoint, for example because its state could not be written."""
+    """Reports that the subtask could not take the checkpoint, for example because its state could not
+    be written."""
 
     subtask: int
     checkpoint: CheckpointId
@@ -196,14 +199,14 @@ class Decline(Message, frozen=True):
 
 
 class Committed(Message, frozen=True):
-    """The subtask's sinks have committed everything up to the checkpoint."""
+    """Reports that the subtask's sinks have committed everything up to the checkpoint."""
 
     subtask: int
     checkpoint: CheckpointId
 
 
 class PhaseRead(Message, frozen=True):
-    """The subtask has read all of its splits of the source's phases below `phase`."""
+    """Reports that the subtask has read all of its splits of the source's phases below `phase`."""
 
     subtask: int
     operator: OperatorId
@@ -211,7 +214,8 @@ class PhaseRead(Message, frozen=True):
 
 
 class CaughtUp(Message, frozen=True):
-    """In a run over the available input, the subtask has emitted all its rows of the source."""
+    """Reports, in a run over the available input, that the subtask has emitted all its rows of the
+    source."""
 
     subtask: int
     operator: OperatorId
@@ -250,13 +254,13 @@ class Logged(Message, frozen=True):
 
 
 class Drained(Message, frozen=True):
-    """All input of the subtask is processed. The subtask waits for the final checkpoint."""
+    """Reports that the subtask has processed all its input, and waits for the final checkpoint."""
 
     subtask: int
 
 
 class Failed(Message, frozen=True):
-    """The subtask has failed."""
+    """Reports that the subtask has failed."""
 
     subtask: int
     error: ErrorData
@@ -267,7 +271,7 @@ class Progress(Message, frozen=True):
 
     subtask: int
     step_us: int
-    """Time of the main loop's last step, on the subtask's monotonic clock."""
+    """Time of the last step of the main loop, on the subtask's monotonic clock."""
     records_in: dict[str, int]
     """Number of rows by operator id."""
     records_out: dict[str, int]

@@ -49,7 +49,7 @@ def _check_nesting(data: bytes, max_depth: int) -> None:
     """Check the first value without recursion: no container is deeper than `max_depth`, and none
     declares more items than bytes follow."""
     around: list[int] = []
-    """Number of remaining values of each enclosing container."""
+    """Number of values that are still to come, for each enclosing container."""
     left = 1
     at, end = 0, len(data)
     while at < end:
@@ -88,8 +88,8 @@ _TEXTS = {
     **{0xC4: (1, 2), 0xC5: (2, 3), 0xC6: (4, 5), 0xD9: (1, 2), 0xDA: (2, 3), 0xDB: (4, 5)},
     **{0xC7: (1, 3), 0xC8: (2, 4), 0xC9: (4, 6)},
 }
-"""By code of strings, bytes and extensions: size of the length field, and number of bytes between it
-and the counted ones."""
+"""Sizes for strings, bytes and extensions, by code: size of the length field, and number of bytes
+between it and the counted ones."""
 _FIXED = {0xCA: 5, 0xCB: 9, 0xCC: 2, 0xCD: 3, 0xCE: 5, 0xCF: 9, 0xD0: 2, 0xD1: 3, 0xD2: 5, 0xD3: 9}
 _FIXED |= {0xD4: 3, 0xD5: 4, 0xD6: 6, 0xD7: 10, 0xD8: 18}
 _FIXED |= {code: 1 + (code & 0x1F) for code in range(0xA0, 0xC0)}

@@ -1,5 +1,5 @@
 """Durations as users write them ("5s", "1h30m", "5 minutes", a timedelta), and calendar lengths, which
-may also be months ("1mo", "1q", "1y")."""
+may also be in months ("1mo", "1q", "1y")."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ A batch is an Arrow record batch. In addition to the user's columns it may have 
   the row, if an operator downstream decides lateness;
 - ``__swm`` (int64, ms, no nulls): the watermark that the stream itself had reached just before the row,
   merged over all splits and inputs, if an operator downstream fires timers between its rows;
-- ``__split`` (int64, no nulls): the row's split of its source. Only within the source's chain, if an
-  operator there assigns a new event time. All rows of a batch are from one split.
+- ``__split`` (int64, no nulls): the row's split of its source; only within the source's chain, and only
+    if an operator there assigns a new event time. All rows of a batch are from one split.
 
 Hidden columns are last, in this order. Elements of one channel are FIFO.
 """
@@ -69,17 +69,18 @@ class Barrier:
 
 @dataclass(frozen=True, slots=True)
 class Idle:
-    """The sender has no rows for now. The receiver ignores its watermark until `Active`."""
+    """Announces that the sender has no rows for now. The receiver ignores its watermark until
+    `Active`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Active:
-    """The sender is back; its watermark counts again."""
+    """Announces that the sender is active again, so that its watermark counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """The last element of the channel. It counts as every later barrier."""
+    """The last element of the channel. The receiver also treats it as every later barrier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +101,7 @@ class LatencyMark:
     source: ChainId
     """Chain of the source that sent the mark."""
     born_ms: int
-    """Wall-clock time at which it was sent, ms since the epoch."""
+    """Wall-clock time at which the mark was sent, ms since the epoch."""
 
 
 Mark: TypeAlias = WatermarkMark | Barrier | Idle | Active | End | IterationMark | LatencyMark

@@ -21,7 +21,8 @@ class ErrorData(msgspec.Struct, frozen=True, kw_only=True):
     """A RheosError without its class. Strings that are too long are shortened in the middle."""
 
     kind: str
-    """Name of its class in `rheos.core.errors`; for another class, that of its nearest base there."""
+    """Name of the error's class in `rheos.core.errors`. If the class is not in that module, the name of
+    its nearest base there."""
     what: str
     file: str | None = None
     line: int = 0

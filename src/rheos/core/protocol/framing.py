@@ -28,7 +28,7 @@ class PayloadPlace(IntEnum):
 
     NOWHERE = 0
     BEHIND = 1
-    """After the header."""
+    """After the header of the frame."""
     IN_MEMORY = 2
     """In a shared-memory file whose descriptor is sent with the frame."""
 

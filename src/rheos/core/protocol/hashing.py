@@ -11,8 +11,9 @@ A value is normalised to 64-bit words:
     dictionaries, run-ends,
     extension types               as the values that they represent
 
-A word is mixed by the finaliser of splitmix64. The words of a string are mixed with their position and
-added up, then mixed with the length. The columns of a key combine in their order.
+The finaliser of splitmix64 mixes each word. The words of a string are mixed with their positions and
+added up; the sum is mixed with the length. The hashes of a key's columns are combined in the order of
+the columns.
 """
 
 from __future__ import annotations
@@ -82,7 +83,7 @@ def normalised(column: pa.Array) -> Words | pa.Array:
     """Normalise a key column by value: to words, or to a large_binary array for strings and decimals.
 
     The words may share memory with the column, so callers must not write to them. Two rows of a column
-    have the same key exactly if they are equal here. The column must have no nulls.
+    have the same key exactly if their results are equal. The column must have no nulls.
     """
     kind = column.type
     if pa.types.is_int64(kind) or pa.types.is_uint64(kind):

@@ -9,7 +9,8 @@ def owner_of(group: int, parallelism: int, max_parallelism: int) -> int:
 
 
 def group_range(subtask: int, parallelism: int, max_parallelism: int) -> range:
-    """Return the groups that a subtask owns; none for a number beyond the operator's parallelism."""
+    """Return the groups that a subtask owns; none if its number is beyond the operator's
+    parallelism."""
     return range(
         min(-(-subtask * max_parallelism // parallelism), max_parallelism),
         min(-(-(subtask + 1) * max_parallelism // parallelism), max_parallelism),

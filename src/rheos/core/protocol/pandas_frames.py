@@ -81,9 +81,9 @@ def table_of_pandas(frame: Any, declared: pa.Schema | None) -> pa.Table:
     """Return the frame's columns as an Arrow table, without its index.
 
     A value of an object column is converted like a result of a function that is called per record. If
-    the column is not declared, its type follows from its values. By pandas' rule, NaN is a missing
-    value in a nullable column, unless pandas' own Float64 distinguishes the two. In a column that is
-    declared without nulls, it is NaN.
+    the column is not declared, its type follows from its values. In a nullable column, NaN is a missing
+    value as in pandas, unless pandas' own Float64 distinguishes the two. In a column that is declared
+    without nulls, NaN remains NaN.
 
     Raises:
         TypeMismatch: A column cannot be converted. Arrow's own errors may be raised, too.

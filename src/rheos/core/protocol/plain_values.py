@@ -3,7 +3,7 @@
 | value | becomes |
 |---|---|
 | a member of an Enum | its value |
-| a scalar of NumPy | the number, text, datetime or timedelta that it is |
+| a scalar of NumPy | the number, string, datetime or timedelta of that value |
 | an instance of a subclass, such as pandas.Timestamp | the same value in its base class |
 | NaT of NumPy or pandas, pandas.NA | None |
 
@@ -27,7 +27,8 @@ _FINER = "it has a higher resolution than microseconds"
 
 
 def plain_value(value: Any) -> Any:
-    """Return the value as one of Python's own; unchanged if not in the table. Raise ValueError."""
+    """Return the value as one of Python's own; unchanged if it is not in the table. Raise
+    ValueError."""
     while isinstance(value, enum.Enum):
         value = value.value
     if isinstance(value, np.generic):

@@ -42,7 +42,7 @@ def _views(column: pa.Array) -> pa.Array:
 
 
 def _in_milliseconds(batch: Batch) -> Batch:
-    """Convert seconds to milliseconds with an error on overflow, where Polars would wrap around."""
+    """Convert seconds to milliseconds. Raise an error on overflow, where Polars would wrap around."""
     refuse_times_outside(batch, MILLISECONDS, "Polars")
     columns = [
         _checked_duration(batch.column(at), field.name)

@@ -17,7 +17,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Clock(Protocol):
-    """The only source of time."""
+    """A clock: the only source of time for the core."""
 
     def now_ms(self) -> int:
         """Return the wall-clock time in ms since the epoch, for processing time and reports; may
@@ -56,9 +56,9 @@ class Store(Protocol):
         """Write a whole file unless one exists; return whether the file now has this content. Atomic
         across processes.
 
-        An equal file counts as written by this call: a server may lose the answer of a write that
-        succeeded, and its client then finds its own file. So writers that compete name themselves in
-        the content."""
+        If a file with equal content exists, it counts as written by this call: the answer to an earlier
+        try of the same write may have been lost. So writers that compete put their names into the
+        content."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -67,8 +67,8 @@ class Store(Protocol):
 
     def unfinished(self, prefix: str, idle_s: int = 0) -> list[str]:
         """Return the files below the folder `prefix` that are not yet visible to readers and were not
-        written to for `idle_s`. Their writers are still working, or were killed. If the file of a
-        working writer is deleted, the writer fails."""
+        written to for `idle_s`. Their writers are still working, or were killed. A working writer fails
+        if its file is deleted."""
         ...
 
     def list(self, prefix: str) -> list[str]:

@@ -72,7 +72,8 @@ def dates(array: pa.Array) -> list[Any]:
 
 
 def durations(array: pa.Array) -> list[Any]:
-    """Return the durations as timedeltas. With nanoseconds, one is a pandas.Timedelta, a subclass."""
+    """Return the durations as timedeltas. A duration with nanoseconds becomes a pandas.Timedelta, a
+    subclass."""
     if array.type.unit == "ns":
         return _with_nanoseconds(array, pa.duration("us"), durations)
     array = _in_microseconds(array, pa.duration("us"))
@@ -147,5 +148,5 @@ def _beyond(holder: str) -> Unreadable:
 
 
 def _listed(array: pa.Array) -> list[Any]:
-    """Convert by NumPy, which returns Python's own types for these, and None for a null."""
+    """Convert by NumPy, which returns Python's own types for these columns, and None for a null."""
     return typing.cast("list[Any]", array.to_numpy(zero_copy_only=False).tolist())

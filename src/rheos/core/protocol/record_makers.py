@@ -19,7 +19,8 @@ Maker = Callable[..., Any]
 
 @lru_cache(maxsize=256)
 def maker_of(record: type) -> Maker:
-    """Return a function that creates the dataclass from its `__init__` fields' values, in order."""
+    """Return a function that creates an instance from the values of the fields of its `__init__`, in
+    order."""
     fields = [field for field in dataclasses.fields(record) if field.init]
     names = [field.name for field in fields]
     if _only_sets(record, names):

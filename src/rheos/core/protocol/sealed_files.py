@@ -43,7 +43,8 @@ class SealedFileKind:
     """Hint for a file that a later version has written."""
 
     def seal(self, body: bytes, format: int) -> bytes:
-        """Return a file with the content `body`. Raise CheckpointError if it is too long to be read."""
+        """Return a file with the content `body`. Raise CheckpointError if the file would be too large
+        to be read back."""
         data = msgspec.json.encode(
             {"format": format, "crc32": zlib.crc32(body), self.key: msgspec.Raw(body)}
         )

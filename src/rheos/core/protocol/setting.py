@@ -36,9 +36,9 @@ class Setting:
     fixed: bool = False
     """Whether a job must keep the value when it is restarted, because stored state depends on it."""
     secret: bool = False
-    """Whether it is a URL of which only the host may be shown."""
+    """Whether the value is a URL of which only the host may be shown."""
     group: type | None = None
-    """Class that declares the parts, if it is a group of settings."""
+    """Class that declares the parts, if the setting is a group."""
     name: str = ""
     """Name of the field; for a part of a group, "group.part"."""
     type: str = ""

@@ -80,7 +80,8 @@ class StatePurpose(StrEnum):
     """Content of windows; `value` has the columns. A window needs all of its states."""
 
     UNDECIDED = "rows that are late or not"
-    """Rows that wait for their windows; `value` has their columns. The state may be absent."""
+    """Rows that wait until it is known whether they are late; `value` has their columns. The state may
+    be absent."""
 
     MATCHES = "partial matches"
     """Partial matches; `value` describes the pattern without its conditions."""

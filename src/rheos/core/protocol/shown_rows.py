@@ -1,4 +1,4 @@
-"""Rows and values as strings for people, for errors about any row.
+"""Rows and values as strings for people, for use in errors about any row.
 
 An error about a row must not fail because of the row itself. A time beyond Python's years, or one in
 nanoseconds, is shown as Arrow writes it.
@@ -39,7 +39,8 @@ def rows_values(rows: Batch) -> list[dict[str, Any]]:
 
 
 def values_of(column: pa.Array | pa.ChunkedArray) -> list[Any]:
-    """Return all values of a column as Python objects; as `ShownAsString` if Python has none."""
+    """Return all values of a column as Python objects, or as `ShownAsString` if Python cannot represent
+    them."""
     try:
         return cast("list[Any]", column.to_pylist())
     except (ValueError, OverflowError, pa.ArrowException):
@@ -59,7 +60,7 @@ def shown_value(column: pa.Array, row: int) -> str:
 
 
 def value_of(column: pa.Array, row: int) -> Any:
-    """Return one value as a Python object, or as `ShownAsString` if Python has no such object."""
+    """Return one value as a Python object, or as `ShownAsString` if Python cannot represent it."""
     try:
         return column[row].as_py()
     except (ValueError, OverflowError, pa.ArrowException):

@@ -77,7 +77,8 @@ class SnapshotPart:
     write: Callable[[], pa.Table | Iterable[pa.Table]]
     mode: PartMode = PartMode.FULL
     unchanged: bool = False
-    """Whether this DELTA has no rows and need not be written: the earlier parts are complete."""
+    """Whether this DELTA has no rows. Then it need not be written, because the earlier parts are
+    complete."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ class SnapshotFile:
     state: str
     name: str
     read: Callable[[], bytes]
-    """Returns the content. Called on the I/O executor, at most once."""
+    """Function that returns the content. It is called on the I/O executor, at most once."""
 
 
 class StateHandle(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +175,7 @@ class Snapshot:
     files: list[SnapshotFile] = field(default_factory=list)
     """Complete set of files of each state that is stored as files."""
     release: Callable[[], None] | None = None
-    """Called once, on the I/O executor, after all files of the snapshot are read or abandoned."""
+    """Function that is called once, on the I/O executor, after all files of the snapshot are read or
+    abandoned."""
     committables: list[bytes] = field(default_factory=list)
     """Staged output of a two-phase sink, to be committed once the checkpoint is in the log."""

@@ -30,7 +30,7 @@ class NewAggregates(Enum):
     """Null, as the aggregate's value is unknown for these windows."""
 
     SINCE = "since"
-    """Value of the rows since the change."""
+    """Value over the rows since the change."""
 
 
 @documented

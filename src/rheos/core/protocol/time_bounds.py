@@ -77,7 +77,8 @@ def refuse_times_outside(rows: Batch, years: Years, form: str) -> None:
 
 
 def first_row(column: pa.Array, wrong: Callable[[pa.Array], bool]) -> int:
-    """Return the first row for which `wrong` is true, by halving. The whole column must be wrong."""
+    """Return the first row for which `wrong` is true, by bisection. `wrong` must be true for the whole
+    column."""
     begin, end = 0, len(column)
     while end - begin > 1:
         middle = (begin + end) // 2

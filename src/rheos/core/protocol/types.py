@@ -297,8 +297,8 @@ class RecordCollector:
     """
 
     add: Callable[[Any], None]
-    """Adds a record. Raises AttributeError, KeyError or TypeError for a record of another kind. After
-    that, nothing more may be added, and `mismatch` returns the reason."""
+    """Add a record. Raise AttributeError, KeyError or TypeError for a record of another kind. After an
+    error, no more records may be added, and `mismatch` returns the reason."""
 
     def __init__(self, schema: pa.Schema, record: type | None = None) -> None:
         self._fields, self._names = _layout(schema)
@@ -398,7 +398,8 @@ class RecordCollector:
 
 
 def batch_of(rows: Sequence[Any], schema: pa.Schema, record: type | None = None) -> Batch:
-    """Return a batch of the visible columns of `schema`. RecordCollector lists what rows may be.
+    """Return a batch of the visible columns of `schema`. `RecordCollector` describes which rows are
+    allowed.
 
     Raise TypeMismatch, which names the row, the field and the expected type.
     """

@@ -1,8 +1,8 @@
 """Data frames between subtasks of different processes. A frame is a header and a payload.
 
-The header starts with a token that the job's subtasks share. The attempt, the channel and the frame's
-number on the channel follow. The reader compares the token before anything else. Batches are sent as
-Arrow IPC record batches without their schema, which both ends know from the plan.
+The header starts with a token that the job's subtasks share, followed by the attempt, the channel and
+the frame's number on the channel. The reader compares the token before it reads anything else. Batches
+are sent as Arrow IPC record batches without their schema, which both ends know from the plan.
 """
 
 from __future__ import annotations
@@ -166,8 +166,8 @@ class BatchDecoder:
             self._layout = pa.schema([field.with_type(_layout(field.type)) for field in schema])
 
     def decode(self, payload: memoryview | pa.Buffer) -> Batch:
-        """Decode a batch that refers to the payload without a copy. Raise TransportError if it is not a
-        batch of the schema, or its offsets are outside of it.
+        """Decode a batch that refers to the payload without a copy. Raise TransportError if the payload
+        is not a batch of the schema, or has offsets outside of itself.
 
         Values are not validated. A program may have strings that are invalid UTF-8, and these must
         reach other subtasks just as they reach its own.

@@ -1,9 +1,9 @@
 """The contract of keyed state: stores of values by key, one per declaration, and their snapshots.
 
-A backend belongs to one subtask of one operator, and only stores. The operator sets `scope.key` before
-each call of user code. Handles (`state/kinds/`) read and write the stores at that key. `snapshot` is
-called at a barrier, between calls. Its synchronous part is short: immutable data is only referenced,
-and encoded when the part is written.
+A backend belongs to one subtask of one operator; it only stores values. The operator sets `scope.key`
+before each call of user code. Handles (`state/kinds/`) read and write the stores at that key.
+`snapshot` is called at a barrier, between calls. Its synchronous part is short: immutable data is only
+referenced, and encoded when the part is written.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from rheos.core.state.stores import ListStore, MapStore, ValueStore
 from rheos.core.state.timers import TimerService
 
 _ONE_OF = 8
-"""Divisor: of the keys of a batch, one in this many has the sizes of its lists and maps checked."""
+"""Divisor for samples: the backend checks the sizes of lists and maps for one in this many keys of a
+batch."""
 
 
 class KeyedStateBackend(ABC):
@@ -63,11 +64,12 @@ class KeyedStateBackend(ABC):
 
     @abstractmethod
     def timers(self, *, event_time: bool) -> TimerService:
-        """Return the subtask's timers, which are state, too. Called at most once, before `restore`."""
+        """Return the subtask's timers, which are state, too. The operator calls it at most once, before
+        `restore`."""
 
     def prepare(self, keys: Sequence[Key]) -> None:
-        """Prepare for the next calls of user code, which have about these keys. Called between calls of
-        user code. Values that were read before must be read again."""
+        """Prepare for the next calls of user code, which use approximately these keys. It is called
+        between calls of user code. Values that were read before must be read again."""
         self.sweep(len(keys))
         if self._watched:
             self._look(keys)

@@ -34,7 +34,8 @@ _PLAIN = frozenset((*_EXACT, datetime, date, time, timedelta, Decimal))
 
 
 class _CheckedPlaceholder:
-    """Placeholder class for datetimes and decimals with precision, so that `fit` checks each value."""
+    """Placeholder class for datetimes, and for decimals with a precision, so that `fit` checks each
+    value."""
 
 
 class ValueCodec:

@@ -35,7 +35,8 @@ _ENTRIES_PER_KEY = 8
 _MOST_ENTRIES_PER_KEY = 64
 _MOST_PIECES = 64
 """Bounds of the sweep between two deliveries: the approximate number of entries per key of the next
-delivery, and the maximum number of pieces if the sweep is late. A delivery writes fewer entries."""
+delivery, and the maximum number of pieces if the sweep is late. A delivery writes fewer entries than
+are swept."""
 
 
 class Expiry:

@@ -72,7 +72,7 @@ def _by_group(table: pa.Table) -> list[tuple[int, pa.RecordBatch]]:
 
 
 def decode(data: bytes, groups: range | None) -> pa.Table:
-    """Return the rows of a part. Of a KEYED part, return those of `groups`, or all if it is None.
+    """Return the rows of a part. For a KEYED part, return only those of `groups`; all if it is None.
 
     Raise CheckpointError if the file has a newer version or an unknown format.
     """

@@ -25,7 +25,7 @@ _MAX_CHUNKS = 64
 
 class KeySlots:
     """The slots of keys with one or more columns. Keys from several ports may have different column
-    types, if both belong to the same key type (`graph.types.key_type`)."""
+    types, if these belong to the same key type (`graph.types.key_type`)."""
 
     def __init__(self, columns: int) -> None:
         self._columns = [_ColumnIndex() for _ in range(columns)]

@@ -95,7 +95,7 @@ class KeyContents(Enum):
 
 @dataclass(slots=True)
 class KeyLimit:
-    """The limit of one kind of state of one operator."""
+    """A limit on one kind of state of one operator."""
 
     kept: KeyContents
     most: int
@@ -146,8 +146,9 @@ class CountedLimit:
     """A limit on rows that are not counted by key on arrival.
 
     A key has at most the rows it had at the last count, plus all rows added since. So keys are counted
-    again only when as many rows were added as existed then, or as the largest key may still receive.
-    They are not counted before an eighth as many were added, so a key may exceed the limit by that.
+    again only when enough rows were added: as many as existed at the last count, or as many as the
+    largest key may still receive. At least an eighth as many must have been added, so a key may exceed
+    the limit by that number.
     """
 
     limit: KeyLimit

@@ -1,7 +1,7 @@
 """Keys as Python objects: read from a batch, encoded for a snapshot, and decoded.
 
-A key is a value, or a tuple if the stream is keyed by several columns. It is normalised like its hash:
--0.0 is 0.0, and only one NaN exists.
+A key is a value, or a tuple if the stream is keyed by several columns. It is normalised as for its
+hash: -0.0 becomes 0.0, and all NaN become one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class KeyCodec:
         *,
         routed_by: int | None = None,
     ) -> None:
-        """Create the codec. The first `routed_by` columns determine the key group; None means all."""
+        """Create the codec. The first `routed_by` columns determine the key group; None means that all
+        do."""
         self._names = tuple(names)
         self._routed_by = len(self._names) if routed_by is None else routed_by
         self._keyed_at = keyed_at

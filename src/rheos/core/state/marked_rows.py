@@ -2,7 +2,7 @@
 
 Each row has a number, in the order of arrival, and each mark is an array indexed by number. A chain of
 parts stores the rows that have arrived. A row whose marks have changed is stored once more, with its
-id. Of the rows with one id, the last one is valid.
+id. If several stored rows have one id, the last one is valid.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class MarkedRows(ABC):
         self.clear()
 
     def clear(self) -> None:
-        """Drop all rows. Ids are not used again: a delta may still name them."""
+        """Drop all rows. Later rows get new ids, because a delta may still name the old ones."""
         self.rows = TimedRows(self._schema, self._folder)
         self._marks = {name: NumberedArray(kind) for name, kind in self._kinds.items()}
         self._settled = 0

@@ -1,4 +1,5 @@
-"""Keyed state as Python objects in dicts. Because changes are tracked, a snapshot costs only these."""
+"""Keyed state as Python objects in dicts. Changes are tracked, so a snapshot costs only as much as they
+do."""
 
 from __future__ import annotations
 
@@ -61,7 +62,7 @@ class MemoryBackend(KeyedStateBackend):
         return self.keep(name, MemoryMapTable(name, key, value, expiry))
 
     def keep(self, name: str, table: T) -> T:
-        """Add a table of the caller to snapshots and restores. Called like `values`."""
+        """Include a table of the caller in snapshots and restores. Call it when `values` is called."""
         self._tables[name] = table
         if table.expiry is not None:
             self.sweepers.append(Sweeper(table, table.expiry))

@@ -38,7 +38,8 @@ class NumberedArray:
         return self._values.nbytes
 
     def since(self, number: int) -> Values:
-        """Return the elements from this number on. They may be written to until others are added."""
+        """Return the elements from this number on. The caller may write to them until others are
+        added."""
         return self._values[self._begin + number - self.first : self._end]
 
     def all(self) -> Values:

@@ -1,5 +1,5 @@
-"""Order-preserving encoding of values as bytes, and its inverse. A database finds the least or greatest
-value by a scan.
+"""Order-preserving encoding of values as bytes, and its inverse. So a database finds the least or
+greatest value by a scan.
 
     whole numbers, points in time    big-endian, with the sign bit inverted
     floats                           their bits, adjusted to ascend; NaN is above all others
@@ -50,7 +50,7 @@ def from_ordered(values: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _upwards(numbers: npt.NDArray[Any]) -> Any:
-    """Return unsigned numbers in the same order."""
+    """Return unsigned numbers that have the same order."""
     unsigned = np.dtype(f"u{numbers.itemsize}")
     bits = numbers.view(unsigned)
     sign = unsigned.type(1 << (8 * numbers.itemsize - 1))

@@ -65,7 +65,8 @@ class Segment:
     capacity: int
     """Number of rows in its memory, including purged ones."""
     size_bytes: int
-    """Size in bytes of its rows in memory; if they are on disk, the size they would have."""
+    """Size in bytes of the segment's rows in memory; if they are on disk, the size that they would
+    have."""
 
     @classmethod
     def of(cls, frame: pl.DataFrame, pane: Sequence[str]) -> Segment:
@@ -105,7 +106,7 @@ class Segment:
         return self.read(0, len(self.firsts), ())
 
     def nothing(self) -> Segment:
-        """Return the segment without any rows."""
+        """Return a frame with the segment's columns and no rows."""
         none = self.firsts[:0]
         return replace(self, firsts=none, seconds=none, starts=self.starts[:1], size_bytes=0)
 
@@ -202,7 +203,7 @@ def pieces(
 
     A piece has all rows of its panes, or of a range of places of one pane, and about `most_rows` if
     possible. A segment without rows in a piece contributes an empty frame, so all pieces have the same
-    columns. `places` are those that keys may have.
+    columns. `places` are the places that keys may have.
     """
     firsts = np.concatenate([segment.firsts for segment in segments])
     seconds = np.concatenate([segment.seconds for segment in segments])
@@ -239,14 +240,14 @@ def cut(places: range, parts: int) -> list[range | None]:
 
 
 def _position(segment: Segment, pane: tuple[int, int], *, behind: bool = False) -> int:
-    """Return the number of the segment's panes before this one, including it if `behind`."""
+    """Return the number of the segment's panes before this pane; including it if `behind`."""
     low, high = np.searchsorted(segment.firsts, pane[0]), np.searchsorted(segment.firsts, pane[0] + 1)
     wanted = pane[1] + 1 if behind else pane[1]
     return int(low + np.searchsorted(segment.seconds[low:high], wanted))
 
 
 def _changes(firsts: Numbers, seconds: Numbers) -> Mask:
-    """Return which panes, in order, differ from the one before."""
+    """Return, for panes in order, whether each differs from the one before."""
     changes: Mask = np.ones(len(firsts), dtype=np.bool_)
     changes[1:] = (firsts[1:] != firsts[:-1]) | (seconds[1:] != seconds[:-1])
     return changes

@@ -64,7 +64,7 @@ class DeltaChain:
 
     def next_is_full(self, changes: int, rows: int | None = None) -> bool:
         """Return whether the next part must be full. `changes` is the length of a delta. `rows` is the
-        length of a full part, if deltas do not record removed entries."""
+        length of a full part; it is passed if deltas do not record removed entries."""
         if self._full_next:
             return True
         if not changes:

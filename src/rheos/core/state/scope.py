@@ -16,7 +16,7 @@ from rheos.core.state.key_limit import KeyContents, KeyLimit
 
 
 class NoKey:
-    """Placeholder for a missing key. Any look-up with it raises the user's error."""
+    """Placeholder for a missing key. Every look-up with it raises the user's error."""
 
     def __hash__(self) -> NoReturn:
         raise StateAccessError(
@@ -44,7 +44,7 @@ class KeyScope:
         """Function that creates a limit of what one key may keep."""
         self.key: Any = NO_KEY
         self.passed_ms = MIN_TIMESTAMP_MS
-        """Event time that no later call precedes. It rises only between calls."""
+        """Event time that all later calls have reached. It rises only between calls."""
 
     def event_time(self) -> int:
         """Return the event time of the current call, which may precede that of the previous call."""

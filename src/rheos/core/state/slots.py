@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 Slots: TypeAlias = npt.NDArray[np.int32]
 AnySlots: TypeAlias = npt.NDArray[np.signedinteger[Any]]
-"""Slots of any width. Indexing arrays with NumPy's own `intp` takes a third of the time."""
+"""Slots of any integer width. NumPy's own `intp` indexes arrays in a third of the time."""
 
 EMPTY = -1
 """Placeholder for a missing slot."""

@@ -1,8 +1,8 @@
 """The contracts of the stores of declared state: values, lists and maps by key. No other forms exist.
 
 Handles (`state/kinds/`) are written once, for these contracts, and every record uses them. So a store
-exposes its data in memory and the set of changed keys, and handles call it only for other data. These
-collections stay the same objects for the life of the store.
+exposes its data in memory and the set of changed keys, and handles call methods only for other data.
+The exposed collections remain the same objects for the life of the store.
 
 A key without a value, and an item that is not in a map, have the value `ABSENT`.
 """
@@ -16,7 +16,7 @@ from rheos.core.state.codec import ValueCodec
 from rheos.core.state.keys import Key
 
 ABSENT: Any = object()
-"""Placeholder for the value of a key without one. Only a store with data on disk has it among its
+"""Placeholder for the value of a key without one. Only stores with data on disk have it among their
 values: it means that the disk has no value, either."""
 
 MISSING: Any = object()

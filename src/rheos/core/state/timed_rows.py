@@ -39,7 +39,7 @@ MOST_ROWS = 1 << 20
 
 class Matches(NamedTuple):
     """The rows that look-ups have found: look-up `by[i]` found the places from `begin[i]` to before
-    `end[i]`. In the order of the look-ups; a look-up may occur several times."""
+    `end[i]`. They have the order of the look-ups; a look-up may occur several times."""
 
     by: Numbers
     begin: Numbers
@@ -68,17 +68,17 @@ class Matches(NamedTuple):
 @dataclass(slots=True)
 class _Segment:
     first: int
-    """Number of its first row, and of its first place."""
+    """Number of the segment's first row, and of its first place."""
     run: int
-    """Number of its first run."""
+    """Number of the segment's first run."""
     rows: Batch
-    """Its rows, in the order of arrival."""
+    """Rows of the segment, in the order of arrival."""
     latest: int
-    """Latest time of its rows."""
+    """Latest time of the segment's rows."""
     size_bytes: int
     """Memory in bytes; 0 if it is on disk."""
     by_time: Numbers | None = None
-    """Its rows in the order of time, from the first one; computed when needed."""
+    """Rows of the segment in the order of time, from the first one; computed when needed."""
     cut: int = 0
     """Number of rows in `by_time` that `due` has returned already."""
 
@@ -329,7 +329,7 @@ def _order(slots: Slots, stamps: Numbers) -> Numbers:
 
 
 def _search(stamps: Numbers, begin: Numbers, end: Numbers, wanted: Numbers) -> Numbers:
-    """Return, for each run from `begin` to `end`, the position of its first time not before
+    """Return, for each run from `begin` to `end`, the position of the first time that is not before
     `wanted`."""
     low, high = begin.copy(), end.copy()
     open_ = np.flatnonzero(low < high)

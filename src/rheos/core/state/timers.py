@@ -33,7 +33,7 @@ NAMESPACE = struct.Struct(">cq")
 """Encoding of a timer's namespace: its mark and its time."""
 
 _FIRED = struct.Struct(">q")
-"""Value of an overdue timer: the watermark that was reached when it was stored. Other timers, and those
+"""Value of an overdue timer: the watermark at the time when it was stored. Other timers, and those
 stored by version 0.1, have no value."""
 
 EVENT, PROCESSING = b"e", b"p"
@@ -63,12 +63,12 @@ class TimerQueue(ABC):
     """The timers of one kind."""
 
     heap: list[tuple[int, bytes, Key]]
-    """Timers by time and encoded key. The first is the next timer, or a deleted one that would have
-    preceded it. The heap is empty if there are no timers."""
+    """Timers by time and encoded key. The first is the next timer, or a deleted timer that would have
+    fired before it. The heap is empty if no timers exist."""
 
     fired_ms = MIN_TIMESTAMP_MS
-    """Watermark that timers have fired up to. A timer that is registered later, at or before it, waits
-    until the watermark advances. For timers in processing time, it is always the least timestamp."""
+    """Watermark up to which timers have fired. A timer that is registered later, at or before it, waits
+    until the watermark advances. For processing time, it is always the least timestamp."""
 
     def fired(self, until_ms: int) -> None:
         """Note that all timers up to this watermark have fired."""

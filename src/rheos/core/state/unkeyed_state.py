@@ -31,7 +31,7 @@ from rheos.core.state.codec import ValueCodec
 from rheos.core.state.describe import type_shape
 
 ITEM, VALUE = "item", "value"
-"""Columns of a part: both for a dict; only the values for a list."""
+"""Columns of a part: both for a dict, only `VALUE` for a list."""
 
 Tables: TypeAlias = Iterable[pa.Table]
 
@@ -44,7 +44,7 @@ class UnkeyedState(ABC):
 
     @abstractmethod
     def restore(self, tables: Tables) -> None:
-        """Restore the state. Called once, before the function is called."""
+        """Restore the state. The operator calls it once, before it calls the function."""
 
     @abstractmethod
     def part(self) -> SnapshotPart:

@@ -2,7 +2,7 @@
 
 If the words are close together, as ids often are, a word is the address of its slot. Otherwise a slot
 is at the place of the word's hash, or in the next free place. A table by address is never larger than
-one by hash would be, and takes a third of its time.
+one by hash would be, and look-ups in it take a third of the time.
 """
 
 from __future__ import annotations

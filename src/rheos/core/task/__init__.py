@@ -1,4 +1,4 @@
-"""One slot: the engine, and one subtask of each chain that it runs.
+"""One slot: the engine, and the subtask of each chain that it runs.
 
 `engine` is the loop of a slot. `chain` has the common part of all chains, `source_chain` and
 `input_chain` their two kinds; `tree` connects the operators of a chain, also in batch. `inputs` aligns

@@ -1,4 +1,4 @@
-"""Chooses the maximum number of rows in a batch, so that no chain works on one for too long. Pure.
+"""Chooses the maximum number of rows in a batch, so that no chain works on a batch for too long. Pure.
 
 Channels limit the number of waiting batches (credits), not of rows. A barrier, a timer or a row after a
 batch waits until the batch is processed. So the processing time of a batch decides how long rows wait
@@ -10,10 +10,10 @@ its working time. The size begins small. It is doubled if a batch of twice the r
 less than the maximum time. It is halved until a batch takes no longer than the maximum. The chain with
 the most expensive rows decides.
 
-The cost of a row is the minimum of the last second, since a machine pauses now and then. Time in which
-the slot only waited for a processor is excluded: otherwise many slots on few cores would look slow, and
-smaller batches would make them slower. Intervals with small batches are ignored, because the fixed cost
-of a batch dominates in them.
+The cost of a row is the minimum of the last second, because a machine pauses now and then. The cost
+excludes time in which the slot only waited for a processor. Otherwise many slots on few cores would
+seem slow, and smaller batches would make them slower. Intervals with small batches are ignored, because
+the fixed cost of a batch dominates in them.
 
 Invariants: BT1, batches have between 1 and `most_rows` rows. BT2, one step at most doubles them. BT3,
 while the cost of rows is constant, the size converges.

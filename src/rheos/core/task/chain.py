@@ -84,7 +84,7 @@ class ChainRunner(ABC):
         self._last_checkpoint = 0
         self.rows_taken = 0
         self.batches_taken = 0
-        """Number of batches that the chain has processed; each is one unit of work."""
+        """Number of batches that the chain has processed. Each batch is one unit of work."""
         self._taken: list[ChainSnapshot] = []
         self.watermark_ms = MIN_TIMESTAMP_MS
         self.ended = False
@@ -122,7 +122,7 @@ class ChainRunner(ABC):
         self._outputs.configure(config)
 
     def watch_sojourn(self) -> None:
-        """Start to measure how long batches stay in the chain, if the chain supports that."""
+        """Begin to measure how long batches stay in the chain, if the chain supports that."""
 
     def longest_sojourn_us(self) -> int:
         """Return the longest time from a batch's arrival until it was processed, since the last call.

@@ -31,9 +31,9 @@ class ChainSnapshot:
     sync_us: int
     """Duration of the synchronous part."""
     since_us: int
-    """Time of arrival of the first barrier."""
+    """Time at which the first barrier arrived."""
     aligned_us: int
-    """Time when the snapshot was taken."""
+    """Time at which the snapshot was taken."""
     forwarded: bool = False
     """Whether the barrier has been forwarded."""
     overtaken: Sequence[InFlight] = ()

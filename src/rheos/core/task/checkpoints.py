@@ -1,4 +1,5 @@
-"""A subtask's share of the checkpoints in progress: gathered from its chains, written, acknowledged.
+"""A subtask's share of the checkpoints in progress: gathered from its chains, written, and
+acknowledged.
 
 Several may be in progress. Each chain takes them in ascending order, and its snapshot may contain only
 the changes since the previous one. So if a checkpoint is abandoned after some chains have taken it,
@@ -39,7 +40,7 @@ class _Writing:
     began_us: int
     savepoint: PendingSavepoint | None = None
     holds: bool = False
-    """Whether it is a savepoint. Its snapshots are released after everything is written."""
+    """Whether the checkpoint is a savepoint. Its snapshots are released after everything is written."""
     in_flight: Sequence[tuple[OperatorId, Sequence[SnapshotPart]]] = ()
     """Rows that circulated in loops; savepoints contain them, too."""
     waits_for_message: bool = False
@@ -113,8 +114,8 @@ class SubtaskCheckpoints:
         self._gathering.setdefault(taken.checkpoint, []).append(taken)
 
     def poll(self) -> bool:
-        """Start to write complete checkpoints, and acknowledge written ones. Return whether any
-        were."""
+        """Start to write complete checkpoints, and acknowledge written ones. Return whether it did
+        either."""
         worked = False
         # Checkpoints complete in order, because each chain takes them in ascending order.
         for checkpoint in sorted(self._gathering):

@@ -1,4 +1,5 @@
-"""The second phase in a subtask: staged output of its sinks, and its commit once it is in the log.
+"""The second phase of sinks in a subtask: their staged output, and its commit once its checkpoint is in
+the log.
 
 Each sink commits separately, so an unavailable target does not delay the others. A commit that fails
 because the target is unavailable (`UnavailableError`) is retried until it succeeds; rows and
@@ -172,7 +173,7 @@ class SinkCommits:
             self._start()
 
     def done_up_to(self, requested: CheckpointId) -> CheckpointId:
-        """Return the newest checkpoint, at most `requested`, up to which nothing is left to commit."""
+        """Return the newest checkpoint, at most `requested`, up to which everything is committed."""
         oldest = min(self._staged, default=None)
         return requested if oldest is None else min(requested, CheckpointId(oldest - 1))
 

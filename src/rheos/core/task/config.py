@@ -50,10 +50,10 @@ class TaskConfig:
     def poll_interval_us(self, *, bounded: bool) -> int:
         """Return the pause after which a source that returned `few_rows` is polled again.
 
-        If rows arrived one by one, each would cost a turn of the loop. So the buffer timeout is spent
-        in the source, where waiting costs nothing: rows are sent in the turn in which they are read. A
-        source that was quiet for that time is polled at once, so a single row does not wait. A bounded
-        source may have its rows in small files or blocks, and is read without long pauses.
+        If rows were polled one by one, each would cost a turn of the loop. So rows wait for the buffer
+        timeout in the source, where waiting costs nothing, and are sent in the turn in which they are
+        read. A source that was quiet for that time is polled at once, so a single row does not wait. A
+        bounded source, whose rows may be in small files or blocks, is read without long pauses.
         """
         timeout_us = _MAX_POLL_US if self.buffer_timeout_us is None else self.buffer_timeout_us
         if bounded:
@@ -62,7 +62,7 @@ class TaskConfig:
 
     @property
     def few_rows(self) -> int:
-        """Return the number of rows from which on a poll is worth a turn of the loop."""
+        """Return the number of rows for which a poll is worth a turn of the loop."""
         return max(self.batch_rows // _LEAST_SHARE, 2) if self.rests else 0
 
     def flush_after_us(self, *, polls: bool) -> int | None:

@@ -27,7 +27,8 @@ class EarlyWork:
     def __init__(
         self, tree: OperatorTree[None], gate: InputGate, may_take: Callable[[Channel], bool] | None
     ) -> None:
-        """Create it. `may_take` returns whether the chain may now take a channel's first element."""
+        """Create the work. `may_take` returns whether the chain may now take a channel's first
+        element."""
         self._tree = tree
         self._gate = gate
         self._may_take = may_take
@@ -59,9 +60,9 @@ class EarlyWork:
 
     def early(self) -> tuple[Channel, bool, Work[None]] | None:
         """Return the work on rows that may leave before the rows ahead of them, and whether it
-        completes a batch of the channel. Called if nothing could be taken. The rest of the batch stays
-        in the queue, or joins the batch ahead of it. A batch from which no row may leave joins that
-        one, too. Otherwise small batches would use up the credits that later rows need."""
+        completes a batch of the channel. The chain calls it if it could take nothing. The rest of the
+        batch stays in the queue, or is joined to the batch ahead of it. So is a batch from which no row
+        may leave: otherwise small batches would use up the credits that later rows need."""
         for channel in self._gate.channels:
             if channel.blocked or not channel.queue:
                 continue
@@ -87,7 +88,8 @@ class EarlyWork:
         return None
 
     def _join(self, queue: deque[Element], begun: deque[StartedWork], place: int) -> bool:
-        """Join the rest of a batch to the batch ahead of it, if possible. Return whether it was."""
+        """Join the rest of a batch to the batch ahead of it, if possible. Return whether it was
+        possible."""
         if not place:
             return False
         joined = begun[place - 1].joined(begun[place])

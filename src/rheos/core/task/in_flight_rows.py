@@ -12,12 +12,12 @@ subtask writes the rows at its input, the sending subtask those in its outputs:
 
 Rows for a keyed port are KEYED, so they follow their keys. They are sorted by key group and otherwise
 keep their order, so that the rows of one key stay in order. Rows for a broadcast port are BROADCAST.
-Each subtask's copy of a row is in flight independently, and a restored subtask takes all copies that
-one old subtask still lacked. Other rows are LIST. The rows are nested, so no column name of the user
-can collide with ours.
+Each subtask has its own copy of such a row in flight. A restored subtask takes all copies that one old
+subtask had not received. Other rows are LIST. The rows are nested, so no column name of the user can
+collide with ours.
 
-The watermark of the stream before a row (`__swm`) is not restored: the rows may now meet key groups,
-and arrive on channels, that are not as far in event time.
+The watermark of the stream before a row (`__swm`) is not restored, because restored key groups and
+channels may not have reached that event time.
 """
 
 from __future__ import annotations

@@ -51,7 +51,8 @@ class InputChain(ChainRunner):
         if room is not None:
             self._checks.append(room.check)
         self._may_take = None if room is None else partial(self._has_room, room)
-        """Returns whether the chain may take the next element of a channel; None: it always may."""
+        """Function that returns whether the chain may take the next element of a channel; None: it
+        always may."""
         self._sent_idle = False
 
     # --- calls of the engine ----------------------------------------------------------------------

@@ -67,11 +67,12 @@ class Channel:
     """Whether it is part of a loop."""
     queue: deque[Element] = field(default_factory=deque)
     blocked: int = 0
-    """Checkpoint whose barrier it has delivered and for which it is held; 0 if it is not held."""
+    """Checkpoint whose barrier the channel has delivered and for which it is held; 0 if it is not
+    held."""
     closed: bool = False
-    """Whether its End has arrived."""
+    """Whether the channel's End has arrived."""
     ended: bool = False
-    """Whether its End has been taken."""
+    """Whether the channel's End has been taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +135,7 @@ class InputGate:
         self.feedback_taken = 0
         """Number of returned rows that were taken."""
         self.over = False
-        """Whether the loop has ended. Rows that still return are dropped and counted."""
+        """Whether the loop has ended. Rows that return after that are dropped and counted."""
         self.dropped_rows = 0
         self.sojourn: GateLatency | None = None
         """Measurement of the time of batches in the chain; None if it is not needed."""
@@ -271,7 +272,8 @@ class InputGate:
         return batch.set_column(column, batch.schema.field(column), pa.array(reached))
 
     def interpret(self, channel: Channel, mark: Mark) -> list[GateEvent]:
-        """Return the meaning of the mark, just taken from the channel, in the order in which to act."""
+        """Return the meanings of the mark that was just taken from the channel, in the order in which
+        to act on them."""
         lane = self._index[channel.id]
         match mark:
             case WatermarkMark() | Idle() | Active() if self.of_loop:

@@ -36,7 +36,7 @@ class LatencyMarkers:
         self._took_ms: dict[tuple[OperatorId, OperatorId], Distribution] = {}
 
     def born(self) -> LatencyMark | None:
-        """Return the marker to send after the rows just returned; None if it is not time for one."""
+        """Return the marker to send after the rows just returned; None if none is due."""
         now_us = self._clock.monotonic_us()
         if now_us < self._next_us:
             return None

@@ -45,12 +45,12 @@ class IterationMarkMerger:
 
 
 class LoopHead:
-    """The state of a loop at its head."""
+    """State of a loop at its head."""
 
     def __init__(self) -> None:
         self._number = 0
         self._busy = True
-        """Whether rows have returned, or entered, since the last mark was sent."""
+        """Whether rows have returned to the head, or entered the loop, since the last mark was sent."""
 
     def laps(self) -> int:
         """Return the number of marks sent: 0 until the input has ended."""

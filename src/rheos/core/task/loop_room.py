@@ -39,9 +39,9 @@ class LoopRoom:
             )
 
     def admits(self, *, awaited: bool) -> bool:
-        """Return whether new rows may be taken now. If a barrier after them is `awaited`, a full loop
-        takes some each time that all waiting rows have passed through it once. So it still gets its
-        checkpoints, and new rows use only the room that became free."""
+        """Return whether new rows may be taken now. A full loop takes new rows only if a barrier after
+        them is `awaited`, and only after all waiting rows have passed through it once. So checkpoints
+        still complete, and new rows use only the room that became free."""
         if self._gate.feedback_rows <= self._batch_rows:
             return True
         return awaited and self._gate.feedback_taken >= self._full_until

@@ -44,9 +44,9 @@ class _Lane:
     sealed: deque[Element] = field(default_factory=deque)
     """Rows and marks left from an overdraft; they are sent before the buffered rows."""
     held: bool = False
-    """Whether it has a full buffer, or sealed elements, and waits for credit."""
+    """Whether the lane has a full buffer, or sealed elements, and waits for credit."""
     ended: bool = False
-    """Whether its End has been sent."""
+    """Whether the lane's End has been sent."""
 
     def marks(self) -> Iterator[Mark]:
         """Remove and yield the marks that follow the buffered rows."""
@@ -305,7 +305,7 @@ class Outputs:
         """Edges that are part of a loop."""
         self._readers = readers
         self.overdraft = False
-        """Whether nothing waits for credit."""
+        """Whether rows and marks are accepted without waiting for credit."""
 
     def rows(self, edge: int, batch: Batch) -> Iterator[None]:
         """Write rows to an edge. Suspend (`yield`) while it has no room."""

@@ -4,12 +4,12 @@ A slot has a subtask of every chain, so its measurements represent the whole pat
 a row is gathered with others once per exchange (for up to the buffer timeout). The rest of its latency
 is *work*: waiting for the slot's turn and for credit, and being processed. The controller regularly
 receives the worst time of work. It uses the median of a few measurements, so that one pause of the
-machine has no effect. It keeps work and gathering together below a share of the objective:
+machine has no effect. It keeps the sum of work and gathering below a share of the objective:
 
 - The time that work leaves is available for gathering. A longer timeout makes larger batches, which
   cost less.
 - If work alone uses all of it, queues are too long, and batches are halved. If work uses less than
-  half, batches grow by a quarter. In between they stay; neither step jumps over that band.
+  half, batches grow by a quarter. In between they stay as they are; neither step jumps over that range.
 - Batches never become so small that their fixed cost exceeds that of their rows, as that would make
   queues longer. The cost of a row is the recent minimum, because in small batches most of the cost is
   the fixed cost.

@@ -1,4 +1,4 @@
-"""Sets the pace of a slot: observes its chains, consults a controller, and configures the chains.
+"""Sets the pace of a slot: observes its chains, asks a controller, and configures the chains.
 
 With a latency objective, the settings are the batch size and the buffer timeout (`pace`); without one,
 only the batch size (`batch_time`).
@@ -80,7 +80,8 @@ class BatchPacing(Pacing):
             self._set()
 
     def _worked(self, busy_us: int) -> float:
-        """Return the share of the chains' time since the last call without waits for a core."""
+        """Return the share of the chains' time since the last call in which they did not wait for a
+        core."""
         had, busy_before_us = self._had, self._busy_us
         self._had, self._busy_us = self._thread(), busy_us
         busy_us -= busy_before_us

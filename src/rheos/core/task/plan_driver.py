@@ -31,7 +31,8 @@ from rheos.core.task.tree import OperatorTree
 from rheos.core.task.wiring import MakeTree, Wiring, open_chain, restore_in_flight
 
 _UNBUFFERED = TaskConfig(batch_rows=1, buffer_timeout_us=0)
-"""Buffers that are full with their first row, so each batch is sent as it was written."""
+"""Configuration of buffers that are full with their first row, so that each batch is sent as it was
+written."""
 
 
 class PlanDriver:

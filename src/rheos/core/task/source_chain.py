@@ -15,7 +15,7 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.traffic import BatchSizes
 
 _FEW_BYTES = 1 << 18
-"""Size in bytes from which on few rows are treated like many."""
+"""Size in bytes from which a batch of few rows is treated like one of many."""
 
 
 class SourceChain(ChainRunner):

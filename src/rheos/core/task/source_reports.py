@@ -148,8 +148,8 @@ class DiscoveredSplits:
 
     def take(self, message: SplitsFound) -> SplitsTaken:
         """Forward new splits to their source; ignore splits that were sent before. Raise TransportError
-        if some are missing, because the subtasks would then disagree about who reads them (CP35). Raise
-        InputError, with the user's line, for a split that comes too late."""
+        if some are missing: subtasks would then disagree about which of them reads a split (CP35).
+        Raise InputError, with the user's line, for a split that comes too late."""
         taken = self._taken.get(message.operator, 0)
         if message.before > taken:
             raise TransportError(

@@ -91,15 +91,16 @@ class RunOutcome(Enum):
     BLOCKED = "work available, but no credit to emit its output", False, True
 
     def __init__(self, meaning: str, worked: bool, blocked: bool) -> None:
-        """Create a result. `blocked`: the chain waits for credit. Until then, only a barrier that may
-        overtake lets it continue."""
+        """Create an outcome. If `blocked`, the chain waits for credit; until that arrives, only a
+        barrier that may overtake lets it continue."""
         self.worked = worked
         self.blocked = blocked
 
 
 @dataclass(slots=True)
 class SpentTime:
-    """Time that a chain spends. In the rest of the time, it waits for other chains of its slot."""
+    """Time that a chain spends by outcome. In the rest of the time, it waits for other chains of its
+    slot."""
 
     busy_us: int = 0
     blocked_us: int = 0
@@ -108,7 +109,7 @@ class SpentTime:
     _until_us: int = 0
 
     def turn(self, ran: RunOutcome, began_us: int, ended_us: int) -> None:
-        """Record a turn. The time since the previous one is counted by the previous turn's result."""
+        """Record a turn. The time since the previous turn is counted under that turn's outcome."""
         waited_us = began_us - self._until_us
         took_us = ended_us - began_us
         if self._was.blocked:

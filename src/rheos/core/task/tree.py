@@ -196,7 +196,7 @@ class OperatorTree(Generic[T]):
         return begun.ready()
 
     def finish(self, begun: StartedWork, batch: Batch) -> Work[T]:
-        """Return the work on rows whose calls have completed, when it is their turn."""
+        """Return the work on rows whose calls have completed, when their turn has come."""
         self._at = 0
         self._records_in[0] += batch.num_rows
         return self._emit(0, begun.finish(batch))
@@ -256,7 +256,7 @@ class OperatorTree(Generic[T]):
         yield from self.watermark_behind_head(self.delayed(timestamp_ms))
 
     def delayed(self, timestamp_ms: int) -> int:
-        """Return the watermark of the head's output, if that of its input has risen to a time."""
+        """Return the watermark that the head's output has when its input has a given one."""
         if timestamp_ms == MAX_TIMESTAMP_MS:
             return timestamp_ms
         return max(timestamp_ms - self._operators[0].watermark_delay_ms, MIN_TIMESTAMP_MS)
@@ -356,7 +356,7 @@ class OperatorTree(Generic[T]):
         return shown
 
     def show(self, name: str, value: Callable[[], float]) -> None:
-        """Add a gauge of the head, whose value the host provides."""
+        """Show a gauge of the head, whose value the host provides."""
         self._operators[0].ctx.gauges[name] = value
 
     def count(self, name: str, value: int) -> None:

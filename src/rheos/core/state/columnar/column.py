@@ -18,7 +18,7 @@ from rheos.core.state.stamps import value_codec
 
 Flags = npt.NDArray[np.bool_]
 EventTimes = npt.NDArray[np.int64] | None
-"""Event times of calls, in ms since the epoch; None if no state uses them."""
+"""Event times of calls, in ms since the epoch; None if no state needs them."""
 
 DTYPES: dict[Any, type[np.generic]] = {
     int: np.int64,

@@ -22,8 +22,8 @@ from rheos.core.state.slots import AnySlots, Slots
 
 
 class ExpiringColumn(StateColumn):
-    """A column of values that expire. If a key has several rows in one read, each row is compared with
-    the value from before the read."""
+    """A column of values that expire. If a key has several rows in one read, each row sees the value
+    from before the read."""
 
     def __init__(self, declared: ValueState[Any], texts: StringCodes, expiry: Expiry) -> None:
         super().__init__(declared, texts, expiry)

@@ -1,8 +1,8 @@
 """The columns of a function during a call of the operator: the slots of the keys, and their values.
 
-    slots = state.enter(key columns)    the slots of the rows; their stored values are in the columns
-    slots = state.enter_keys(keys)      the same for Python keys, such as those of timers
-    state.leave()                       changes are stored
+slots = state.enter(key columns) the slots of the rows; their stored values are in the columns slots =
+state.enter_keys(keys) the same for Python keys, such as those of timers state.leave() changes are
+stored
 
 Slots are valid until `leave`. With the memory backend the columns are the state itself; from time to
 time, keys without state release their slots. With a backend whose values are on disk, slots belong to
@@ -68,7 +68,7 @@ class ColumnarState(ABC):
         return slots
 
     def scratch(self) -> npt.NDArray[np.intp]:
-        """Return an array with a number for each slot. Its content belongs to the last caller."""
+        """Return an array with a number for each slot. Each caller may overwrite it."""
         if len(self._scratch) < len(self.keys):
             self._scratch = np.empty(2 * len(self.keys), np.intp)
         return self._scratch

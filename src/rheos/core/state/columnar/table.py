@@ -38,7 +38,7 @@ class ColumnTable(StateTable):
         return self._freeze(self._slots(self._kept()))
 
     def _kept(self) -> np.ndarray:
-        """Return for each slot whether a full snapshot contains it."""
+        """Return, for each slot, whether a full snapshot contains it."""
         return self._column.present
 
     def _slots(self, flags: np.ndarray) -> Slots:

@@ -1,4 +1,4 @@
-"""The registry of the kinds of declared state, and what depends on a declaration's kind."""
+"""The registry of the kinds of declared state, and functions that depend on a declaration's kind."""
 
 from __future__ import annotations
 

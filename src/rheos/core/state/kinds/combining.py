@@ -31,8 +31,8 @@ class CombiningHandle:
         shown: Callable[[Any], Any],
     ) -> None:
         """Create the handle. `cell` keeps a value without a default. `first` converts the first value
-        to the kept one, `combine` adds another value, and `shown` converts it to the value that is
-        read."""
+        to the stored one, `combine` adds another value, and `shown` converts the stored value to the
+        one that is read."""
         self._cell = cell
         self._first = first
         self._combine = combine

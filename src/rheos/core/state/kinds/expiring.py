@@ -1,8 +1,8 @@
 """Value, list and map state with a time to live.
 
-Stored are pairs of stamp and value (`state/expiry.py`). A handle does not show a value that has expired
-at the time of the call, and removes it. So if one call of a key has found a value expired, no later
-call sees it, even one at an earlier event time.
+The stores contain pairs of stamp and value (`state/expiry.py`). A handle removes a value that has
+expired at the time of the call, and does not return it. So if one call of a key has found a value
+expired, no later call sees it, even one at an earlier event time.
 
 A value that is changed in place keeps its stamp. To renew the stamp, assign the value again.
 """

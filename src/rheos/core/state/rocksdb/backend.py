@@ -35,7 +35,7 @@ from rheos.core.state.timers import EVENT, PROCESSING, TIMERS, TimerService
 _STRIDE = 1024
 _LEAST_STRIDE = 16
 _PLACE_BYTES = 200
-"""Approximate memory in bytes for the place of a key."""
+"""Approximate memory in bytes of the place of a key."""
 _CHANGED_TIMER_BYTES = 250
 _VIEW_BYTES = 4 * MIB
 """Memory in bytes for reading the rows that a savepoint writes."""
@@ -230,7 +230,8 @@ class _View:
     def tables(
         self, id: int, form: EntryForm, living: Callable[[bytes], bool] | None
     ) -> Iterator[pa.Table]:
-        """Yield the rows of a state. Threads may call it concurrently: it opens its own database."""
+        """Yield the rows of a state. Threads may call it concurrently, because each call opens its own
+        database."""
         database = Database(self._folder, _VIEW_BYTES, read_only=True)
         try:
             yield from rows.tables(database, id, form, self._groups, living)

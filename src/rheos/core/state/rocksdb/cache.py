@@ -72,7 +72,7 @@ class CachedTable(ABC, Generic[E]):
         self._items = 1
 
     def attach(self, database: Database, id: int) -> None:
-        """Set the opened database, and the id of the state in it."""
+        """Use the opened database, in which the state has this id."""
         self.database = database
         self.prefix = range_start(id)[:2]
 
@@ -104,7 +104,8 @@ class CachedTable(ABC, Generic[E]):
     # --- expiry -----------------------------------------------------------------------------------
 
     def entries(self) -> int:
-        """Return the approximate number of entries of all states: no count per state exists."""
+        """Return the approximate number of entries of all states; the database does not count those of
+        one state."""
         return self.database.entries()
 
     def sweep(self) -> Iterator[None]:

@@ -119,7 +119,8 @@ class Places:
     """The places of keys: the key group and the encoded key, as the database has them.
 
     The group of a key is a hash that is cheap for many keys at once and expensive for a single one. So
-    the caller announces the next keys (`expect`), and all are hashed together when one is needed.
+    the caller announces the next keys (`expect`), and all of them are hashed together when the first
+    one is needed.
     """
 
     def __init__(self, codec: KeyCodec, max_parallelism: int) -> None:

@@ -1,7 +1,7 @@
 """The canonical rows (`state/parts.py`) of a database, read in bounded pieces, and rows loaded into
 one.
 
-Because pieces are bounded, a state of any size is never in memory as a whole.
+Because pieces are bounded, memory never contains a whole state.
 """
 
 from __future__ import annotations

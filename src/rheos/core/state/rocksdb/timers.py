@@ -159,7 +159,7 @@ class DiskTimerQueue(TimerQueue):
 
     def note_overdue(self) -> None:
         """Write overdue timers again before a snapshot, with the watermark up to which they fired.
-        Timers that were written within a batch do not have it yet."""
+        Timers that were written within a batch do not have that watermark yet."""
         if self.heap and self.heap[0][0] <= self.fired_ms:
             overdue = ((at, key) for at, _, key in self.heap if at <= self.fired_ms)
             self._changes |= {timer: True for timer in overdue if timer in self._live}
