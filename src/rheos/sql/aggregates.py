@@ -67,8 +67,21 @@ def _aggregate(*nodes: type[exp.Expr], knows: Sequence[str] = ()) -> Callable[[M
 
 def aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
     """Compile a call of an aggregate. Raises ProgramError, SchemaError."""
-    with compiler.arguments_of(node.this if isinstance(node, exp.Filter) else node):
-        return _aggregated(compiler, node)
+    call = node.this if isinstance(node, exp.Filter) else node
+    with compiler.arguments_of(call):
+        return _typed(compiler, call, _aggregated(compiler, node))
+
+
+def _typed(compiler: Compiler, call: exp.Expr, made: AggregateCall) -> AggregateCall:
+    """Return the aggregate with a typed argument: a count of NULL is 0. Raises SchemaError."""
+    value = made.argument
+    if value is None or value.type not in (types.NULL, pl.List(types.NULL)):
+        return made
+    if made.type != types.BIGINT:  # It is no count.
+        raise compiler.sql.wrong_type(
+            f"{kind(call)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
+        )
+    return replace(made, argument=compiler.cast(value, types.BOOLEAN))
 
 
 def _aggregated(compiler: Compiler, node: exp.Expr) -> AggregateCall:
@@ -121,7 +134,7 @@ def _listed(compiler: Compiler, call: exp.Expr, condition: pl.Expr | None) -> Ag
         if distinct and type(call) in _MAKERS:
             raise compiler.sql.error(f"{kind(call)} of DISTINCT values is not computed yet", call)
         raise compiler.sql.not_computed(call)
-    return AggregateCall(made.value, agg.collect, made.type, made.result)
+    return _typed(compiler, call, AggregateCall(made.value, agg.collect, made.type, made.result))
 
 
 _OF_DISTINCT: dict[Callable[[str], Agg | pl.Expr], Callable[[str], Agg | pl.Expr]] = {
@@ -272,10 +285,6 @@ def _of_its_type(make: Callable[[str], Agg | pl.Expr]) -> Maker:
             raise compiler.wrong_type(
                 f"{kind(node)} cannot take nested values", value, "select a field or element of it"
             )
-        if value.type == types.NULL:
-            raise compiler.sql.wrong_type(
-                f"{kind(node)} of NULL has no type", value.node, "write CAST(NULL AS STRING)"
-            )
         return AggregateCall(value, make, value.type)
 
     return maker
@@ -313,7 +322,7 @@ def _array_agg(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCal
 
 @_aggregate(exp.Quantile, knows=("quantile",))
 def _percentile(compiler: Compiler, node: exp.Expr, value: Typed) -> AggregateCall:
-    share = compiler.compile(node.args["quantile"]).constant
+    share = compiler.compile(node.args.get("quantile")).constant
     if share is None or not 0 <= float(share) <= 1:
         raise compiler.sql.error("PERCENTILE takes a constant from 0 to 1", node, "write 0.95")
     value = compiler.cast(_number(compiler, node, value), types.DOUBLE)

@@ -91,9 +91,6 @@ def _of_result(planner: Planner, each: exp.Ordered, names: list[exp.Column]) -> 
     """
     by = each.this
     if isinstance(by, exp.Literal) and not by.is_string:
-        place = int(by.this) - 1
-        if not 0 <= place < len(names):
-            raise planner.sql.error(f"SELECT has {len(names)} columns", by)
-        by.replace(names[place].copy())
+        by.replace(names[planner.sql.place(by, len(names))].copy())
     for column in [*each.find_all(exp.Column)]:
         column.set("table", None)

@@ -195,10 +195,7 @@ def _group_by(sql: SqlText, node: exp.Select, scope: NameScope) -> GroupBy:
     def resolve(key: exp.Expr) -> exp.Expr:
         of = key
         if isinstance(key, exp.Literal) and not key.is_string:
-            place = int(key.this) - 1
-            if not 0 <= place < len(node.expressions):
-                raise sql.error(f"SELECT has {len(node.expressions)} columns", key)
-            of = node.expressions[place].unalias()
+            of = node.expressions[sql.place(key, len(node.expressions))].unalias()
         elif isinstance(key, exp.Column) and not key.table and scope.find(key) is None:
             aliases = (
                 item for item in node.expressions if item.alias.casefold() == key.name.casefold()

@@ -14,7 +14,7 @@ from rheos.sql.expressions.literals import interval_of
 from rheos.sql.expressions.table import Compiler, Typed
 from rheos.sql.plan import ColumnRole, SqlColumn
 from rheos.sql.scope import NameScope
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 _MS = timedelta(milliseconds=1)
 
@@ -56,15 +56,12 @@ def factored(condition: exp.Expr) -> list[exp.Expr]:
     """Return a disjunction as the conditions that all its branches share, and the rest: `(a AND b) OR
     (a AND c)` is `a AND (b OR c)`. Other conditions are unchanged."""
     branches = [[*parts_of(each)] for each in _branches(condition)]
-    texts = [{part.sql(dialect="spark") for part in branch} for branch in branches]
+    texts = [{as_sql(part) for part in branch} for branch in branches]
     shared = set[str]() if len(branches) == 1 else set.intersection(*texts)
     if not shared:
         return [condition]
-    common = {part.sql(dialect="spark"): part for part in branches[0]}
-    rests = [
-        [part.copy() for part in branch if part.sql(dialect="spark") not in shared]
-        for branch in branches
-    ]
+    common = {as_sql(part): part for part in branches[0]}
+    rests = [[part.copy() for part in branch if as_sql(part) not in shared] for branch in branches]
     found = [part for text, part in common.items() if text in shared]
     if not all(rests):
         return found

@@ -96,7 +96,7 @@ def _array(sql: SqlText, left: SqlRelation, node: exp.Expr, what: str) -> tuple[
     value = compiler.compile(node)
     if not isinstance(value.type, pl.List):
         raise compiler.wrong_type(f"{what} takes an ARRAY", value, "name a list", at=node)
-    plan, [name] = with_keys(left.plan, [value], f"in {node.sql(dialect='spark')}")
+    plan, [name] = with_keys(left.plan, [value], f"in {as_sql(node)}")
     return plan, SqlColumn(name, value.type)
 
 

@@ -27,6 +27,7 @@ from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain, retractions_of
 from rheos.sql.plan import PlanNode, SqlColumn, may_be_null, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
+from rheos.sql.text import as_sql
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -80,6 +81,8 @@ def with_membership(planner: Planner, relation: SqlRelation, of: Membership) -> 
     """Return the rows that fulfil the condition. Raise ProgramError or SchemaError."""
     if planner.ttl is None:
         raise planner.sql.error("the rows of both queries would be kept forever", of.node, FOR_EVER)
+    if not isinstance(of.query, exp.Query):
+        raise planner.sql.error("EXISTS takes a query", of.query, "write EXISTS (SELECT ...)")
     found = correlation(planner, NameScope(planner.sql, relation.tables), of.query)
     sides = _sides(planner, relation, of, found)
     made = _joined(planner, relation, sides, "anti" if of.absent else "semi")
@@ -153,7 +156,7 @@ def _sides(planner: Planner, relation: SqlRelation, of: Membership, found: Corre
 
 
 def _texts(columns: Sequence[exp.Expr]) -> list[str]:
-    return [each.sql(dialect="spark") for each in columns]
+    return [as_sql(each) for each in columns]
 
 
 def _check_rest(planner: Planner, found: Correlation) -> None:
@@ -180,7 +183,7 @@ def _read(planner: Planner, found: Correlation) -> list[exp.Expr]:
     assert isinstance(found.query, exp.Select)
     within = NameScope(planner.sql, planner.tables_of(found.query))
     columns = [each for part in found.rest for each in part.find_all(exp.Column)]
-    mine = {each.sql(dialect="spark"): each for each in columns if within.reads(each)}
+    mine = {as_sql(each): each for each in columns if within.reads(each)}
     return [*mine.values()]
 
 
@@ -192,7 +195,7 @@ def _condition(
         return None
 
     def renamed(node: exp.Expr) -> exp.Expr:
-        column = read.get(node.sql(dialect="spark")) if isinstance(node, exp.Column) else None
+        column = read.get(as_sql(node)) if isinstance(node, exp.Column) else None
         if column is None:
             return node
         made = exp.column(exp.to_identifier(column.name, quoted=True))

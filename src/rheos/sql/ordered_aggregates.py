@@ -218,7 +218,7 @@ def _percentile_of_values(call: ListCall) -> OfList:
 def _share(call: ListCall) -> float:
     argument = call.node.args.get("quantile") or call.node.args.get("expression")
     share = call.constant(argument, "a constant from 0 to 1")
-    if not 0 <= float(share) <= 1:
+    if share is None or not 0 <= float(share) <= 1:
         raise call.compiler.sql.error(f"{kind(call.node)} takes a constant from 0 to 1", call.node)
     return float(share)
 

@@ -24,7 +24,7 @@ from rheos.sql.joined_plans import AllRows, JoinKeys, JoinPlan
 from rheos.sql.joins import FOR_EVER, plain, retractions_of
 from rheos.sql.plan import PlanNode, Project, SqlColumn, projected, rekeyed, with_keys
 from rheos.sql.scope import Named, NameScope, SqlRelation, TableInSight, with_columns
-from rheos.sql.text import SqlText
+from rheos.sql.text import SqlText, as_sql
 
 if TYPE_CHECKING:
     from rheos.sql.query import Planner
@@ -210,7 +210,7 @@ def _single_row(planner: Planner, found: Correlation, node: exp.Subquery) -> _Va
     if keys:
         grouped = grouped.group_by(*(each.copy() for each in keys))
     plan = planner.query(grouped)
-    kind, text = plan.columns[0].type, node.sql(dialect="spark").replace(";", ",")
+    kind, text = plan.columns[0].type, as_sql(node).replace(";", ",")
     several = refusing(
         pl.col("rows") > 1,
         f"the scalar subquery {text} returned several rows; aggregate it, for example with MAX",

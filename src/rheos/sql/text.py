@@ -101,6 +101,15 @@ class SqlText:
                 said = f"the argument {self._spelled(place)}"
             raise self.error(f"{said}{where or f' of {kind(node)}'} is not computed yet", place)
 
+    def place(self, number: exp.Literal, columns: int) -> int:
+        """Return the index of a column of SELECT that GROUP BY or ORDER BY gives by its position.
+        Raise ProgramError.
+        """
+        place = int(number.name) if number.name.isdecimal() else 0
+        if not 1 <= place <= columns:
+            raise self.error(f"SELECT has {columns} columns, so {number.name} is not one", number)
+        return place - 1
+
     def not_computed(self, node: exp.Expr, hint: str | None = None) -> ProgramError:
         what = kind(node) if WRITTEN_NAME in node.meta else self._spelled(node)
         return self.error(f"{what} is not computed yet", node, hint)

@@ -113,7 +113,7 @@ def regexp_extract(compiler: Compiler, node: exp.RegexpExtract) -> Typed:
 def regexp_replace(compiler: Compiler, node: exp.RegexpReplace) -> Typed:
     compiler.sql.only(node, ("this", "expression", "replacement"))
     value = compiler.text(node.this, "REGEXP_REPLACE").expr
-    pattern, new = compiler.compile(node.expression), compiler.compile(node.args["replacement"])
+    pattern, new = (compiler.compile(node.args.get(name)) for name in ("expression", "replacement"))
     if not isinstance(pattern.constant, str) or not isinstance(new.constant, str):
         raise compiler.sql.error(
             "REGEXP_REPLACE takes a constant pattern and a constant replacement",

@@ -190,7 +190,7 @@ def replace(compiler: Compiler, node: exp.Replace) -> Typed:
 def repeat(compiler: Compiler, node: exp.Repeat) -> Typed:
     compiler.sql.only(node, ("this", "times"))
     text = compiler.text(node.this, "REPEAT").expr
-    times = _count(compiler, node.args["times"], "REPEAT")
+    times = _count(compiler, node.args.get("times"), "REPEAT")
     return Typed(_repeated(compiler, node, text, times), types.TEXT, node)
 
 
@@ -199,7 +199,7 @@ def _repeated(compiler: Compiler, node: exp.Expr, text: pl.Expr, times: pl.Expr)
     return of_columns(made, [text, times], types.TEXT)
 
 
-def _count(compiler: Compiler, node: exp.Expr, what: str) -> pl.Expr:
+def _count(compiler: Compiler, node: exp.Expr | None, what: str) -> pl.Expr:
     """Compile a number of characters or repetitions. A constant must be at most `MOST_TEXT_BYTES`."""
     value = compiler.compile(node)
     if not types.is_integer(types.signed(value.type)) and value.type != types.NULL:
