@@ -46,7 +46,7 @@ from rheos.core.task.config import TaskConfig
 from rheos.core.task.engine import SubtaskEngine
 from rheos.core.task.slot import Deployment, open_slot
 from rheos.runtimes.continuous.local_transport import LocalTransport
-from rheos.runtimes.driver.master import enumerate_splits
+from rheos.runtimes.driver.sources_and_sinks import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.store import MemoryStore, StoreFolder

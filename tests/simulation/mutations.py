@@ -47,7 +47,7 @@ from rheos.core.task.commits import Committing
 from rheos.core.task.loop_end import LoopHead
 from rheos.core.task.outputs import OutputEdge
 from rheos.core.task.watermarks import WatermarkMerger
-from rheos.runtimes.driver import master, sources_and_sinks
+from rheos.runtimes.driver import publications, sources_and_sinks
 from rheos.runtimes.driver.master import Master
 from tests.worlds.compiled_program import COMPILED
 from tests.worlds.expiring_programs import EXPIRING
@@ -415,7 +415,7 @@ MUTATIONS: dict[str, list[Patch]] = {
         (Checkpointing, "_committed_everywhere", _first_commit_is_enough)
     ],
     "notified before the driver has published": [(Publishing, "entered", _notified_then_published)],
-    "the driver publishes nothing": [(master, "publish_listed", _answered_unpublished)],
+    "the driver publishes nothing": [(publications, "publish_listed", _answered_unpublished)],
     "the fastest channel's watermark": [(WatermarkMerger, "_merge", _watermark_of_the_fastest)],
     "idle at once": [(SourceOperator, "idle", _always)],
     "savepoint of what has changed": [

@@ -20,7 +20,7 @@ from rheos.core.protocol.ids import Attempt, CheckpointId, JobId
 from rheos.core.task.config import TaskConfig
 from rheos.core.task.engine import Lifecycle, SubtaskEngine
 from rheos.core.task.slot import Deployment, open_slot
-from rheos.runtimes.driver.master import enumerate_splits
+from rheos.runtimes.driver.sources_and_sinks import enumerate_splits
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo
 from rheos.runtimes.simulated.network import SimNetwork, SimTransport

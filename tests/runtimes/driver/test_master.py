@@ -54,7 +54,8 @@ from rheos.core.protocol.snapshots import PartMode, StateHandle, StateKind
 from rheos.core.protocol.stacks import StackProfile
 from rheos.runtimes.driver.collected_results import EarlierResults
 from rheos.runtimes.driver.launcher import LauncherEvent
-from rheos.runtimes.driver.master import Master, enumerate_splits
+from rheos.runtimes.driver.master import Master
+from rheos.runtimes.driver.sources_and_sinks import enumerate_splits
 from rheos.runtimes.job import JobConfig, JobState
 from rheos.runtimes.simulated.clock import SimClock
 from rheos.runtimes.simulated.io import SimIo

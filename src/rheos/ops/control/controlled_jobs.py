@@ -34,7 +34,7 @@ from rheos.ops.control.server import CommandServer
 from rheos.ops.control.standby_driver import FormerStandbyJob, stand_by
 from rheos.ops.control.started_program import StartedProgram, started_program
 from rheos.ops.control.termination import TERMINATION
-from rheos.runtimes.driver.master import OUTCOMES
+from rheos.runtimes.driver.status import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import check_writable, open_store
 from rheos.runtimes.job import AlertConfig, JobConfig, JobResult, JobStatus

@@ -23,7 +23,7 @@ from rheos.ops.control.processes import Liveness, liveness
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.runtimes.driver.event_keeper import stored_events
 from rheos.runtimes.driver.history import stored_history
-from rheos.runtimes.driver.master import checkpoint_info
+from rheos.runtimes.driver.status import checkpoint_info
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.host.stores import folder_exists, open_store
 from rheos.runtimes.job import CheckpointInfo, JobStatus, job_key

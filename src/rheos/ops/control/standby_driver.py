@@ -18,7 +18,7 @@ from rheos.ops.control.processes import this_process
 from rheos.ops.control.registry import JobRecord, Registry
 from rheos.ops.control.started_program import StartedProgram
 from rheos.runtimes.driver.collected_results import CollectedResults, EarlierResults
-from rheos.runtimes.driver.master import OUTCOMES
+from rheos.runtimes.driver.status import OUTCOMES
 from rheos.runtimes.host.io import SystemClock
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.job_handle import WithoutCheckpoints

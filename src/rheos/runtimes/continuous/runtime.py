@@ -24,10 +24,11 @@ from rheos.runtimes.continuous.launcher import SparkLauncher
 from rheos.runtimes.continuous.resources import check_slots, most_slots
 from rheos.runtimes.driver.driven_job import MasterDrivenJob
 from rheos.runtimes.driver.driver_logs import RestartReport
-from rheos.runtimes.driver.master import Master, enumerate_splits
+from rheos.runtimes.driver.master import Master
 from rheos.runtimes.driver.sources_and_sinks import (
     as_of_now,
     check_targets,
+    enumerate_splits,
     prepared_sinks,
     published_here,
     release_sources,

@@ -34,20 +34,10 @@ from rheos.core.checkpoint.events import (
     JobShape,
     LeaveRequested,
     ListSplits,
-    LogAppended,
-    LogFailed,
-    LogLost,
-    LogRead,
-    LogUnreadable,
-    Outcome,
-    Published,
-    PublishFailed,
     PublishOnDriver,
     ReadLog,
     ReadSavepoint,
     Recover,
-    Recovered,
-    RecoveryFailed,
     SavepointEnded,
     SendToAll,
     Start,
@@ -59,10 +49,6 @@ from rheos.core.checkpoint.events import (
     WriteSavepoint,
 )
 from rheos.core.checkpoint.lifecycle import LifecycleState
-from rheos.core.checkpoint.log import JobLog
-from rheos.core.checkpoint.log_entries import CheckpointCompleted
-from rheos.core.checkpoint.names import state_folder
-from rheos.core.checkpoint.retention import stale
 from rheos.core.errors import (
     CheckpointError,
     OutOfMemoryError,
@@ -88,7 +74,7 @@ from rheos.core.protocol.control import (
     Totals,
 )
 from rheos.core.protocol.ids import OperatorId
-from rheos.core.protocol.ports import Clock, Completion, IoExecutor, Store
+from rheos.core.protocol.ports import Clock, IoExecutor, Store
 from rheos.core.protocol.readings import Reading
 from rheos.core.protocol.splits import Split
 from rheos.core.protocol.stacks import StackProfile
@@ -97,45 +83,28 @@ from rheos.runtimes.driver.autoscaler import Autoscaler
 from rheos.runtimes.driver.collected_results import CollectedResults, EarlierResults
 from rheos.runtimes.driver.drift import SourceDrift
 from rheos.runtimes.driver.driver_logs import pass_on
-from rheos.runtimes.driver.driver_work import DriverWork, Listings
+from rheos.runtimes.driver.driver_work import Listings
 from rheos.runtimes.driver.event_keeper import EventKeeper
 from rheos.runtimes.driver.health import HealthKeeper, SeenJob
 from rheos.runtimes.driver.history import HistoryKeeper
 from rheos.runtimes.driver.launcher import Launcher, LauncherEvent
 from rheos.runtimes.driver.metrics_keeper import JobTotals, MetricsKeeper
 from rheos.runtimes.driver.profiles import ProfileService
+from rheos.runtimes.driver.publications import Publications
 from rheos.runtimes.driver.savepoints import OpenStore, SavepointService, open_folder
 from rheos.runtimes.driver.scaling import SlotLoad
 from rheos.runtimes.driver.sources_and_sinks import (
-    abort_stale,
-    begin_targets,
-    check_targets,
-    publish,
-    publish_listed,
     published_here,
-    publishes,
     read_until_now,
     targets,
     watched_sources,
 )
-from rheos.runtimes.driver.sources_and_sinks import enumerate_splits as enumerate_splits
+from rheos.runtimes.driver.status import StatusView, checkpoint_info
+from rheos.runtimes.driver.stored_files import StoredFiles
 from rheos.runtimes.driver.subtask_reports import SubtaskReports
 from rheos.runtimes.driver.waits import Waits, call_wait
 from rheos.runtimes.host.stores import check_writable
 from rheos.runtimes.job import CheckpointInfo, JobConfig, JobResult, JobState, JobStatus, JobWait
-
-_SURELY_LEFT_S = 3600
-"""Time in seconds after which no driver can still be writing an entry of the log."""
-
-_CLEAR_WITHIN_US = 5_000_000
-"""Maximum time for which the end of a job waits for the cleanup of leftovers at sinks."""
-
-OUTCOMES = {
-    Outcome.FINISHED: JobState.FINISHED,
-    Outcome.CANCELLED: JobState.CANCELLED,
-    Outcome.STOPPED: JobState.STOPPED,
-    Outcome.FAILED: JobState.FAILED,
-}
 
 
 class Master:
@@ -168,27 +137,18 @@ class Master:
         check_writable(store, directory)
         self._plan = plan
         self._job = config.job
-        self._writer = config.writer
         self._names = {operator.id: operator.name for operator in plan.operators()}
-        self._store = store
         self._clock = clock
         self._launcher = launcher
-        self._io = io
         self._listings = Listings(plan, listing)
-        self._work = DriverWork(io)
-        self._clearing: tuple[int, Completion[None]] | None = None
-        """The cleanup of leftovers at the job's end, and the time at which the job ends without it."""
-        self._log = JobLog(store, config.job, config.checkpoint.log_block)
-        self._compaction: Completion[int] | None = None
-        self._log_identity: str | None = None
-        self._listing_io = listing
-        self._on_driver = published_here(plan)
+        self._files = StoredFiles(store, config.job, config.checkpoint.log_block, listing)
+        self._publications = Publications(plan, config.writer, io, clock, self._files.log.identity)
         shape = JobShape(
             self._names,
             plan.parallelism,
             plan.max_parallelism,
             state_shapes(plan.operators()),
-            self._on_driver,
+            published_here(plan),
             targets(plan),
             plan.widths(),
             watched_sources(plan, splits),
@@ -242,7 +202,17 @@ class Master:
         self._done = False
         self._process = process
         self._began_us = self._stepped_us = clock.monotonic_us()
-        self._status = self._make_status()
+        self._status_view = StatusView(
+            config.job,
+            plan.name,
+            self._coordinator,
+            launcher,
+            self._reports,
+            self._totals,
+            self._autoscaler,
+            self._events.log,
+        )
+        self._status = self._status_view.now(self._end, 0.0)
         self._kept: tuple[CheckpointInfo, ...] = ()
         self._decisions: tuple[CoordinatorDecision, ...] = ()
 
@@ -335,6 +305,9 @@ class Master:
         waits = (*self._waits_now, *call_wait(self._clock.now_ms()))
         return replace(status, running_s=self._running_s(), waits=waits)
 
+    def _running_s(self) -> float:
+        return (self._clock.monotonic_us() - self._began_us) / 1e6
+
     def _look(self) -> JobHealth | None:
         def job() -> SeenJob:
             status = self._own_status()
@@ -356,8 +329,8 @@ class Master:
 
     def next_step_us(self) -> int | None:
         """Return the monotonic time at which a step is due even if nothing happens."""
-        if self._clearing is not None:
-            return self._clearing[0]
+        if self._publications.deadline_us is not None:
+            return self._publications.deadline_us
         deadlines = (
             self._coordinator.next_deadline_ms(),
             self._profiles.next_deadline_ms(),
@@ -381,18 +354,19 @@ class Master:
             self._feed(Start())
         for event in self._launcher.poll():
             self._take(event)
-        for answer in self._work.poll():
+        for outcome in self._publications.poll():
             self._changed = True
-            self._feed(answer)
+            self._feed(outcome)
         for listed in self._listings.poll():
             self._feed(listed)
         self._feed(Tick())
-        self._compact()
+        self._changed |= self._files.compact()
+        self._metrics.log_entries = self._files.log.entries
         self._profile()
         self._scale()
         if self._changed:
             self._changed = False
-            self._status = self._make_status()
+            self._status = self._status_view.now(self._end, self._running_s())
             self._kept = tuple(map(checkpoint_info, self._coordinator.kept))
             self._decisions = self._coordinator.decisions()
             if self._coordinator.kept:
@@ -403,7 +377,7 @@ class Master:
             self._clock.now_ms(),
             self._launcher.joined(),
         )
-        self._done = self._end is not None and self._is_cleared()
+        self._done = self._end is not None and self._publications.is_cleared()
         self._stepped_us = self._clock.monotonic_us()
         if self._end is None:
             self._events.note_health(self._look(), self._clock.now_ms())
@@ -416,21 +390,6 @@ class Master:
                 self._events.close()
             self._savepoints.close(CheckpointError("no savepoint was taken: the job has ended"))
             self._profiles.close(TransportError("no subtask was profiled: the job has ended"))
-
-    def _compact(self) -> None:
-        """Delete entries of the log that nothing needs (CP42), concurrently with the steps. If the
-        store fails, the entries stay until the next block."""
-        if self._compaction is not None:
-            if not self._compaction.done():
-                return
-            self._changed = True
-            with contextlib.suppress(CheckpointError):
-                self._log.compacted(self._compaction.result())
-            self._compaction = None
-        work = self._log.compaction()
-        if work is not None:
-            self._compaction = self._listing_io.submit(work)
-        self._metrics.log_entries = self._log.entries
 
     def _profile(self) -> None:
         runs = self._coordinator.state is LifecycleState.RUNNING
@@ -512,7 +471,7 @@ class Master:
         """Execute an action, and return the resulting events."""
         match action:
             case ReadLog():
-                return [self._read_log()]
+                return [self._files.read_log(self._launcher.free_slots())]
             case ReadSavepoint():
                 return [self._savepoints.read(action.directory, action.thorough)]
             case WriteSavepoint():
@@ -522,11 +481,13 @@ class Master:
             case SavepointEnded():
                 self._savepoints.ended(action)
             case AppendLog():
-                return [self._append(action)]
+                return [self._files.append(action)]
             case Recover():
-                return self._recover(action)
+                if action.checkpoint is not None:
+                    self._collected.add(action.checkpoint)
+                return self._publications.recover(action)
             case PublishOnDriver():
-                self._publish(action)
+                self._publications.publish(action)
             case ListSplits():
                 self._listings.begin(action)
             case StartAttempt():
@@ -538,93 +499,18 @@ class Master:
             case Announce():
                 self._collected.add(action.checkpoint)
             case DeleteFiles():
-                self._delete(action.paths)
+                self._files.delete(action.paths)
             case SweepFiles():
-                self._sweep(action)
+                self._files.sweep(action)
             case DropEntries():
-                for number in action.numbers:
-                    with contextlib.suppress(CheckpointError):
-                        self._log.drop(number)
+                self._files.drop_entries(action.numbers)
             case EndJob():
                 self._end = action
-                self._clear_away()
+                newest = self._coordinator.kept[-1] if self._coordinator.kept else None
+                self._publications.clear_away(action, self._coordinator.attempt, newest)
                 if action.finished_before is not None:
                     self._totals.begin(action.finished_before)
         return []
-
-    def _read_log(self) -> Event:
-        try:
-            return LogRead(self._log.read(), self._launcher.free_slots())
-        except CheckpointError as error:
-            return LogUnreadable(error)
-
-    def _append(self, action: AppendLog) -> Event:
-        try:
-            if self._log.append(action.number, action.entry):
-                return LogAppended(action.number)
-            return LogLost(action.number)
-        except CheckpointError as error:
-            return LogFailed(action.number, error)
-
-    def _recover(self, action: Recover) -> list[Event]:
-        if action.checkpoint is not None:
-            self._collected.add(action.checkpoint)
-        if not publishes(self._plan):
-            return [Recovered(action.attempt)]
-        plan, writer, log = self._plan, self._writer, self._identity()
-
-        def recover() -> None:
-            if action.fresh:
-                check_targets(plan)
-                begin_targets(plan)
-            publish(plan, writer, log, action.attempt, action.checkpoint)
-
-        self._work.begin(
-            recover,
-            lambda error: (
-                Recovered(action.attempt) if error is None else RecoveryFailed(action.attempt, error)
-            ),
-        )
-        return []
-
-    def _clear_away(self) -> None:
-        """Abort output that workers of earlier attempts have staged since this one began, as they may
-        have outlived their driver. The next attempt aborts what remains. Without one, that is garbage
-        next to the output. So the job's end need not wait for a server that does not answer."""
-        end = self._end
-        assert end is not None
-        if end.outcome is Outcome.FAILED or end.finished_before is not None:
-            return
-        if self._work.busy or not publishes(self._plan):
-            return
-        plan, writer, attempt = self._plan, self._writer, self._coordinator.attempt
-        newest = self._coordinator.kept[-1] if self._coordinator.kept else None
-        completion = self._io.submit(lambda: abort_stale(plan, writer, attempt, newest))
-        self._clearing = self._clock.monotonic_us() + _CLEAR_WITHIN_US, completion
-
-    def _is_cleared(self) -> bool:
-        if self._clearing is None:
-            return True
-        by_us, completion = self._clearing
-        return completion.done() or self._clock.monotonic_us() >= by_us
-
-    def _identity(self) -> str:
-        """Return the identity of the claimed log. It is read only if a sink needs it."""
-        if self._log_identity is None and self._on_driver:
-            self._log_identity = self._log.identity()
-        return self._log_identity or ""
-
-    def _publish(self, action: PublishOnDriver) -> None:
-        plan, log, listed = self._plan, self._identity(), action.committables
-        operator, checkpoint = action.operator, action.checkpoint
-        self._work.begin(
-            lambda: publish_listed(plan, log, listed),
-            lambda error: (
-                Published(operator, checkpoint)
-                if error is None
-                else PublishFailed(operator, checkpoint, error)
-            ),
-        )
 
     def _start(self, action: StartAttempt) -> list[Event]:
         restore = action.restore
@@ -638,94 +524,3 @@ class Master:
         except RheosError as error:
             return [AttemptLost(action.attempt, error), AttemptEnded(action.attempt)]
         return []
-
-    def _sweep(self, action: SweepFiles) -> None:
-        with contextlib.suppress(OSError):
-            files = self._store.list(state_folder(self._job))
-            self._delete(stale(files, action.attempt, action.keep, action.through))
-            # Some of the attempt's own files are being written now.
-            halves = self._store.unfinished(state_folder(self._job))
-            self._delete(stale(halves, action.attempt, frozenset()))
-            self._delete(self._store.unfinished(self._log.folder, _SURELY_LEFT_S))
-
-    def _delete(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            # The sweep of the next attempt finds files that remain.
-            with contextlib.suppress(OSError):
-                self._store.delete(path)
-
-    # --- status -----------------------------------------------------------------------------------
-
-    def _make_status(self) -> JobStatus:
-        coordinator = self._coordinator
-        operators = self._totals.operators()
-        watermarks = [o.watermark_ms for o in operators if o.watermark_ms is not None]
-        error = (
-            coordinator.shortage
-            or coordinator.not_listed
-            or coordinator.recovery_error
-            or coordinator.last_error
-        )
-        last = coordinator.kept[-1] if coordinator.kept else None
-        return JobStatus(
-            job=self._job,
-            name=self._plan.name,
-            state=self._state(),
-            attempt=coordinator.attempt,
-            running_s=self._running_s(),
-            records_per_s=self._reports.records_per_s(),
-            watermark_ms=min(watermarks, default=None),
-            checkpoints_completed=coordinator.earlier.completed + coordinator.stats.completed,
-            checkpoints_failed=coordinator.earlier.failed + coordinator.stats.failed,
-            checkpoint_failure=coordinator.stats.failure,
-            last_checkpoint_ms=coordinator.stats.last_duration_ms,
-            restarts=coordinator.earlier.restarts + coordinator.restarts,
-            earlier=coordinator.earlier,
-            busy_ratio=self._reports.busy_ratio(),
-            backpressure_ratio=self._reports.backpressure_ratio(),
-            source_lag_rows=self._reports.lag_rows(),
-            source_lag_ms=self._reports.lag_ms(),
-            since_published_ms=self._reports.since_published_ms(),
-            operators=operators,
-            failure=str(error) if error else None,
-            finished_before=self._end is not None and self._end.finished_before is not None,
-            parallelism=coordinator.parallelism,
-            last_checkpoint_bytes=_state_bytes(last) if last else None,
-            last_checkpoint_sync_us=last.cost.sync_us if last else None,
-            strangers=self._launcher.strangers() + self._reports.strangers(),
-            latency=self._reports.latency(),
-            scaling=None if self._autoscaler is None else self._autoscaler.status(),
-            events_dropped=self._events.log.dropped,
-            stage=self._launcher.stage(),
-        )
-
-    def _running_s(self) -> float:
-        return (self._clock.monotonic_us() - self._began_us) / 1e6
-
-    def _state(self) -> JobState:
-        if self._end is not None:
-            return OUTCOMES[self._end.outcome]
-        match self._coordinator.state:
-            case LifecycleState.RUNNING | LifecycleState.FINISHING | LifecycleState.LEAVING:
-                return JobState.RUNNING
-            case LifecycleState.STOPPING | LifecycleState.WAITING | LifecycleState.RESCALING:
-                return JobState.RESTARTING
-            case _:
-                return JobState.RESTARTING if self._coordinator.restarts else JobState.STARTING
-
-
-def _state_bytes(entry: CheckpointCompleted) -> int:
-    return sum(handle.size_bytes for handle in entry.handles)
-
-
-def checkpoint_info(entry: CheckpointCompleted) -> CheckpointInfo:
-    """Return the public description of an entry of the log."""
-    return CheckpointInfo(
-        checkpoint=entry.checkpoint,
-        attempt=entry.attempt,
-        completed_ms=entry.completed_ms,
-        duration_ms=entry.duration_ms,
-        state_bytes=_state_bytes(entry),
-        cost=entry.cost,
-        savepoint=entry.savepoint,
-    )

@@ -21,8 +21,8 @@ from rheos.core.checkpoint.savepoint import read_savepoint
 from rheos.core.errors import CheckpointError, ConfigurationError, FencedError, JobFailedError
 from rheos.core.plan.physical import PhysicalPlan
 from rheos.core.protocol.ids import CheckpointId, OperatorId
-from rheos.runtimes.driver.master import Master, enumerate_splits
-from rheos.runtimes.driver.sources_and_sinks import as_of_now, prepared_sinks
+from rheos.runtimes.driver.master import Master
+from rheos.runtimes.driver.sources_and_sinks import as_of_now, enumerate_splits, prepared_sinks
 from rheos.runtimes.host import pickling
 from rheos.runtimes.job import JobConfig, JobResult, JobState, JobStatus
 from rheos.runtimes.simulated.clock import SimClock
