@@ -14,6 +14,7 @@ from rheos.api.changelogs import (
     unknown_change,
     upsert_columns,
 )
+from rheos.api.joins import FOREVER, TimeToLive, time_to_live_ms
 from rheos.api.stream_base import Stream
 from rheos.api.transformations import Transformation
 from rheos.core.connectors.rejected_records import OnError, check_on_error
@@ -23,6 +24,7 @@ from rheos.core.graph.nodes import MAIN
 from rheos.core.graph.validate import (
     check_keys,
 )
+from rheos.core.operators.changelog.rekeying import RekeyingSpec
 from rheos.core.operators.changelog.retractions import RetractionsSpec
 from rheos.core.operators.changelog.truncation import TruncationSpec
 from rheos.core.operators.changelog.truncation_deletes import REJECTED_TAG, TruncationDeletesSpec
@@ -45,8 +47,13 @@ class ChangelogMethods(Stream):
         *,
         on_truncate: Literal["delete", "fail"] = "delete",
         on_error: OnError = "fail",
+        ttl: TimeToLive = FOREVER,
     ) -> DataStream:
         """Interpret the rows as upserts of a table: a row replaces the previous one with its key.
+
+        A changelog keeps its meaning, and is folded by the new key: the row of a key is the last one
+        that was added and not retracted. So a join of tables can be written by the key of one of them.
+        For this, all current rows of a key are state.
 
         The column `op` is the kind of change: "insert", "update_after" or "delete", or the names that
         `rh.postgres.changes`, Debezium and Flink use. With `op=None` every row is an insert or update.
@@ -67,6 +74,8 @@ class ChangelogMethods(Stream):
                 and needs no state.
             on_error: Treatment of a row with an unknown `op` or without a key: "fail" ends the job;
                 "skip" counts the row (`skipped`) and sends it to the side output "rejected".
+            ttl: Time for which the rows of a key are state after their last change, in processing time;
+                only for a changelog with another key.
 
         Returns:
             The stream of changes.
@@ -89,12 +98,29 @@ class ChangelogMethods(Stream):
                     hint="leave it out, or drop such rows before with filter()",
                 )
             named = (key,) if isinstance(key, str) else tuple(key)
+            changes = self._type.changes
+            if changes is not None and op == OP and (changes.retracts or {*changes.key} != {*named}):
+                return self._folded(named, time_to_live_ms(ttl))
+            if ttl != FOREVER:
+                raise ProgramError(
+                    "ttl= is only for a changelog with another key, but these rows need no state",
+                    hint="leave it out",
+                )
             exprs, schema = upsert_columns(self.schema, named, op, of_tables=empties, skips=skips)
             rows = self._at if self._type.changes is None else self.as_rows().transformation
             spec = ExpressionSpec("select", tuple(exprs), None if op is None else unknown_change(op))
             made = rows.then(spec, "upserts", schema)
             changes = Changes(named, retracts=False)
             return (_emptied(made, changes, skips) if empties else made.with_changes(changes)).stream
+
+    def _folded(self, key: tuple[str, ...], ttl_ms: int | None) -> DataStream:
+        """Return the changelog as upserts by this key."""
+        check_keys(key, self.schema)
+        changes = self._type.changes
+        assert changes is not None
+        rows = self._at if changes.retracts else self.retractions().transformation
+        type = replace(rows.type, changes=Changes(key, retracts=False))
+        return rows.keyed_by(key).add(RekeyingSpec(ttl_ms), "upserts", {MAIN: type}).stream
 
     def retractions(self) -> DataStream:
         """Add the previous version of each row to upserts, so that downstream aggregates can retract

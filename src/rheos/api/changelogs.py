@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _KNOWN = ", ".join(map(repr, SPELLINGS))
 AS_ROWS = "write .as_rows() before it, to treat the changes as plain rows"
+_FOLD = 'write .upserts(key="id") before it, with the key of the sink, to fold the changes by that key'
 _SAY_KEYS = (
     'declare the key of both sides: .upserts(key="id", op=None) before the key_by(...) of the join'
 )
@@ -244,13 +245,13 @@ def sink_of_changes(
     if not changes.key:
         raise ProgramError(
             f"the rows are {changes.describe()}, and {sink.describe()} updates and deletes rows by key",
-            hint=f"{_SAY_KEYS}; or {AS_ROWS}",
+            hint=f"{_FOLD}; or {AS_ROWS}",
         )
     if changes.filtered:
         raise ProgramError(
             f"a filter of {changes.describe()} may keep a row and drop a later update of it; "
             f"{sink.describe()} would then keep the old row forever",
-            hint=f"filter before upserts(), or filter by the key columns only; or {AS_ROWS}",
+            hint=f"{_FOLD}; or filter before upserts(), or by the key columns only; or {AS_ROWS}",
         )
     delete = "deleted"
     while delete in schema.names:

@@ -35,6 +35,8 @@ class ConnectorRegistration(Registration):
     """SQL options that differ from the arguments they become."""
     sql_defaults: Mapping[str, str] = field(default_factory=dict)
     """Options of formats in SQL, such as `csv.header`, that differ from those in programs."""
+    sql_key: str = "key_columns"
+    """Argument of the sink that takes the columns of PRIMARY KEY in SQL, if it has that argument."""
     server: str | None = None
     """Class of a server for development, as `module:class`, for `rheos servers <name>`."""
     servers: Mapping[str, str] = field(default_factory=dict)

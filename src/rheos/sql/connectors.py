@@ -64,7 +64,9 @@ class WithOptions:
                 "this connector has no sink, so its tables are read-only", self.at, _known()
             )
         fields = {of: column for column, of in table.metadata.items() if column in table.writable}
-        made = self._called(sql, "sink", {**fields, "key_columns": table.key})
+        named = self.connector.sql_key
+        key = {} if named in self.options else {named: table.key}
+        made = self._called(sql, "sink", {**fields, **key})
         if not isinstance(made, Sink):
             raise sql.error(f"the connector made a {type(made).__name__}, not a sink", self.at)
         return made

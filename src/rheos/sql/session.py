@@ -28,7 +28,7 @@ from rheos.sql.plan import EventTimePlan, PlanNode
 from rheos.sql.plan_pushdown import pushed
 from rheos.sql.query import Planner
 from rheos.sql.ranking import check_result, numbered
-from rheos.sql.statements import Insert, ScriptStatements
+from rheos.sql.statements import Insert, ScriptStatements, by_key_of
 from rheos.sql.text import SqlText
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class SqlSession:
     @property
     def written(self) -> list[tuple[str, PlanNode]]:
         """Return the tables that INSERT INTO writes, with their plans."""
-        return [(each.table, each.plan) for each in self.inserts]
+        return [(each.table.name, each.plan) for each in self.inserts]
 
     def register(self, name: Any, table: DataStream | Lookup) -> None:
         """Make a stream or a lookup known to queries. Raise ProgramError."""
@@ -173,15 +173,22 @@ class SqlSession:
         with done_for(site), located(site), _shown(sql, query):
             return self.lowering.stream(self._pushed(sql, query))
 
-    def explanation(self, sql: SqlText, query: exp.Expr) -> str:
-        """Describe the plan of a query, and how it would run. Raise ProgramError or SchemaError."""
+    def explanation(self, sql: SqlText, query: exp.Expr, table: DeclaredTable | None = None) -> str:
+        """Describe the plan of a query whose rows go to `table`, if any, and how it would run.
+        Raise ProgramError or SchemaError.
+        """
         if not isinstance(query, exp.Query | exp.Values):
             raise sql.error("EXPLAIN takes a query", query, "write EXPLAIN SELECT ... FROM ...")
-        return self._explanation(self._pushed(sql, query))
+        return self._explanation(self._pushed(sql, query), table)
 
-    def _explanation(self, plan: PlanNode) -> str:
+    def _explanation(self, plan: PlanNode, table: DeclaredTable | None = None) -> str:
         """Describe a query without changing the program or the ids of later operators."""
-        return self._explain(lambda: Lowering(self._env).stream(plan), explained(plan))
+
+        def made() -> DataStream:
+            rows = Lowering(self._env).stream(plan)
+            return rows if table is None else by_key_of(table, rows, self.ttl)
+
+        return self._explain(made, explained(plan))
 
     def _pushed(self, sql: SqlText, query: exp.Expr, ttl: TimeToLive | None = None) -> PlanNode:
         """Return the plan of a single query after pushdown."""

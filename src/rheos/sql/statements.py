@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sqlglot import exp
 
+from rheos.api.joins import FOREVER
 from rheos.core.connectors.contract import Sink
 from rheos.core.connectors.sink_capabilities import CollectsRows
 from rheos.core.errors import ProgramError
@@ -28,6 +29,7 @@ from rheos.sql.statement_parser import DescribeTable, Explain, Reset, ServerStat
 from rheos.sql.text import SqlText, as_sql
 
 if TYPE_CHECKING:
+    from rheos.api.joins import TimeToLive
     from rheos.api.streams import DataStream
     from rheos.sql.session import SqlSession
 
@@ -65,23 +67,36 @@ def _items(query: exp.Expr, width: int) -> Sequence[exp.Expr | None]:
     return list(items)
 
 
+def by_key_of(table: DeclaredTable, rows: DataStream, ttl: TimeToLive | None) -> DataStream:
+    """Return the rows. If they are changes of another key than PRIMARY KEY, fold them by that key."""
+    changes = rows.transformation.type.changes
+    if changes is None or not table.key:
+        return rows
+    if {*changes.key} == {*table.key} and not changes.filtered:
+        return rows
+    return rows.upserts(table.key, ttl=FOREVER if ttl is None else ttl)
+
+
 @dataclass(frozen=True, eq=False)
 class Insert:
     """Rows to write to a table."""
 
     sql: SqlText
     node: exp.Expr
-    table: str
+    table: DeclaredTable
     plan: PlanNode
     sink: Sink
+    ttl: TimeToLive | None
+    """Time to live of the state that folds changes by the key of the table."""
 
     def write(self, rows: DataStream) -> None:
         """Write the rows. Raise ProgramError if they change and the sink only appends."""
+        rows = by_key_of(self.table, rows, self.ttl)
         if isinstance(self.sink, CollectsRows):
-            rows.collect(self.table)
+            rows.collect(self.table.name)
             return
         try:
-            rows.sink_to(self.sink, name=self.table)
+            rows.sink_to(self.sink, name=self.table.name)
         except ProgramError as error:
             if self.plan.changes is None:
                 raise
@@ -115,8 +130,7 @@ class ScriptStatements:
                     f"{node.this} has no effect: tables have plain names, and packages are installed",
                 )
             case Explain():
-                of = node.this.expression if isinstance(node.this, exp.Insert) else node.this
-                self.session.say(self.session.explanation(self.sql, of))
+                self.session.say(self._explained(node.this))
             case Show():
                 self.session.say(shown(self.sql, self.session.catalog, node))
             case DescribeTable():
@@ -131,6 +145,14 @@ class ScriptStatements:
                 raise self.sql.not_computed(node, _STATEMENTS)
             case _:
                 raise self.sql.error("this is not a statement", node, _STATEMENTS)
+
+    def _explained(self, node: exp.Expr) -> str:
+        """Describe a query, or the query of INSERT and how its rows reach the table."""
+        if not isinstance(node, exp.Insert):
+            return self.session.explanation(self.sql, node)
+        named = node.this.this if isinstance(node.this, exp.Schema) else node.this
+        target = self.session.catalog.declared(named.name)
+        return self.session.explanation(self.sql, node.expression, target)
 
     # --- CREATE and DROP ------------------------------------------------------------------------------
 
@@ -249,22 +271,14 @@ class ScriptStatements:
                 f"they are {', '.join(names)}",
             )
         plan = self._fitted(plan, target, names, fixed, node)
-        self._write(node, target, plan, named)
+        self._write(node, target, plan)
 
-    def _write(
-        self, node: exp.Expr, target: DeclaredTable, plan: PlanNode, at: exp.Expr | None = None
-    ) -> None:
+    def _write(self, node: exp.Expr, target: DeclaredTable, plan: PlanNode) -> None:
         """Add the rows of a plan to those that the script writes. Raise ProgramError."""
-        if target.key and (plan.changes is None or plan.changes.key != target.key):
-            found = "none" if plan.changes is None else ", ".join(plan.changes.key) or "none"
-            raise self.sql.error(
-                f"the key of the table is {', '.join(target.key)}, but the key of the rows is {found}",
-                node if at is None else at,
-                "group by the columns of the table's key",
-            )
         check_result(self.sql, plan)
         sink = target.options.sink(target)
-        self.session.inserts.append(Insert(self.sql, node, target.name, plan, sink))
+        insert = Insert(self.sql, node, target, plan, sink, self.session.ttl)
+        self.session.inserts.append(insert)
 
     def _written_columns(
         self, node: exp.Insert, named: exp.Expr, target: DeclaredTable, plan: PlanNode

@@ -407,7 +407,7 @@ def test_invalid_arguments_are_refused_at_their_line(database: Database) -> None
         (lambda: rh.postgres.sink("a.b.c", url=url), "is not a valid table name"),
         (lambda: rh.postgres.sink("t", url=url, mode="merge"), "mode='merge'"),
         (lambda: rh.postgres.sink("t", url=url, mode="upsert"), 'mode="upsert" needs a key'),
-        (lambda: rh.postgres.sink("t", url=url, key="page"), 'needs mode="upsert"'),
+        (lambda: rh.postgres.sink("t", url=url, mode="append", key="page"), 'needs mode="upsert"'),
         (lambda: rh.postgres.sink("t", url="secret-word"), "libpq cannot parse url= or options="),
         (lambda: rh.postgres.sink("t", url=url, options={"replication": "database"}), "set by Rheos"),
     ]:

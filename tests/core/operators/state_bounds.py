@@ -15,6 +15,7 @@ from rheos.core.operators.async_map import AsyncMapSpec
 from rheos.core.operators.broadcast_process import BroadcastProcessSpec
 from rheos.core.operators.call import CallSpec
 from rheos.core.operators.changelog.dedup import DedupSpec
+from rheos.core.operators.changelog.rekeying import RekeyingSpec
 from rheos.core.operators.changelog.retractions import RetractionsSpec
 from rheos.core.operators.changelog.table import TableSpec
 from rheos.core.operators.changelog.top_n import TopNSpec
@@ -146,6 +147,12 @@ BOUNDS: Mapping[type, StateBound] = {
         "tables that may be truncated", "the keys of the table", "the number of keys of the table"
     ),
     RetractionsSpec: StateBound("`retractions`", "the newest row of each key", "the number of keys"),
+    RekeyingSpec: StateBound(
+        "`upserts` of a changelog with another key",
+        "all current rows of a key",
+        "`ttl=`, or the number of rows of the table",
+        (KeyContents.TABLE_ROWS,),
+    ),
     TableSpec: StateBound(
         "`table`, GROUP BY without a window",
         "one value of each key and aggregate; the distinct values, if rows are retracted or with "

@@ -162,6 +162,10 @@ PROGRAMS: dict[str, tuple[KeyContents, Callable[[rh.Environment, rh.DataStream],
             f"FROM {OF_CHANGES} AS x) AS y WHERE place <= 2"
         ),
     ),
+    "rows with one key": (
+        KeyContents.TABLE_ROWS,
+        lambda env, rows: rows.key_by("n").table(of=rh.agg.max("k")).retractions().upserts(key="of"),
+    ),
     "different values": (
         KeyContents.VALUES,
         queried("SELECT k, COUNT(DISTINCT n) AS different FROM t GROUP BY k"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,13 +14,15 @@ from rheos import col
 from rheos.connectors.redis.sink import RedisSink
 from rheos.core.aggregates.segments import Segments
 from rheos.core.errors import InputError, ProgramError, SchemaError
+from rheos.core.graph.changelog import Changes
 from rheos.core.graph.nodes import MAIN
 from rheos.core.operators.changelog.dedup import LATE, DedupOperator, DedupSpec, FirstCell
+from rheos.core.operators.changelog.rekeying import RekeyingSpec
 from rheos.core.operators.sink import SinkSpec
 from rheos.core.protocol.elements import TS, WM, WatermarkMark
 from rheos.core.protocol.ids import CheckpointId
 from rheos.testing import MemorySink, OperatorExample, check_example
-from tests.core.operators.contexts import context
+from tests.core.operators.contexts import StillClock, context
 
 ORDERS = pa.schema(
     [("id", pa.int64()), ("state", pa.string()), ("cents", pa.int64()), ("op", pa.string())]
@@ -488,3 +491,71 @@ def test_lists_are_expanded_to_rows() -> None:
     assert shown(came, "k", "tags", "nth") == [("a", "x", 1), ("a", None, 2), ("d", "y", 1)]
     with pytest.raises(SchemaError, match="takes a list, and 'k' is string"):
         collected(lambda s: s.explode("k"), rows, schema)
+
+
+def folded(key: str) -> Any:
+    """Return the program that folds changes with retractions by another key."""
+    return lambda rows: rows.transformation.with_changes(Changes((), True)).stream.upserts(key=key)
+
+
+def test_the_newest_row_that_was_not_retracted_is_the_row_of_a_key() -> None:
+    script = [
+        order(1, "new", 1, "insert"),
+        order(2, "new", 2, "insert"),
+        order(3, "new", 3, "insert"),
+        order(1, "new", 1, "update_before"),
+        order(1, "new", 9),
+        order(3, "new", 3, "delete"),
+        order(1, "new", 9, "update_before"),
+        order(1, "paid", 9),
+        order(2, "new", 2, "delete"),
+    ]
+    came = check_example(OperatorExample(folded("state"), ORDERS, script))["out"]
+    assert shown(came, "state", "id", "cents", "op") == [
+        ("new", 1, 1, "insert"),
+        ("new", 1, 9, "update_after"),
+        ("new", 2, 2, "delete"),
+        ("new", 2, 2, "update_after"),
+        ("new", 2, 2, "update_after"),
+        ("new", 3, 3, "update_after"),
+        ("paid", 1, 9, "insert"),
+    ]
+
+
+def test_the_changes_of_a_key_may_arrive_in_any_order_between_subtasks() -> None:
+    old, new = order(1, "a", 1, "insert"), order(1, "b", 1, "insert")
+    gone = order(1, "a", 1, "delete")
+    for rows in ([old, new, gone], [old, gone, new], [new, old, gone]):
+        last = collected(folded("id"), rows, ORDERS)[-1]
+        assert (last["state"], last["op"]) in {("b", "update_after"), ("b", "insert")}
+
+
+def test_a_retraction_of_a_row_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(InputError, match="retracts a row that does not exist"):
+        collected(folded("id"), [order(1, "a", 1, "delete")], ORDERS)
+
+
+class StepClock(StillClock):
+    ms = 0
+
+    def now_ms(self) -> int:
+        return self.ms
+
+
+def test_rows_of_a_key_expire_after_their_last_change() -> None:
+    clock = StepClock()
+    ctx = replace(context(ORDERS, ORDERS, keys=("id",)), clock=clock)
+    operator = RekeyingSpec(1000).operator(ctx)
+    operator.open({})
+    ops = []
+    for at, op in (
+        (0, "insert"),
+        (900, "insert"),
+        (1800, "delete"),
+        (2800, "delete"),
+        (2900, "insert"),
+    ):
+        clock.ms = at
+        batch = pa.RecordBatch.from_pylist([order(1, "a", 1, op)], ORDERS)
+        ops += [row["op"] for out in operator.on_batch(0, batch) for row in out.batch.to_pylist()]
+    assert ops == ["insert", "update_after", "update_after", "delete", "insert"]

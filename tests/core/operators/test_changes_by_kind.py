@@ -92,6 +92,7 @@ ELSEWHERE = {
     "TableSpec": "tests/core/operators/test_changed_programs.py, as running aggregates",
     "MergedWindowSpec": "as aggregates of windows, whose state it has",
     "RetractionsSpec": "as reduce: one row of each key",
+    "RekeyingSpec": "as reduce: rows of each key",
     "TruncationDeletesSpec": "keys alone",
     "OverSpec": "as ranked rows",
 }

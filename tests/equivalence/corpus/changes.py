@@ -20,6 +20,7 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
     sizes = users.retractions().key_by("rows").table(users=rh.agg.count(), sold=rh.agg.mean("total"))
     more = given.stream(MORE_SALES).key_by("user").table(more=rh.agg.count())
     both = users.retractions().key_by("user").join(more.key_by("user"), "full", ttl="forever")
+    known = users.retractions().key_by("user").join(more.key_by("user"), "left", ttl="forever")
     within = sales.key_by("shop").dedup(within="30d")
     tops = sales.key_by("shop").window(rh.Tumbling("10s"))
     best = tops.aggregate(top=rh.agg.top_k("quantity", 2, of=["user", "quantity"]))
@@ -27,6 +28,7 @@ def changes(given: Given) -> Mapping[str, rh.DataStream]:
         "users": users,
         "sizes": sizes.retractions(),
         "both": both,
+        "folded": known.upserts(key=["shop", "user"]).retractions(),
         "largest": users.key_by("shop").top_n(2, by="rows"),
         "dearest": sales.key_by("shop").top_n(2, by="price"),
         "once": sales.key_by("user").dedup().select("user"),
@@ -72,6 +74,7 @@ def changes_golden() -> Mapping[str, Golden]:
         dearest += ranked(of)
     again = grouped(MORE_SALES.table.to_pylist(), "user")
     both = [{**row, "more": len(again.get((row["user"],), ())) or None} for row in users]
+    folded = [*both]
     nothing = {"shop": None, "rows": None, "total": None}
     of_none = {user for (user,) in again} - {row["user"] for row in users}
     both += [{**nothing, "user": user, "more": len(again[(user,)])} for user in of_none]
@@ -84,6 +87,7 @@ def changes_golden() -> Mapping[str, Golden]:
             for (count,), of in grouped(users, "rows").items()
         ],
         "both": both,
+        "folded": folded,
         "largest": largest,
         "dearest": dearest,
         "once": [{"user": user} for user in {row["user"] for row in rows}],
@@ -136,6 +140,7 @@ PROGRAMS = (
             "users": last_of_users,
             "sizes": in_the_end,
             "both": in_the_end,
+            "folded": in_the_end,
             "largest": in_the_end,
             "dearest": in_the_end,
             "latest": latest_of_users,

@@ -9,6 +9,7 @@ CONNECTOR = ConnectorRegistration(
     sink="sink",
     lookup="lookup",
     changes="changes",
+    sql_key="key",
     requires=("psycopg",),
     install="rheos[postgres]",
     server="rheos.ops.servers.postgres:PostgresServer",

@@ -34,7 +34,7 @@ def sink(
     table: str,
     *,
     url: str,
-    mode: Mode = "append",
+    mode: Mode | None = None,
     key: str | Sequence[str] | None = None,
     staging_schema: str | None = None,
     options: Mapping[str, object] | None = None,
@@ -51,7 +51,7 @@ def sink(
         table: Its name, or "schema.name".
         url: Address of the server, in a form that libpq accepts. The password is never shown.
         mode: "append" adds each row. "upsert" replaces the row with the same key; of several rows of a
-            key in one subtask, the last one remains.
+            key in one subtask, the last one remains. By default "upsert" if there is a key.
         key: The key column or columns of an upsert. An existing table must have them as its primary key
             or as a unique index.
         staging_schema: Schema of the tables `rheos_...` that store rows until their checkpoint is
@@ -67,9 +67,10 @@ def sink(
     """
     client()
     check_table_name(table)
-    if mode not in get_args(Mode):
+    if mode not in (None, *get_args(Mode)):
         raise ProgramError(f"mode={mode!r} is not known", hint='write "append" or "upsert"')
     keys = (key,) if isinstance(key, str) else tuple(key or ())
+    mode = mode or ("upsert" if keys else "append")
     if not all(isinstance(each, str) for each in keys) or len(set(keys)) < len(keys):
         raise ProgramError(
             f"key={key!r} does not name columns", hint='write key="id" or key=["a", "b"]'

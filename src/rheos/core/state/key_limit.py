@@ -55,6 +55,11 @@ class KeyContents(Enum):
         "rows_per_key",
         "rank rows that are not changes, which keeps only the first of them, or filter them first",
     )
+    TABLE_ROWS = (
+        "current rows with one key of a table",
+        "rows_per_key",
+        "use key columns that identify a row, or set a time to live (`ttl=`, or SET state_ttl in SQL)",
+    )
     ELEMENTS = (
         "elements of a list",
         "rows_per_key",

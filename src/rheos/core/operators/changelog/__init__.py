@@ -3,6 +3,7 @@
 | file | state |
 |---|---|
 | `table` | aggregates per key, emitted as upserts; of append-only rows, or of a retracting changelog |
+| `rekeying` | the rows of each key, to fold retractions by a key of which a table may have several |
 | `retractions` | the row of each key, to emit the old row before each change |
 | `dedup` | per key, the time until which further rows are duplicates |
 | `truncation` | none: it distributes the keys of a table, and TRUNCATE rows, to parts of the table |
